@@ -1,0 +1,19 @@
+"""The `bridle` command's front door: answers `--version` before anything is imported."""
+
+import sys
+
+
+def main() -> int:
+    """Run the command line and return its exit status."""
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        from bridle._version import __version__
+
+        sys.stdout.write(f"bridle {__version__}\n")
+        return 0
+    from bridle.cli import run
+
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
