@@ -1,0 +1,30 @@
+"""What a runtime can do, told before anything is asked of it."""
+
+import msgspec
+
+
+class Features(msgspec.Struct, frozen=True, kw_only=True):
+    """Abilities of one runtime in one dialect. `options` is checked before anything starts."""
+
+    options: frozenset[str] = frozenset()
+    """Names of the `RunOptions` fields it honours, beside those every runtime must."""
+    interactive: bool = False
+    """Has a terminal interface that a person can use."""
+    streaming: bool = False
+    """Text arrives in pieces while the model writes."""
+    thinking: bool = False
+    """Reasoning text is shown."""
+    message_usage: bool = False
+    """Each message tells its own token counts; otherwise only totals come at the end."""
+    reports_cost: bool = False
+    """The runtime itself tells what a run cost."""
+    resume: bool = False
+    fork: bool = False
+    steer: bool = False
+    """A message can reach the model at the next tool boundary of the running turn."""
+    follow_up: bool = False
+    """A message can be queued for when the turn ends."""
+    abort: bool = False
+    compaction: bool = False
+    drives: tuple[str, ...] = ("print",)
+    instruction_file: str | None = None

@@ -1,0 +1,168 @@
+"""What a caller can ask of a runtime: one shape for every agent."""
+
+from typing import Any, Literal
+
+import msgspec
+
+PermissionMode = Literal["bypass", "ask"]
+SandboxMode = Literal["off", "read-only", "worktree"]
+
+DEFAULT_MARKER = "ORCHESTRA_COMPLETE"
+"""The completion marker that other programs already print and wait for; never change it."""
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a model is served and which variable holds the key to it."""
+
+    base_url: str | None = None
+    auth_token_env: str | None = None
+    """Name of the environment variable that holds the key; the key itself is never stored."""
+
+
+class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model name after aliases, with the routing that belongs to it.
+
+    Both shapes of the field are served: `env` is passed on as it is, `provider` is translated by
+    each runtime into its own variables and flags.
+    """
+
+    model: str
+    env: dict[str, str] = {}
+    provider: Provider | None = None
+
+
+class ModelServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A scripted model on loopback that every runtime can be pointed at, with no user settings.
+
+    A run that has one uses a private, throw-away configuration home, so nothing of the user's is
+    read or written and the agent cannot reach any other service by accident.
+    """
+
+    url: str
+    """Base address without `/v1`."""
+    api_key: str
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a run can be asked for. A runtime honours a field or refuses it by name."""
+
+    prompt: str
+    """What the agent is to do. Any size: what a command line cannot carry goes by stdin or file."""
+    system_prompt: str | None = None
+    """Replaces the agent's base instructions."""
+    append_system_prompt: str | None = None
+    """Added after the agent's base instructions."""
+    append_system_prompt_file: str | None = None
+    """A file whose text is added after the base instructions."""
+    cwd: str | None = None
+    """Working directory; the caller's own when None."""
+    env: dict[str, str] = {}
+    """Variables added to the agent's environment."""
+    model: str | None = None
+    """Model name or alias; the agent's default when None."""
+    provider: Provider | None = None
+    """Where that model is served, when not at the agent's own default."""
+    max_turns: int | None = None
+    """Most model calls the agent may make before it is stopped."""
+    allowed_tools: tuple[str, ...] = ()
+    """Only these tools (the runtime's own names); empty means the agent's default set."""
+    denied_tools: tuple[str, ...] = ()
+    """Never these tools."""
+    settings: str | None = None
+    """The runtime's own settings: a file's path, or JSON text."""
+    mcp_config: str | None = None
+    """MCP servers of this run: a file's path, or JSON text, in the common `mcpServers` shape."""
+    permission_mode: PermissionMode = "ask"
+    """`ask`: requests go to the person at the terminal, refused with a reason when there is none.
+    `bypass`: the agent acts within its sandbox and guards."""
+    sandbox: SandboxMode | None = None
+    """OS confinement of what the agent may write; the runtime's own default when None."""
+    images: tuple[str, ...] = ()
+    """Image files that go with the prompt."""
+    provider_options: dict[str, Any] = {}
+    """Options that only this runtime knows, by their documented names."""
+    raw_args: tuple[str, ...] = ()
+    """Arguments passed to the CLI as they are; the last resort."""
+    timeout: float | None = None
+    """Seconds until the agent is stopped with `TimedOut`."""
+    budget_usd: float | None = None
+    """Most the run may cost."""
+    marker: str = DEFAULT_MARKER
+    """The text by which the agent says that its work is complete."""
+    resume: str | None = None
+    """Native id of the conversation to go on with; proved or refused, never replaced by a new."""
+    ignore_unsupported: bool = False
+    """Report options the runtime cannot honour in `ignored_options` instead of refusing."""
+    include_raw: bool = False
+    """Keep the wire message in each event's `raw`."""
+    account_dir: str | None = None
+    """The agent's configuration home to use instead of the user's default one."""
+    model_server: ModelServer | None = None
+    """A scripted model to run against instead of the real service."""
+
+
+ALWAYS_SUPPORTED = frozenset(
+    {
+        "prompt",
+        "cwd",
+        "env",
+        "timeout",
+        "marker",
+        "ignore_unsupported",
+        "include_raw",
+        "raw_args",
+        "permission_mode",
+    }
+)
+"""Options that Bridle itself honours for every runtime, or that each must map."""
+
+
+def options_in_use(options: RunOptions) -> list[str]:
+    """Names of the optional fields that the caller set, in the order they are declared."""
+    defaults = _DEFAULTS
+    return [
+        name
+        for name in RunOptions.__struct_fields__
+        if name not in ALWAYS_SUPPORTED and getattr(options, name) != getattr(defaults, name)
+    ]
+
+
+_DEFAULTS = RunOptions(prompt="")
+
+
+class SpawnOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What `build_spawn_command` needs to write the command of an interactive session.
+
+    `cwd` and `env` are set on the terminal session, never written into the command.
+    """
+
+    model: str
+    permission_mode: PermissionMode = "ask"
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    append_system_prompt_file: str | None = None
+    cwd: str = "."
+    env: dict[str, str] = {}
+    initial_prompt: str | None = None
+
+
+class QualityGate(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that must pass before an agent may report that it is done."""
+
+    name: str
+    command: str
+
+
+class OverlayContent(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole text of an agent's instruction file."""
+
+    content: str
+
+
+class HooksDef(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the agent is, for the configuration that is deployed into its worktree."""
+
+    agent_name: str
+    capability: str
+    worktree_path: str
+    quality_gates: tuple[QualityGate, ...] = ()

@@ -1,0 +1,102 @@
+"""What comes back from a run."""
+
+from typing import Literal
+
+import msgspec
+
+from bridle.core.errors import BridleError, ErrorInfo, error_from_info
+from bridle.core.events import RunStatus
+from bridle.core.usage import NO_USAGE, Usage
+
+CostSource = Literal["provider", "priced", "unknown"]
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a run, in the shape that `bridle run --json` prints."""
+
+    runtime: str
+    runtime_version: str = ""
+    session_id: str = ""
+    native_session_id: str | None = None
+    model: str | None = None
+    """What the runtime reported, not what was asked for."""
+    status: RunStatus
+    exit_code: int | None = None
+    """The agent process's own exit status (negative: killed by that signal). It proves nothing:
+    some CLIs exit 0 after a failure; `status` is decided by evidence."""
+    text: str = ""
+    marker_detected: bool = False
+    usage: Usage = NO_USAGE
+    cost_usd: float | None = None
+    cost_source: CostSource = "unknown"
+    duration_ms: int = 0
+    ignored_options: tuple[str, ...] = ()
+    error: ErrorInfo | None = None
+
+    def failure(self) -> BridleError | None:
+        """The exception that this result's error stands for, None when the run completed."""
+        return None if self.error is None else error_from_info(self.error)
+
+
+STATUS_OF_KIND: dict[str, RunStatus] = {
+    "timeout": "timed_out",
+    "aborted": "aborted",
+    "budget_exceeded": "budget_exceeded",
+}
+"""Error kinds that have a run status of their own; every other kind is `failed`."""
+
+
+class TranscriptSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a transcript file says was used, each model call counted once."""
+
+    input_tokens: int
+    output_tokens: int
+    model: str
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+
+
+class Availability(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a runtime can be used on this machine, and if not, why and what to do."""
+
+    runtime: str
+    available: bool
+    binary: str | None = None
+    version: str | None = None
+    dialect: str | None = None
+    version_seen: bool = False
+    """Whether this exact version was ever tested; if not, the nearest dialect is used."""
+    credentials: Literal["present", "missing", "unknown"] = "unknown"
+    """Judged by the presence of a key variable or login file; contents are never read."""
+    reasons: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+
+class Loading(msgspec.Struct, frozen=True, tag_field="phase", tag="loading"):
+    """The pane shows no prompt yet: wait and look again."""
+
+
+class Dialog(msgspec.Struct, frozen=True, kw_only=True, tag_field="phase", tag="dialog"):
+    """A question stands in the way; `action` is the one key sequence that is safe to send.
+
+    `action` None means no key is safe: a person must decide, or the session must not be started.
+    """
+
+    name: str
+    action: str | None
+
+
+class Ready(msgspec.Struct, frozen=True, tag_field="phase", tag="ready"):
+    """The agent waits for a prompt."""
+
+
+class Busy(msgspec.Struct, frozen=True, kw_only=True, tag_field="phase", tag="busy"):
+    """The agent is past its start and works; `what` says on what, as far as the pane shows."""
+
+    what: Literal["working", "permission", "retrying", "error"] = "working"
+
+
+ReadyState = Loading | Dialog | Ready | Busy
+"""What a captured pane shows. Callers that only wait for readiness treat `Busy` as not ready."""

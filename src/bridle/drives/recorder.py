@@ -1,0 +1,524 @@
+"""Turns what a wire says into normalized events, in the order the contract promises.
+
+Adapters translate wire messages into calls on a `Recorder`. It owns the ordering (a message is
+closed before its tools start, each tool start gets one end, a turn always ends), the sums of usage
+and cost, the completion marker and the redaction of streamed text, so that these are the same for
+every runtime and an adapter is only a translation.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from bridle.core import events as ev
+from bridle.core.errors import (
+    Aborted,
+    AgentError,
+    BudgetExceeded,
+    Crashed,
+    ErrorInfo,
+)
+from bridle.core.marker import find_marker
+from bridle.core.options import RunOptions
+from bridle.core.redact import Redactor
+from bridle.core.results import STATUS_OF_KIND, CostSource, RunResult
+from bridle.core.usage import NO_USAGE, Usage
+from bridle.drives.spec import ProcessExit, Question
+
+
+def utc_now() -> str:
+    """The present moment as RFC 3339 in UTC, to the millisecond."""
+    now = time.time()
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+    return f"{whole}.{int(now % 1 * 1000):03d}Z"
+
+
+class Recorder:
+    """Collects the events of one session in one process.
+
+    Contract: not thread-safe; one owner feeds it and drains it. `finish` may be called once, after
+    the process is gone; every other method may be called in any order and never raises.
+    """
+
+    def __init__(
+        self,
+        *,
+        runtime: str,
+        session_id: str,
+        options: RunOptions,
+        cwd: str = "",
+        runtime_version: str = "",
+        redactor: Redactor | None = None,
+        ignored_options: tuple[str, ...] = (),
+        drive: ev.Drive = "print",
+        clock: Callable[[], str] = utc_now,
+    ) -> None:
+        self.runtime = runtime
+        self.session_id = session_id
+        self.options = options
+        self.redactor = redactor or Redactor()
+        self.native_session_id: str | None = None
+        self.model: str | None = None
+        self.runtime_version = runtime_version
+        self.cost_usd: float | None = None
+        self.cost_source: CostSource = "unknown"
+        self.usage = NO_USAGE
+        self.turn = 0
+        self.turn_open = False
+        self.text = ""
+        self.marker_detected = False
+        self.error: AgentError | None = None
+        self.stop_requested: AgentError | None = None
+        """Set when a limit that Bridle itself enforces is reached: the holder must stop the agent
+        and then `finish`."""
+        self.questions: list[Question] = []
+        """Permission requests that wait for an answer; the driver takes them and replies."""
+        self.input_done = False
+        """Set by the adapter when the agent needs no more input: the driver closes its stdin."""
+        self._cwd = cwd
+        self._drive = drive
+        self._clock = clock
+        self._ignored = ignored_options
+        self._started_at = time.monotonic()
+        self._state: ev.SessionState = "starting"
+        self._session_started = False
+        self._seq = 0
+        self._out: list[ev.Event] = []
+        self._raw: Any = msgspec.UNSET
+        self._message_id: str | None = None
+        self._message_text: list[str] = []
+        self._block: str | None = None
+        self._held = ""
+        self._tools: dict[str, str] = {}
+        self._model_calls = 0
+        self._turn_usage_base = NO_USAGE
+        self._turn_cost_base = 0.0
+        self._last_status: ev.RunStatus | None = None
+        self._exit: ProcessExit | None = None
+        self._instructions = "\n".join(
+            part
+            for part in (options.prompt, options.system_prompt, options.append_system_prompt)
+            if part
+        )
+
+    # -- what the driver calls ------------------------------------------------------------------
+
+    def drain(self) -> list[ev.Event]:
+        """The events since the last call, oldest first."""
+        out, self._out = self._out, []
+        return out
+
+    def source(self, raw: Any) -> None:
+        """Name the wire message that the following events come from; kept only if asked for."""
+        if self.options.include_raw:
+            self._raw = raw
+
+    def fail(self, error: AgentError) -> None:
+        """Remember why the turn fails. The first cause stands; later ones are its consequences."""
+        if self.error is None:
+            self.error = error
+
+    def request_stop(self, error: AgentError) -> None:
+        """Ask the holder to end the agent, because of `error`."""
+        if self.stop_requested is None:
+            self.stop_requested = error
+        self.fail(error)
+
+    def finish(self, exit: ProcessExit) -> None:
+        """Close everything that is open: the process is gone.
+
+        A turn that the agent did not close itself failed; `error` says why, else the exit does.
+        """
+        self._exit = exit
+        if self._last_status is None or self.turn_open:
+            if self.error is None:
+                self.fail(_death(exit))
+            self.turn_ended()
+        failed = self._last_status != "completed"
+        how = _exit_words(exit)
+        self._change_state("failed" if failed else "stopped", f"process {how}")
+        self._emit(
+            ev.SessionEnd, exit_code=exit.code, signal=exit.signal_name, reason=f"process {how}"
+        )
+
+    def result(self) -> RunResult:
+        """The run's result; complete once `finish` was called."""
+        exit = self._exit or ProcessExit(code=None)
+        return RunResult(
+            runtime=self.runtime,
+            runtime_version=self.runtime_version,
+            session_id=self.session_id,
+            native_session_id=self.native_session_id,
+            model=self.model,
+            status=self._last_status or "failed",
+            exit_code=exit.code,
+            text=self.text,
+            marker_detected=self.marker_detected,
+            usage=self.usage,
+            cost_usd=self.cost_usd,
+            cost_source=self.cost_source if self.cost_usd is not None else "unknown",
+            duration_ms=int((time.monotonic() - self._started_at) * 1000),
+            ignored_options=self._ignored,
+            error=self._error_info(exit) if self._last_status != "completed" else None,
+        )
+
+    # -- session and turns ----------------------------------------------------------------------
+
+    def session_started(
+        self,
+        native_session_id: str | None,
+        *,
+        model: str | None = None,
+        runtime_version: str | None = None,
+        synthetic: bool = False,
+    ) -> None:
+        """The agent named its session. A repeat only fills in what was unknown."""
+        self.native_session_id = native_session_id or self.native_session_id
+        self.model = model or self.model
+        self.runtime_version = runtime_version or self.runtime_version
+        if self._session_started:
+            return
+        self._session_started = True
+        self._emit(
+            ev.SessionStart,
+            native_session_id=self.native_session_id,
+            model=self.model,
+            cwd=self._cwd,
+            runtime_version=self.runtime_version,
+            drive=self._drive,
+            synthetic=synthetic,
+        )
+
+    def turn_started(self, *, evidence: str = "agent_start", synthetic: bool = False) -> None:
+        """The agent took a prompt. No effect while a turn is open."""
+        if self.turn_open:
+            return
+        if not self._session_started:
+            self.session_started(None, synthetic=True)
+        self.turn += 1
+        self.turn_open = True
+        self.error = None if self._last_status is not None else self.error
+        self._turn_usage_base = self.usage
+        self._turn_cost_base = self.cost_usd or 0.0
+        self._change_state("working", evidence)
+        self._emit(ev.AgentStart, turn=self.turn, synthetic=synthetic)
+
+    def turn_ended(self, *, text: str | None = None) -> None:
+        """The turn is over: completed unless `fail` was called in it.
+
+        `text` is the runtime's own final text, where it tells one; else the last message's.
+        """
+        if not self.turn_open:
+            self.turn_started(synthetic=True)
+        self.message_ended(synthetic=True)
+        for tool_call_id in list(self._tools):
+            self.tool_ended(tool_call_id, is_error=True, result=None, synthetic=True)
+        if text is not None:
+            self.text = self.redactor.text(text)
+            self._look_for_marker(self.text)
+        info = None if self.error is None else self._error_info(self._exit)
+        if info is not None:
+            self._emit(
+                ev.ErrorRaised,
+                kind=info.kind,
+                message=info.message,
+                retryable=info.retryable,
+                hint=info.hint,
+            )
+        self._emit(ev.UsageTotals, usage=self.usage, cost_usd=self.cost_usd)
+        self._last_status = "completed" if info is None else STATUS_OF_KIND.get(info.kind, "failed")
+        cost = None if self.cost_usd is None else self.cost_usd - self._turn_cost_base
+        self._emit(
+            ev.AgentEnd,
+            turn=self.turn,
+            status=self._last_status,
+            text=self.text,
+            usage=self.usage - self._turn_usage_base,
+            cost_usd=cost,
+            marker_detected=self.marker_detected,
+            error=info,
+        )
+        self.turn_open = False
+
+    # -- messages -------------------------------------------------------------------------------
+
+    @property
+    def message_open(self) -> bool:
+        """Whether an assistant message is being written."""
+        return self._message_id is not None
+
+    def message_started(self, message_id: str | None = None, *, synthetic: bool = False) -> None:
+        """An assistant message begins; an open one is closed first."""
+        if not self.turn_open:
+            self.turn_started(synthetic=True)
+        self.message_ended(synthetic=True)
+        self._check_turns()
+        self._check_budget()
+        self._model_calls += 1
+        self._message_id = message_id or f"msg_{self._model_calls}"
+        self._message_text = []
+        self._emit(
+            ev.MessageStart, message_id=self._message_id, role="assistant", synthetic=synthetic
+        )
+
+    def text_delta(self, text: str, *, synthetic: bool = False) -> None:
+        """A piece of the message's text; opens message and block where needed."""
+        self._delta("text", text, synthetic)
+
+    def thinking_delta(self, text: str, *, synthetic: bool = False) -> None:
+        """A piece of the model's reasoning; opens message and block where needed."""
+        self._delta("thinking", text, synthetic)
+
+    def block_started(self, kind: str, *, synthetic: bool = False) -> None:
+        """A block of `kind` (`text` or `thinking`) begins."""
+        if self._block == kind:
+            return
+        self.block_ended(synthetic=synthetic)
+        if self._message_id is None:
+            self.message_started(synthetic=True)
+        self._block = kind
+        self._update(f"{kind}_start", "", synthetic)
+
+    def block_ended(self, *, synthetic: bool = False) -> None:
+        """The open block, if any, is complete."""
+        if self._block is None:
+            return
+        kind, self._block = self._block, None
+        held, self._held = self._held, ""
+        if held:
+            self._keep_text(kind, held)
+            self._update(f"{kind}_delta", held, synthetic)
+        self._update(f"{kind}_end", "", synthetic)
+
+    def message_ended(
+        self,
+        *,
+        usage: Usage | None = None,
+        model: str | None = None,
+        stop_reason: str | None = None,
+        cost_usd: float | None = None,
+        synthetic: bool = False,
+    ) -> None:
+        """The open message is complete. `usage` and `cost_usd`, where known, are added up."""
+        if self._message_id is None:
+            return
+        self.block_ended(synthetic=synthetic)
+        message_id, self._message_id = self._message_id, None
+        text = "".join(self._message_text)
+        if text:
+            self.text = text
+            self._look_for_marker(text)
+        self.model = model or self.model
+        if usage is not None:
+            self.usage += usage
+        if cost_usd is not None:
+            self.set_cost((self.cost_usd or 0.0) + cost_usd, "provider")
+        self._emit(
+            ev.MessageEnd,
+            message_id=message_id,
+            text=text,
+            usage=usage,
+            model=model or self.model,
+            stop_reason=stop_reason,
+            synthetic=synthetic,
+        )
+
+    # -- tools ----------------------------------------------------------------------------------
+
+    def tool_started(
+        self, tool_call_id: str, tool_name: str, args: Any, *, synthetic: bool = False
+    ) -> None:
+        """The agent calls a tool; an open message is closed first. A repeat has no effect."""
+        if tool_call_id in self._tools:
+            return
+        if not self.turn_open:
+            self.turn_started(synthetic=True)
+        self.message_ended(synthetic=True)
+        self._check_budget()
+        self._tools[tool_call_id] = tool_name
+        self._emit(
+            ev.ToolExecutionStart,
+            tool_call_id=tool_call_id,
+            tool_name=tool_name,
+            args=args,
+            synthetic=synthetic,
+        )
+
+    def tool_updated(self, tool_call_id: str, text: str) -> None:
+        """Output of a tool that runs; ignored when no such tool runs."""
+        if tool_call_id in self._tools:
+            self._emit(ev.ToolExecutionUpdate, tool_call_id=tool_call_id, text=text)
+
+    def tool_ended(
+        self,
+        tool_call_id: str,
+        *,
+        is_error: bool,
+        result: Any,
+        tool_name: str = "",
+        args: Any = None,
+        synthetic: bool = False,
+    ) -> None:
+        """The tool ended. One that was never announced gets its start now."""
+        if tool_call_id not in self._tools:
+            self.tool_started(tool_call_id, tool_name or "unknown", args, synthetic=True)
+        self._emit(
+            ev.ToolExecutionEnd,
+            tool_call_id=tool_call_id,
+            tool_name=self._tools.pop(tool_call_id),
+            is_error=is_error,
+            result=result,
+            synthetic=synthetic,
+        )
+
+    # -- what else can happen -------------------------------------------------------------------
+
+    def permission_requested(self, question: Question) -> None:
+        """The agent asks whether it may act; the driver will answer."""
+        self.questions.append(question)
+        self._change_state("waiting_permission", f"permission request {question.request_id}")
+        self._emit(
+            ev.PermissionRequest,
+            request_id=question.request_id,
+            tool_call_id=question.tool_call_id,
+            tool_name=question.tool_name,
+            args=question.args,
+        )
+
+    def permission_decided(
+        self,
+        request_id: str,
+        *,
+        tool_name: str,
+        decision: str,
+        by: str,
+        reason: str = "",
+        tool_call_id: str | None = None,
+    ) -> None:
+        """A tool call was allowed or refused."""
+        self._emit(
+            ev.PermissionDecision,
+            request_id=request_id,
+            tool_call_id=tool_call_id,
+            tool_name=tool_name,
+            decision=decision,
+            by=by,
+            reason=reason,
+        )
+        if self._state == "waiting_permission":
+            self._change_state("working", f"permission decision {request_id}")
+
+    def compaction_started(self, reason: str) -> None:
+        """The agent begins to shorten its context."""
+        self._emit(ev.AutoCompactionStart, reason=reason)
+
+    def compaction_ended(self, reason: str) -> None:
+        """The context is shortened, or that failed."""
+        self._emit(ev.AutoCompactionEnd, reason=reason)
+
+    def retrying(self, attempt: int, delay_ms: int | None, error: AgentError) -> None:
+        """A model call failed; the runtime will try again."""
+        if not self.turn_open:
+            self.turn_started(synthetic=True)
+        self._emit(ev.Retry, attempt=attempt, delay_ms=delay_ms, error=error.info())
+
+    def set_usage(self, usage: Usage) -> None:
+        """Replace the session's totals by what the runtime itself sums up."""
+        self.usage = usage
+
+    def set_cost(self, cost_usd: float, source: CostSource) -> None:
+        """Replace the session's cost so far."""
+        self.cost_usd = cost_usd
+        self.cost_source = source
+
+    def unknown(self, raw: Any) -> None:
+        """A wire message that no dialect knows; kept, never fatal."""
+        kept, self._raw = self._raw, raw
+        self._emit(ev.Unknown)
+        self._raw = kept
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _emit(self, cls: type[ev.Event], **fields: Any) -> None:
+        self._seq += 1
+        self._out.append(
+            cls(
+                seq=self._seq,
+                ts=self._clock(),
+                session_id=self.session_id,
+                runtime=self.runtime,
+                raw=self._raw,
+                **fields,
+            )
+        )
+
+    def _change_state(self, new: ev.SessionState, evidence: str) -> None:
+        if new != self._state:
+            old, self._state = self._state, new
+            self._emit(ev.StateChange, old=old, new=new, evidence=evidence)
+
+    def _delta(self, kind: str, text: str, synthetic: bool) -> None:
+        if not text:
+            return
+        self.block_started(kind, synthetic=synthetic)
+        text = self.redactor.text(self._held + text)
+        keep = self.redactor.held_back(text)
+        self._held = text[len(text) - keep :] if keep else ""
+        text = text[: len(text) - keep] if keep else text
+        if text:
+            self._keep_text(kind, text)
+            self._update(f"{kind}_delta", text, synthetic)
+
+    def _keep_text(self, kind: str, text: str) -> None:
+        if kind == "text":
+            self._message_text.append(text)
+
+    def _update(self, kind: str, text: str, synthetic: bool) -> None:
+        self._emit(
+            ev.MessageUpdate, message_id=self._message_id, kind=kind, text=text, synthetic=synthetic
+        )
+
+    def _look_for_marker(self, text: str) -> None:
+        if not self.marker_detected:
+            self.marker_detected = find_marker(text, self.options.marker, self._instructions)
+
+    # Limits are looked at when the agent goes on, so that work which ended at its limit counts.
+
+    def _check_turns(self) -> None:
+        limit = self.options.max_turns
+        if limit is not None and self._model_calls >= limit:
+            self.request_stop(BudgetExceeded(f"reached the limit of {limit} turns"))
+
+    def _check_budget(self) -> None:
+        limit, cost = self.options.budget_usd, self.cost_usd
+        if limit is not None and cost is not None and cost > limit:
+            self.request_stop(
+                BudgetExceeded(f"cost {cost:.4f} USD is over the budget of {limit:.4f} USD")
+            )
+
+    def _error_info(self, exit: ProcessExit | None) -> ErrorInfo | None:
+        if self.error is None:
+            return None
+        info = self.error.info()
+        return msgspec.structs.replace(
+            info,
+            message=self.redactor.text(info.message),
+            runtime=self.runtime,
+            runtime_version=self.runtime_version,
+            exit_status=exit.code if exit else info.exit_status,
+            stderr_tail=exit.stderr_tail if exit else info.stderr_tail,
+        )
+
+
+def _death(exit: ProcessExit) -> AgentError:
+    if exit.signal_name == "SIGINT":
+        return Aborted("the agent was interrupted")
+    return Crashed(f"the agent's process {_exit_words(exit)} without finishing its turn")
+
+
+def _exit_words(exit: ProcessExit) -> str:
+    if exit.code is None:
+        return "is gone"
+    return f"was killed by {exit.signal_name}" if exit.code < 0 else f"exited {exit.code}"

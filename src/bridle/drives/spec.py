@@ -1,0 +1,91 @@
+"""What a process holder needs to know: what to start, how to stop it, how it ended."""
+
+import signal
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+
+class StopStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of ending an agent: send a signal, then wait up to `grace` seconds."""
+
+    signal: int
+    grace: float
+    to: Literal["process", "group"] = "process"
+
+
+POLITE_STOP = (
+    StopStep(signal=signal.SIGTERM, grace=3.0),
+    StopStep(signal=signal.SIGKILL, grace=2.0, to="group"),
+)
+"""For an agent that cleans up on SIGTERM. Whatever the sequence, the holder at last kills the
+group and every process that carries the session's mark in its environment."""
+
+
+class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A process to start in a session and process group of its own."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    """The whole environment of the child; it must hold the session's mark (`SESSION_MARK`)."""
+    cwd: str
+    stdin: bytes | None = None
+    """What to feed; None gives it /dev/null."""
+    keep_stdin: bool = False
+    """Leave stdin open after feeding, for an agent that asks questions on its stdout. It is closed
+    when the adapter says so (`Recorder.input_done`), or when the agent is stopped."""
+    stop: tuple[StopStep, ...] = POLITE_STOP
+
+
+SESSION_MARK = "BRIDLE_SESSION_ID"
+"""The variable by which processes that an agent left behind are found again: tools run in
+sessions and groups of their own, so neither a group nor a parent leads to them."""
+
+MAX_LINE = 64 * 1024 * 1024
+"""Longest line that is taken from an agent; a longer one is a `ProtocolDrift`."""
+
+
+class ProcessExit(msgspec.Struct, frozen=True, kw_only=True):
+    """How a process ended."""
+
+    code: int | None
+    """Exit status; negative when a signal killed it; None when it could not be learned."""
+    stderr_tail: str = ""
+    """The end of its standard error, redacted."""
+
+    @property
+    def signal_name(self) -> str | None:
+        """Name of the signal that killed it, None when it exited by itself."""
+        if self.code is None or self.code >= 0:
+            return None
+        try:
+            return signal.Signals(-self.code).name
+        except ValueError:
+            return f"SIG{-self.code}"
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A permission request of an agent, with the way to answer it on its wire."""
+
+    request_id: str
+    tool_name: str
+    args: Any
+    answer: Callable[[bool, str], bytes]
+    """`answer(allowed, reason)` gives the bytes to write to the agent's stdin."""
+    tool_call_id: str | None = None
+
+
+class Normalizer(Protocol):
+    """Translates one runtime's wire into calls on a `Recorder`, which it was made with.
+
+    Contract: pure (no input or output of its own), never raises on anything an agent may print;
+    what it does not know goes to `Recorder.unknown`.
+    """
+
+    def feed(self, line: bytes) -> None:
+        """Take one line of the agent's stdout, without its newline, secrets already removed."""
+
+    def finish(self, exit: ProcessExit) -> None:
+        """The process is gone: judge by all the evidence whether the turn failed (`fail`), fill in
+        what only files tell, and call `Recorder.finish`."""

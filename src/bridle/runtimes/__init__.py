@@ -1,0 +1,1 @@
+"""One folder per coding agent, the contract they fulfil, and the registry that finds them."""

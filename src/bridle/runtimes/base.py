@@ -1,0 +1,286 @@
+"""What a runtime is: the contract every adapter fulfils, and the parts they all share.
+
+An adapter is a subclass of `AgentRuntime` in a folder of its own, registered by entry point
+(`bridle.runtimes`). It says how its CLI is found, started and stopped, and how its wire is
+translated; it starts nothing itself.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
+from bridle.core.events import Event
+from bridle.core.features import Features
+from bridle.core.options import (
+    HooksDef,
+    OverlayContent,
+    ResolvedModel,
+    RunOptions,
+    SpawnOptions,
+    options_in_use,
+)
+from bridle.core.results import Availability, ReadyState, RunResult, TranscriptSummary
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
+from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.installation import Installation
+
+
+class AdapterSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says about one runtime."""
+
+    binary: str | None = None
+    """Overrides where the CLI is looked for: a path or a name on PATH."""
+    mode: str | None = None
+    options: dict[str, Any] = {}
+    """The runtime's own section (`runtime.<name>` of the configuration), as it stands there."""
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that is ready to start: everything was checked, nothing was started."""
+
+    spec: ProcessSpec
+    session_id: str
+    installation: Installation
+    dialect: Dialect
+    secrets: tuple[str, ...] = ()
+    """Values that must not appear in anything Bridle writes."""
+    ignored_options: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    private_dirs: tuple[str, ...] = ()
+    """Folders made for this run alone; removed when it is over."""
+    native_session_id: str | None = None
+    """The id the agent will use, where Bridle can choose it."""
+
+
+class AgentRuntime(ABC):
+    """The adapter to one coding agent.
+
+    Contract: cheap to make, keeps no state between calls, safe to use from several tasks. The
+    abstract methods are what an adapter must say; the others have defaults that fit most.
+    """
+
+    id: ClassVar[str]
+    """Unique; the registry's key and the value of `--runtime`."""
+    binary: ClassVar[str]
+    """Name of the CLI's command."""
+    instruction_path: ClassVar[str]
+    """Instruction file, relative to the worktree."""
+    stability: ClassVar[Literal["stable", "experimental"]] = "stable"
+    install_hint: ClassVar[str] = ""
+    """The command that installs the CLI."""
+
+    def __init__(self, settings: AdapterSettings | None = None) -> None:
+        self.settings = settings or AdapterSettings()
+
+    # -- identity and availability --------------------------------------------------------------
+
+    @property
+    def features(self) -> Features:
+        """What it can do, in the dialect of the installed version (the newest when none is)."""
+        found = self.find()
+        return self.features_of(self.dialect(found.version if found else None)[0])
+
+    @abstractmethod
+    def dialect(self, version: str | None) -> tuple[Dialect, bool, str]:
+        """The dialect of `version`, whether that version was ever run, and a warning if not."""
+
+    @abstractmethod
+    def features_of(self, dialect: Dialect) -> Features:
+        """What it can do in `dialect`."""
+
+    @abstractmethod
+    def find(self) -> Installation | None:
+        """The installed CLI, None when there is none. Must not take long: see `installation`."""
+
+    def installation(self) -> Installation:
+        """The installed CLI; raises `NotInstalled` with the way to install it."""
+        found = self.find()
+        if found is None:
+            wanted = self.settings.binary or self.binary
+            raise NotInstalled(
+                f"{self.id}: `{wanted}` was not found",
+                hint=f"install it with `{self.install_hint}`" if self.install_hint else "",
+                runtime=self.id,
+            )
+        return found
+
+    @abstractmethod
+    def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
+        """Whether a login or key is there, without reading any."""
+
+    def is_available(self, env: Mapping[str, str] | None = None) -> Availability:
+        """Whether it can be used here, with reasons and hints when it cannot. Starts at most the
+        CLI's `--version`."""
+        found = self.find()
+        if found is None:
+            return Availability(
+                runtime=self.id,
+                available=False,
+                reasons=(f"`{self.settings.binary or self.binary}` was not found on PATH",),
+                hints=(f"install it with `{self.install_hint}`",) if self.install_hint else (),
+            )
+        dialect, seen, warning = self.dialect(found.version)
+        login = self.credentials(os.environ if env is None else env)
+        missing = login == "missing"
+        return Availability(
+            runtime=self.id,
+            available=not missing,
+            binary=found.binary,
+            version=found.version,
+            dialect=dialect.name,
+            version_seen=seen,
+            credentials=login,
+            reasons=(*((warning,) if warning else ()), *(("no login found",) if missing else ())),
+            hints=("log in with its own CLI, or set its API key variable",) if missing else (),
+        )
+
+    # -- spawning -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def build_spawn_command(self, options: SpawnOptions) -> str:
+        """The shell command of an interactive session; working directory and environment are set
+        on the terminal, never in the command."""
+
+    @abstractmethod
+    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+        """The argv of a one-shot call whose answer is plain text on stdout; no shell."""
+
+    @abstractmethod
+    def build_env(self, model: ResolvedModel) -> dict[str, str]:
+        """Variables that route the agent to `model`'s provider."""
+
+    @abstractmethod
+    def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Everything needed to start a run of `options` in the environment `env`.
+
+        Contract: refuses before anything is started: `NotInstalled`, `UnsupportedOption`,
+        `WrongUse`. May make folders, which the plan then names in `private_dirs`.
+        """
+
+    @abstractmethod
+    def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
+        """The translator of what this plan's process will print."""
+
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+        """The process of a run that a person drives at the terminal."""
+        raise UnsupportedOption(self.id, "interactive", [], reason="it has no terminal interface")
+
+    # -- worktree -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def deploy_config(
+        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
+    ) -> list[str]:
+        """Write instructions into a worktree before an agent starts there; returns the files.
+
+        With no overlay only what guards the agent is deployed.
+        """
+
+    def detect_ready(self, pane: str) -> ReadyState:
+        """What a captured pane shows; pure. A runtime without a terminal interface is ready."""
+        from bridle.core.results import Ready
+
+        return Ready()
+
+    def requires_beacon_verification(self) -> bool:
+        """Whether the first prompt must be checked and sent again if it was swallowed."""
+        return True
+
+    # -- history --------------------------------------------------------------------------------
+
+    def parse_transcript(self, path: str) -> TranscriptSummary | None:
+        """What the transcript at `path` says was used; None when it is missing or unreadable."""
+        return None
+
+    def transcript_dir(self, project: str) -> str | None:
+        """The folder where the agent keeps the transcripts of `project`."""
+        return None
+
+    # -- runs -----------------------------------------------------------------------------------
+
+    async def run_once(self, options: RunOptions) -> RunResult:
+        """Run a prompt to its end."""
+        from bridle.running import run_options
+
+        return await run_options(self, options)
+
+    async def run_streaming(
+        self, options: RunOptions, on_event: Callable[[Event], Awaitable[None] | None]
+    ) -> RunResult:
+        """Run a prompt to its end, handing over each event as it happens."""
+        from bridle.running import run_options
+
+        return await run_options(self, options, on_event=on_event)
+
+    def run_interactive(self, options: RunOptions) -> int:
+        """Let a person drive the agent at this terminal; returns its exit status."""
+        from bridle.running import run_interactive
+
+        return run_interactive(self, options)
+
+
+# -- parts that adapters use ----------------------------------------------------------------------
+
+
+def check_options(
+    runtime: AgentRuntime, options: RunOptions, features: Features
+) -> tuple[str, ...]:
+    """Names of the options that `runtime` cannot honour and the caller allowed to be ignored.
+
+    Raises `UnsupportedOption` for the first one when the caller did not.
+    """
+    missing = tuple(name for name in options_in_use(options) if name not in features.options)
+    if missing and not options.ignore_unsupported:
+        raise UnsupportedOption(runtime.id, missing[0], supporters(missing[0], runtime.id))
+    return missing
+
+
+def supporters(option: str, besides: str) -> list[str]:
+    """Names of the other runtimes that honour `option`."""
+    from bridle.runtimes.registry import available_runtimes, get_runtime
+
+    names = []
+    for name in available_runtimes():
+        if name == besides:
+            continue
+        runtime = get_runtime(name)
+        if option in runtime.features_of(runtime.dialect(None)[0]).options:
+            names.append(name)
+    return names
+
+
+def agent_env(
+    env: Mapping[str, str], options: RunOptions, session_id: str, cwd: str
+) -> dict[str, str]:
+    """The environment an agent is started in: the caller's, the canonical variables, the options'.
+
+    Every process the agent starts inherits the session's mark, which is how none is left behind.
+    """
+    return {
+        **env,
+        SESSION_MARK: session_id,
+        "BRIDLE_WORKTREE_PATH": cwd,
+        **options.env,
+    }
+
+
+def working_dir(options: RunOptions) -> str:
+    """The run's working directory, absolute; `WrongUse` when it is not there."""
+    cwd = os.path.abspath(options.cwd or os.getcwd())
+    if not os.path.isdir(cwd):
+        raise WrongUse(f"no such directory: {cwd}", hint="give an existing folder with --cwd")
+    return cwd
+
+
+def readable_file(path: str, what: str) -> bytes:
+    """The bytes of a file the caller named; `WrongUse` says why it cannot be read."""
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            return file.read()
+    except OSError as problem:
+        raise WrongUse(f"cannot read {what} {path}: {problem.strerror}") from None

@@ -1,0 +1,65 @@
+"""Choosing what a version of a CLI speaks, from a table with proof for each row."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from bridle.core.errors import ProtocolDrift
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """What one version range of an agent accepts and emits.
+
+    Each runtime extends this with the facts its adapter needs; adapters hold no version number of
+    their own.
+    """
+
+    name: str
+    since: tuple[int, ...]
+    """First version (as numbers) that this row describes; it holds until the next row's."""
+    seen: tuple[str, ...]
+    """Versions that were really run."""
+    capture: str
+    """File below the runtime's `testdata/` that proves the row."""
+
+
+D = TypeVar("D", bound=Dialect)
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """The leading dotted numbers of a version text; empty when there are none."""
+    numbers: list[int] = []
+    for part in version.strip().lstrip("v").split("."):
+        digits = ""
+        for char in part:
+            if not char.isdigit():
+                break
+            digits += char
+        if not digits:
+            break
+        numbers.append(int(digits))
+        if digits != part:
+            break
+    return tuple(numbers)
+
+
+def choose_dialect(runtime: str, table: Sequence[D], version: str | None) -> tuple[D, bool, str]:
+    """The row for `version`, whether it was ever run, and a warning when it was not.
+
+    A version older than every row gets the oldest one, an unknown one the newest: a best guess,
+    always said aloud. Raises `ProtocolDrift` only for an empty table.
+    """
+    if not table:
+        raise ProtocolDrift(f"runtime {runtime} has no dialect")
+    rows = sorted(table, key=lambda row: row.since)
+    numbers = version_numbers(version) if version else ()
+    if not numbers:
+        row = rows[-1]
+        return row, False, f"{runtime}: version unknown, treated as {row.seen[-1]}"
+    fitting = [row for row in rows if row.since <= numbers]
+    row = fitting[-1] if fitting else rows[0]
+    if any(version_numbers(seen) == numbers for seen in row.seen):
+        return row, True, ""
+    known = ", ".join(seen for each in rows for seen in each.seen)
+    return row, False, f"{runtime} {version} was never tested (tested: {known}); using {row.name}"

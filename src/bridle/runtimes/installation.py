@@ -1,0 +1,137 @@
+"""Finding an agent's CLI on this machine and learning its version without starting it twice."""
+
+import os
+import stat
+from collections.abc import Callable
+
+import msgspec
+
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """A CLI that was found."""
+
+    binary: str
+    """What is started: the native binary where an npm launcher stands in front of one."""
+    version: str | None
+    launcher: tuple[str, ...] = ()
+    """Words to put before the binary (an interpreter), when it cannot be started by itself."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words that start it."""
+        return (*self.launcher, self.binary)
+
+
+def find_executable(name: str, path: str | None = None) -> str | None:
+    """The executable file that `name` means: itself when it is a path, else the first on PATH."""
+    if os.sep in name:
+        candidate = os.path.abspath(os.path.expanduser(name))
+        return candidate if _is_executable(candidate) else None
+    for folder in (path if path is not None else os.environ.get("PATH", "")).split(os.pathsep):
+        candidate = os.path.join(folder or ".", name)
+        if _is_executable(candidate):
+            return os.path.abspath(candidate)
+    return None
+
+
+def _is_executable(path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and os.access(path, os.X_OK)
+
+
+def package_version(binary: str, package: str) -> str | None:
+    """The version that the npm package around `binary` declares, None outside such a package.
+
+    Walks up from the real file to the first `package.json` whose name starts with `package`, so
+    that nothing has to be started to learn a version.
+    """
+    folder = os.path.dirname(os.path.realpath(binary))
+    for _ in range(8):
+        try:
+            with open(os.path.join(folder, "package.json"), "rb") as file:
+                manifest = msgspec.json.decode(file.read(), type=_Manifest)
+        except (OSError, msgspec.MsgspecError):
+            manifest = _Manifest()
+        if manifest.name.startswith(package) and manifest.version:
+            return manifest.version
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
+    return None
+
+
+class _Manifest(msgspec.Struct):
+    name: str = ""
+    version: str = ""
+
+
+def remembered_version(binary: str, ask: Callable[[], str | None]) -> str | None:
+    """The version of `binary`, asked once for each change of the file and then remembered.
+
+    The memory is a cache file of the user's; when it cannot be read or written, the CLI is asked
+    each time. `ask` starts the CLI and may take its time; it returns None when it learned nothing.
+    """
+    try:
+        found = os.stat(binary)
+    except OSError:
+        return None
+    key = f"{os.path.realpath(binary)}:{found.st_mtime_ns}:{found.st_size}"
+    cache = _read_cache()
+    if key in cache:
+        return cache[key]
+    version = ask()
+    if version:
+        cache[key] = version
+        _write_cache(cache)
+    return version
+
+
+def _cache_path() -> str:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "bridle", "versions.json")
+
+
+def _read_cache() -> dict[str, str]:
+    try:
+        with open(_cache_path(), "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def _write_cache(cache: dict[str, str]) -> None:
+    path = _cache_path()
+    partial = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(partial, "wb") as file:
+            file.write(msgspec.json.encode(dict(list(cache.items())[-200:])))
+        os.replace(partial, path)
+    except OSError:
+        # A memory that cannot be kept only costs the next start a moment.
+        return
+
+
+def ask_version(command: tuple[str, ...], *, timeout: float = 20.0) -> str | None:
+    """What `command --version` says, from either stream; None when it fails or says no number."""
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            (*command, "--version"),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    for word in (done.stdout + b" " + done.stderr).decode(errors="replace").split():
+        bare = word.strip("(),v")
+        if bare[:1].isdigit() and "." in bare:
+            return bare
+    return None

@@ -1,0 +1,118 @@
+"""Finds adapters by entry point; the only module that knows which there are.
+
+Entry points are read straight from the `entry_points.txt` files on the import path: the standard
+library's reader costs forty milliseconds of every start, more than the rest of a run's own work.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from bridle.core.errors import ConfigError, UnknownRuntime
+
+if TYPE_CHECKING:
+    from bridle.config import Config
+    from bridle.runtimes.base import AdapterSettings, AgentRuntime
+
+GROUP = "bridle.runtimes"
+DEFAULT_RUNTIME = "claude"
+
+
+def available_runtimes(config: "Config | None" = None) -> list[str]:
+    """Names of all registered runtimes, sorted; those declared in `config` included."""
+    return sorted({*_entries(), *(config.presets() if config else ())})
+
+
+def get_runtime(name: str | None = None, config: "Config | None" = None) -> "AgentRuntime":
+    """The runtime called `name`; else the configuration's default; else `claude`.
+
+    Raises `UnknownRuntime` for a name nobody registered, `ConfigError` for an adapter that does
+    not load. Never falls back to another runtime.
+    """
+    wanted = name or (config.runtime.default if config else None) or DEFAULT_RUNTIME
+    preset = config.preset(wanted) if config else None
+    target = _entries().get(wanted)
+    if target is None and preset is not None:
+        from bridle.runtimes.preset import PresetRuntime
+
+        return PresetRuntime(wanted, preset)
+    if target is None:
+        raise UnknownRuntime(wanted, available_runtimes(config))
+    cls = _load(wanted, target)
+    return cls(_settings(wanted, config) if config else None)
+
+
+def _settings(name: str, config: "Config") -> "AdapterSettings":
+    from bridle.runtimes.base import AdapterSettings
+
+    section = config.runtime.adapters.get(name)
+    return AdapterSettings(
+        binary=section.binary if section else None,
+        mode=section.mode if section else None,
+        options=config.own_section(name),
+    )
+
+
+def _load(name: str, target: str) -> "type[AgentRuntime]":
+    from bridle.runtimes.base import AgentRuntime
+
+    module_name, _, attribute = target.partition(":")
+    try:
+        found = getattr(import_module(module_name), attribute)
+    except (ImportError, AttributeError) as problem:
+        raise ConfigError(f"runtime {name}: cannot load {target}: {problem}") from problem
+    if not (isinstance(found, type) and issubclass(found, AgentRuntime)):
+        raise ConfigError(f"runtime {name}: {target} is not an AgentRuntime")
+    if found.id != name:
+        raise ConfigError(f"runtime {name}: {target} calls itself {found.id}")
+    return found
+
+
+_found: dict[str, str] | None = None
+
+
+def _entries() -> dict[str, str]:
+    global _found
+    if _found is None:
+        _found = {}
+        for file in _entry_point_files():
+            for name, target in _group_of(file):
+                _found.setdefault(name, target)
+    return _found
+
+
+def forget_entries() -> None:
+    """Look at the import path again next time; for tests that install an adapter."""
+    global _found
+    _found = None
+
+
+def _entry_point_files() -> Iterator[str]:
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                yield os.path.join(folder, name, "entry_points.txt")
+
+
+def _group_of(file: str) -> Iterator[tuple[str, str]]:
+    try:
+        with open(file, encoding="utf-8") as opened:
+            text = opened.read()
+    except (OSError, UnicodeDecodeError):
+        return
+    if f"[{GROUP}]" not in text:
+        return
+    inside = False
+    for line in text.splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            inside = line == f"[{GROUP}]"
+        elif inside and "=" in line and not line.startswith("#"):
+            name, _, target = line.partition("=")
+            yield name.strip(), target.split("[")[0].strip()
