@@ -70,6 +70,7 @@ _INJECTED = (
     "<turn_aborted>",
     "# AGENTS.md instructions",
     "<environment_details>",
+    "Warning: apply_patch was requested via",
 )
 
 
