@@ -53,12 +53,10 @@ def _run(argv: list[str], place: Place, environment: dict[str, str]) -> tuple[li
     )
     try:
         out, err = process.communicate(timeout=LIMIT)
-    finally:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        raise
     lines = [line for line in out.split(b"\n") if line.strip()]
     return [json.loads(line) for line in lines], process.returncode, err.decode()
 
@@ -105,8 +103,9 @@ def codex(version: str, *, model: str, extra: tuple[str, ...] = ()) -> Agent:
         argv += ["-c", 'model_provider="scripted"', "-c", f"model_providers.scripted={provider}"]
         argv += [*extra, "exec", "--json", "-s", "danger-full-access", "--", prompt]
         events, status, stderr = _run(argv, place, environment)
-        told = next((e["usage"] for e in reversed(events) if e["type"] == "turn.completed"), {})
-        cached, written = told.get("cached_input_tokens", 0), 0
+        ends = [event["usage"] for event in events if event["type"] == "turn.completed"]
+        told: dict[str, int] = ends[-1] if ends else {}
+        cached = told.get("cached_input_tokens", 0)
         written = told.get("cache_write_input_tokens", 0)
         usage = {
             "input_tokens": told.get("input_tokens", 0) - cached - written,
@@ -156,8 +155,7 @@ def pi(version: str, *, api: str) -> Agent:
             "cacheWrite": "cache_write_tokens",
         }
         usage = {
-            ours: sum(reply["usage"][theirs] for reply in replies)
-            for theirs, ours in names.items()
+            ours: sum(reply["usage"][theirs] for reply in replies) for theirs, ours in names.items()
         }
         last = replies[-1]["content"] if replies else []
         text = "".join(part["text"] for part in last if part["type"] == "text")

@@ -180,8 +180,10 @@ class Director:
                 return max(step + 1 + back, self._hidden(question))
         hidden = self._hidden(question)
         if hidden:
-            later = sum(talk.steps.says(hidden + i, r) for i, r in enumerate(replies))
-            return hidden + later
+            # What was kept from before the compaction stands in front of what came after it.
+            for reply in replies:
+                hidden += talk.steps.says(hidden, reply)
+            return hidden
         count = len(replies)
         if is_new and not all(talk.steps.says(i, reply) for i, reply in enumerate(replies)):
             talk.foreign = count
