@@ -238,6 +238,7 @@ def test_a_summary_request_that_only_quotes_the_conversation() -> None:
             stream=True,
             system="You are a context summarization assistant.",
         )
+        helper.tools = []
         summary = helper.ask("<conversation>[User]: The task is this</conversation>").text
         client.messages = []
         client.say(f"Summary: {summary}")
@@ -252,6 +253,7 @@ def test_a_summary_request_that_only_quotes_the_conversation() -> None:
         ("Analyze if this message indicates a new conversation topic.", "x", "topic"),
         ("You are a specialized Task Routing AI.", "x", "routing"),
         ("It generates concise, one-line Git commit messages", "x", "commit_message"),
+        ("", "Generate a concise, single-line task title of at most 36 characters", "title"),
         ("", "You are performing a CONTEXT CHECKPOINT COMPACTION. Create", "compaction"),
     ],
 )
