@@ -137,6 +137,7 @@ conversation: []
         ("- text: a\n- {}\n", 2, "says nothing"),
         ("- text: a\n  chunks: 2\n  chunk_size: 3\n", 1, "both `chunks` and `chunk_size`"),
         ("- text: a\n- fault: {times: 2}\n", 2, "fault without effect"),
+        ("- fault: {delay: 1}\n", 1, "only waits"),
         ("- fault: {status: 500}\n- text: a\n", 1, "never ends"),
         ("- context_overflow: true\n- text: a\n", 1, "never ends"),
         ("- context_overflow: true\n  fault: {status: 500}\n", 1, "both `fault`"),

@@ -125,6 +125,11 @@ def _given(fault: dict[str, Any], key: str) -> bool:
     return fault.get(key) is not None and fault[key] is not False
 
 
+def _only_slow(fault: dict[str, Any]) -> bool:
+    given = {key for key in _EFFECTS if _given(fault, key)}
+    return bool(given) and given <= {"delay", "slow"}
+
+
 def _never_ends(turn: dict[str, Any]) -> bool:
     if any(turn.get(key) for key in _SAYS):
         return False
@@ -140,6 +145,8 @@ def _turn_mistakes(turn: dict[str, Any]) -> list[str]:
     fault = turn.get("fault")
     if not any(turn.get(key) for key in (*_SAYS, "fault", "context_overflow")):
         mistakes.append("says nothing: give it a text, thinking, a tool call or a fault")
+    elif not any(turn.get(key) for key in _SAYS) and _only_slow(fault or {}):
+        mistakes.append("only waits: give it something to say after the wait")
     if turn.get("chunks") is not None and turn.get("chunk_size") is not None:
         mistakes.append("has both `chunks` and `chunk_size`: give one of them")
     if fault is not None:
