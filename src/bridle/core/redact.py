@@ -10,17 +10,30 @@ from typing import Any
 REDACTED = "[redacted]"
 _REDACTED_BYTES = REDACTED.encode()
 
-_SECRET_PARTS = frozenset(
-    "KEY KEYS APIKEY TOKEN TOKENS SECRET SECRETS PASSWORD PASSWD PASSPHRASE PWD PASS PAT "
-    "CREDENTIAL CREDENTIALS AUTH BEARER JWT COOKIE".split()
-)
+# fmt: off
+_SECRET_PARTS = frozenset({
+    "KEY", "KEYS", "APIKEY", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD",
+    "PASSWD", "PASSPHRASE", "PWD", "PASS", "PAT", "CREDENTIAL", "CREDENTIALS", "AUTH",
+    "BEARER", "JWT", "COOKIE",
+})
+# fmt: on
 """Words of a variable's name that say its value is secret. Whole words between underscores: MONKEY
 and TOKENIZERS are none."""
-_PLAIN_PARTS = frozenset(
-    "ID NAME FILE PATH DIR SOCK SOCKET URL URI HOST PORT METHOD TYPE MODE ENV LIMIT COUNT SIZE "
-    "MAX MIN TTL TIMEOUT EXPIRY EXPIRES LAYOUT REGION ENABLED DISABLED HELPER".split()
-)
+# fmt: off
+_PLAIN_PARTS = frozenset({
+    "ID", "NAME", "FILE", "PATH", "DIR", "SOCK", "SOCKET", "URL", "URI", "HOST",
+    "PORT", "METHOD", "TYPE", "MODE", "ENV", "LIMIT", "COUNT", "SIZE", "MAX", "MIN",
+    "TTL", "TIMEOUT", "EXPIRY", "EXPIRES", "LAYOUT", "REGION", "ENABLED", "DISABLED",
+    "HELPER",
+})
+# fmt: on
 """Words that, at the end of a name, say the value only speaks about a secret."""
+_SURE_PARTS = frozenset(["PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "SECRETS"])
+"""Words after which even a plain word is a secret: people choose such passwords."""
+_GLUED = ("APIKEY", "AUTHTOKEN", "ACCESSTOKEN", "SECRETKEY", "ACCESSKEY", "PASSWORD")
+"""Secret words that people write without an underscore before them (MYAPIKEY, DBPASSWORD)."""
+_LONGEST_WORD = 16
+_SHORT_PATH = 30
 _SHORTEST = 8
 """Shorter values are not treated as secrets: replacing them would garble ordinary text."""
 
@@ -38,24 +51,21 @@ def secrets_in(env: Mapping[str, str]) -> list[str]:
 
 def _names_secret(name: str, value: str) -> bool:
     parts = name.upper().replace("-", "_").split("_")
-    if parts[-1] in _PLAIN_PARTS:
+    if parts[-1] in _PLAIN_PARTS or name in ("PWD", "OLDPWD"):
         return False
-    if name in ("PWD", "OLDPWD"):
-        return False
-    return any(part in _SECRET_PARTS or part.endswith(_GLUED) for part in parts)
-
-
-_GLUED = ("APIKEY", "AUTHTOKEN", "ACCESSTOKEN", "SECRETKEY", "ACCESSKEY", "PASSWORD")
-"""Secret words that people write without an underscore before them (MYAPIKEY, DBPASSWORD)."""
+    if any(part in _SURE_PARTS or part.endswith(_GLUED) for part in parts):
+        return True
+    # A single word such as `disabled` is a setting, not a key.
+    is_word = value.isalpha() and len(value) < _LONGEST_WORD
+    return not is_word and any(part in _SECRET_PARTS for part in parts)
 
 
 def _looks_secret(value: str) -> bool:
-    if len(value) < _SHORTEST or value[0] in "/~." or value.isspace():
+    if len(value) < _SHORTEST or value.startswith(("~/", "./", "../")):
         return False
-    if any(char.isspace() for char in value.strip()) and "\n" not in value.strip():
-        # A sentence; only a key in PEM form has more than one word, and it has lines.
-        return value.count(" ") < 2
-    return not (value.isdigit() and len(value) < 16)
+    if value[0] == "/" and (value.count("/") > 1 or len(value) < _SHORT_PATH):
+        return False
+    return not (value.isdigit() and len(value) < _LONGEST_WORD)
 
 
 class Redactor:
@@ -180,38 +190,43 @@ def _spans(text: Any, forms: Iterable[Any]) -> list[tuple[int, int]]:
     return merged
 
 
-def _forms(secret: str) -> set[str]:
-    """A secret as it may be written: plain, inside JSON (once or twice), in a URL, in base64."""
-    import json
-    from urllib.parse import quote, quote_plus
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
+
+def _forms(secret: str) -> set[str]:
+    """A secret as it may be written: plain, inside JSON (once or twice), in a URL, in base64.
+
+    Written by hand where the standard library's module would cost a run milliseconds to import.
+    """
     raw = secret.encode(errors="surrogateescape")
-    escaped = json.dumps(secret)[1:-1]
-    wide = json.dumps(secret, ensure_ascii=False)[1:-1]
-    forms = {
-        secret,
-        escaped,
-        wide,
-        json.dumps(escaped)[1:-1],
-        json.dumps(wide, ensure_ascii=False)[1:-1],
-        escaped.replace("/", "\\/"),
-        quote(raw, safe=""),
-        quote(raw, safe="/"),
-        quote_plus(raw),
-        raw.hex(),
-    }
+    once = _json_forms(secret)
+    forms = {secret, raw.hex(), *once}
+    for form in once:
+        forms |= _json_forms(form)
+        forms.add(form.replace("/", "\\/"))
+    for kept in (_UNRESERVED, _UNRESERVED | {0x2F}):
+        forms.add("".join(chr(b) if b in kept else f"%{b:02X}" for b in raw))
+        forms.add("".join(chr(b) if b in kept else f"%{b:02x}" for b in raw))
+    forms |= {form.replace("%20", "+") for form in forms if "%20" in form}
     for offset in range(3):
-        forms.update(_base64_forms(raw, offset))
+        forms |= _base64_forms(raw, offset)
     return forms
+
+
+def _json_forms(text: str) -> set[str]:
+    """The inside of `text` as a JSON string, with and without its non-ASCII characters."""
+    if text.isascii() and text.isprintable():
+        return {text.replace("\\", "\\\\").replace('"', '\\"')}
+    import json
+
+    return {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
 
 
 def _base64_forms(raw: bytes, offset: int) -> set[str]:
     """The characters of base64 that `raw` alone decides when it stands `offset` bytes (modulo
     three) into the encoded text; what its neighbours share in is left off both ends."""
-    from base64 import b64encode
+    from binascii import b2a_base64
 
-    encoded = b64encode(b"\0" * offset + raw).decode().rstrip("=")
-    start = (0, 2, 3)[offset]
-    end = (len(raw) + offset) * 8 // 6
-    core = encoded[start:end]
+    encoded = b2a_base64(b"\0" * offset + raw, newline=False).decode()
+    core = encoded[(0, 2, 3)[offset] : (len(raw) + offset) * 8 // 6]
     return {core, core.replace("+", "-").replace("/", "_")}
