@@ -2,6 +2,7 @@
 
 import base64
 import json
+from itertools import pairwise
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -124,7 +125,7 @@ def test_no_secret_passes_wherever_the_stream_is_cut(pieces: list[str], cuts: li
     redactor = Redactor([KEY, KEY + "tail9999"])
     marks = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     shown, held = "", ""
-    for start, end in zip(marks, marks[1:], strict=False):
+    for start, end in pairwise(marks):
         out, held = redactor.split(held + text[start:end])
         shown += out
     shown += redactor.text(held)

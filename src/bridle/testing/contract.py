@@ -39,7 +39,6 @@ class _Checker:
         self._texts: list[str] = []
         self._block: str | None = None
         self._tools: dict[str, str] = {}
-        self._questions: set[str] = set()
         self._compacting = False
 
     def take(self, event: ev.Event) -> None:
@@ -174,13 +173,10 @@ class _Checker:
 
     def _on_permission_request(self, event: ev.PermissionRequest) -> None:
         self._in_turn()
-        self._need(event.request_id not in self._questions, "was asked already")
-        self._questions.add(event.request_id)
 
     def _on_permission_decision(self, event: ev.PermissionDecision) -> None:
         # A decision without a request is legal: the agent's own mode refused without asking.
         self._in_turn()
-        self._questions.discard(event.request_id)
 
     def _on_retry(self, event: ev.Retry) -> None:
         self._in_turn()
