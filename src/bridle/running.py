@@ -210,7 +210,7 @@ class EventStream:
             send.close()
 
     def _follow(self, send: "MemoryObjectSendStream[list[Event]]") -> None:
-        """In the worker thread: play the run, hand the events over, wait while nobody takes them."""
+        """In the worker thread: play the run; hand events over, waiting while nobody takes them."""
         import anyio
         from anyio import from_thread
 

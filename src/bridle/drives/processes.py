@@ -9,7 +9,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from bridle.drives.spec import SESSION_MARK
@@ -33,12 +33,7 @@ def marked_processes(session_id: str) -> list[int]:
     An agent's tools run in sessions and process groups of their own; the environment is what they
     all inherit. Zombies do not count: they hold nothing.
     """
-    if not session_id:
-        return []
-    mark = f"{SESSION_MARK}={session_id}".encode()
-    if sys.platform == "linux":
-        return [pid for pid in _linux_pids() if _linux_has_mark(pid, mark) and _linux_look(pid)]
-    return _psutil_marked(session_id)
+    return [pid for pid in _sighted(session_id) if _look(pid) is not None]
 
 
 def descendants(pid: int) -> list[Process]:
@@ -69,27 +64,24 @@ def end_marked(
     until none is left, since a process may fork while it is being looked for.
     """
     known = {process.pid: process for process in also if process.pid != spare}
-    found: dict[int, Process] = {}
-
-    def living() -> list[Process]:
-        alive = _session_processes(session_id, known, spare)
-        found.update((process.pid, process) for process in alive)
-        return alive
-
-    alive = living()
-    if alive and grace > 0:
-        for process in alive:
+    found = _session_processes(session_id, known, spare)
+    pids = [process.pid for process in found]
+    if found and grace > 0:
+        for process in found:
             _signal_if_same(process, signal.SIGTERM)
-        _wait_gone(alive, time.monotonic() + grace)
-        alive = living()
+        _wait_gone(found, time.monotonic() + grace)
     until = time.monotonic() + deadline
-    while alive and time.monotonic() < until:
-        for process in alive:
-            known[process.pid] = process
-            _kill_with_group(process, spare)
-        _wait_gone(alive, min(until, time.monotonic() + 0.5))
-        alive = living()
-    return list(found)
+    while found and time.monotonic() < until:
+        known.update((process.pid, process) for process in found)
+        # Killed as they are seen: the next moment a process may be another, with another number.
+        sighted = _sighted(session_id, lambda pid: _kill_with_group(pid, spare))
+        found = _session_processes("", known, spare)
+        for process in found:
+            _signal_if_same(process, signal.SIGKILL)
+        _wait_gone(found, min(until, time.monotonic() + 0.5))
+        found = _session_processes(session_id, known, spare)
+        pids += [pid for pid in (*sighted, *(each.pid for each in found)) if pid not in pids]
+    return pids
 
 
 def send_signal(pid: int, number: int) -> bool:
@@ -173,12 +165,18 @@ def _below(roots: set[int]) -> list[Process]:
     return found
 
 
-def _kill_with_group(process: Process, spare: int) -> None:
+def _kill_with_group(pid: int, spare: int) -> None:
     # A group of an agent's process holds only its own kind, and the kernel signals a whole group
     # at once, so that a process which forks faster than we look cannot slip through.
-    if process.group > 1 and process.group not in (os.getpgrp(), spare):
-        send_group_signal(process.group, signal.SIGKILL)
-    _signal_if_same(process, signal.SIGKILL)
+    if pid == spare:
+        return
+    try:
+        group = os.getpgid(pid)
+    except OSError:
+        return
+    if group > 1 and group not in (os.getpgrp(), spare):
+        send_group_signal(group, signal.SIGKILL)
+    send_signal(pid, signal.SIGKILL)
 
 
 def _signal_if_same(process: Process, number: int) -> None:
@@ -219,6 +217,18 @@ def _wait_gone(processes: list[Process], until: float) -> None:
 # -- what the system tells ------------------------------------------------------------------------
 
 
+def _sighted(session_id: str, act: Callable[[int], None] | None = None) -> list[int]:
+    """Pids that carried the mark when they were looked at; `act` is called on each right then."""
+    if not session_id:
+        return []
+    if sys.platform == "linux":
+        return _linux_sighted(f"{SESSION_MARK}={session_id}".encode(), act)
+    found = _psutil_marked(session_id)
+    for pid in found if act else ():
+        act(pid)
+    return found
+
+
 def _pids() -> list[int]:
     if sys.platform == "linux":
         return _linux_pids()
@@ -245,9 +255,34 @@ def _linux_pids() -> list[int]:
     return [pid for name in os.listdir("/proc") if name.isdigit() and (pid := int(name)) != me]
 
 
-def _linux_has_mark(pid: int, mark: bytes) -> bool:
-    environment = _read_proc(f"/proc/{pid}/environ")
-    return mark in environment and mark in environment.split(b"\0")
+def _linux_sighted(mark: bytes, act: Callable[[int], None] | None) -> list[int]:
+    """Look at every process, then at those that were started meanwhile, until there are none.
+
+    A process that forks and dies all the time is never in the list that was just read; but then
+    its child is new, and the newest are looked at first.
+    """
+    found: list[int] = []
+    seen: set[int] = set()
+    unclear: set[int] = set()
+    for _ in range(_MOST_LOOKS):
+        fresh = [pid for pid in _linux_pids() if pid not in seen]
+        if not fresh:
+            break
+        for pid in reversed(fresh):
+            seen.add(pid)
+            environment = _read_proc(f"/proc/{pid}/environ")
+            if mark in environment and mark in environment.split(b"\0"):
+                found.append(pid)
+                if act is not None:
+                    act(pid)
+            elif environment == b"" and pid not in unclear:
+                # In the middle of an exec there is no environment: look once more.
+                unclear.add(pid)
+                seen.discard(pid)
+    return found
+
+
+_MOST_LOOKS = 50
 
 
 def _linux_look(pid: int) -> Process | None:
@@ -258,21 +293,25 @@ def _linux_look(pid: int) -> Process | None:
 
 
 def _read_proc(path: str) -> bytes:
-    """A file of `/proc`; empty when the process is gone or not ours. Raw calls: this runs for
+    """A file of `/proc`; `_NOTHING` when the process is gone or not ours. Raw calls: this runs for
     every process of the machine at the end of each run."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return b""
+        return _NOTHING
     try:
         parts = []
         while part := os.read(fd, 1 << 16):
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
     except OSError:
-        return b""
+        return _NOTHING
     finally:
         os.close(fd)
+
+
+_NOTHING = b"\0"
+"""What a process that is gone, or that we may not look at, has to tell."""
 
 
 def _psutil_marked(session_id: str) -> list[int]:
