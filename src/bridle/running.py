@@ -207,7 +207,12 @@ def _resolve(
 
             config = load_config(options.get("cwd"))
         runtime = get_runtime(runtime, config)
-    return runtime, RunOptions(prompt=prompt, **options)
+    wanted = RunOptions(prompt=prompt, **options)
+    if config is not None:
+        from bridle.config import apply_config
+
+        wanted = apply_config(wanted, config, runtime.id)
+    return runtime, wanted
 
 
 async def run(

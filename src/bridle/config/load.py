@@ -32,7 +32,9 @@ def load_config(cwd: str | None = None, env: Mapping[str, str] | None = None) ->
 
         values, wrong = read_file(path)
         problems += wrong
-        merge(merged, values)
+        if not wrong:
+            _anchor_binaries(values, _base_folder(path, is_project=path == project))
+            merge(merged, values)
     if problems:
         raise ConfigError("\n".join(problems))
     if runtime is not None:
@@ -41,6 +43,19 @@ def load_config(cwd: str | None = None, env: Mapping[str, str] | None = None) ->
 
     config = msgspec.convert(merged, Config)
     return msgspec.structs.replace(config, files=tuple(files), **fields)
+
+
+def _base_folder(path: str, *, is_project: bool) -> str:
+    folder = os.path.dirname(os.path.abspath(path))
+    return os.path.dirname(folder) if is_project else folder
+
+
+def _anchor_binaries(values: dict[str, Any], folder: str) -> None:
+    """Make relative paths of binaries absolute: they are meant from the project, or the file."""
+    for section in values.get("runtime", {}).get("adapters", {}).values():
+        binary = section.get("binary")
+        if binary and os.sep in binary and not binary.startswith(("/", "~")):
+            section["binary"] = os.path.normpath(os.path.join(folder, binary))
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> None:
