@@ -7,12 +7,24 @@ them in one line with a hint, and never shows a traceback.
 
 import os
 import sys
-from typing import TYPE_CHECKING, Protocol
 
+TYPE_CHECKING = False  # type checkers take it for true; importing `typing` would slow the help
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from typing import Protocol
 
     from bridle.core.errors import BridleError
+
+    class Command(Protocol):
+        """What a command's module offers. It may also have `failure(problem, argv)`, the JSON to
+        print when it could not do its work, or None; without it that is `{"error": …}`."""
+
+        def configure(self, parser: ArgumentParser) -> None:
+            """Add the command's arguments."""
+
+        def execute(self, args: Namespace) -> int:
+            """Do the work; returns the exit status. Raises `BridleError` for the user to read."""
+
 
 COMMANDS = {
     "run": ("bridle.cli.run_command", "run one prompt through an agent"),
@@ -24,17 +36,6 @@ COMMANDS = {
 
 INTERRUPTED = 130
 _DEBUG = "BRIDLE_DEBUG"
-
-
-class Command(Protocol):
-    """What a command's module offers. It may also have `failure(problem, argv) -> bytes | None`,
-    the JSON it prints when it could not do its work; without it `--json` gives `{"error": …}`."""
-
-    def configure(self, parser: "ArgumentParser") -> None:
-        """Add the command's arguments."""
-
-    def execute(self, args: "Namespace") -> int:
-        """Do the work; returns the exit status. Raises `BridleError` for the user to read."""
 
 
 def run(argv: list[str]) -> int:
@@ -86,7 +87,7 @@ def _command(name: str, argv: list[str]) -> int:
         return _refuse(problem, argv, module)
 
 
-def load(name: str) -> Command:
+def load(name: str) -> "Command":
     """The module of the command `name`; `WrongUse` with the nearest name when there is none."""
     if name not in COMMANDS:
         from bridle.cli.parsing import unknown
@@ -97,7 +98,7 @@ def load(name: str) -> Command:
     return import_module(COMMANDS[name][0])
 
 
-def parser_of(name: str, module: Command) -> "ArgumentParser":
+def parser_of(name: str, module: "Command") -> "ArgumentParser":
     """The argument parser of a command."""
     from bridle.cli.parsing import CommandParser
 
@@ -130,7 +131,7 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _refuse(problem: "BridleError", argv: list[str], module: Command | None) -> int:
+def _refuse(problem: "BridleError", argv: list[str], module: "Command | None") -> int:
     """Say an error: one line and a hint on stderr, with --json also as data on stdout."""
     from bridle.cli.output import error_object, say_error, write_line
 

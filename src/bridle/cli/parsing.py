@@ -34,11 +34,21 @@ class CommandParser(argparse.ArgumentParser):
 
     def _refuse(self, word: str) -> NoReturn:
         if word.startswith("-"):
-            flags = [flag for action in self._actions for flag in action.option_strings]
-            raise unknown("option", word.partition("=")[0], flags, f"`{self.prog} --help`")
+            raise unknown("option", word.partition("=")[0], _flags(self), f"`{self.prog} --help`")
         raise WrongUse(
             f"unexpected argument: {word}", hint="put quotes around a text that has spaces"
         )
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    """The flags of a parser and of the verbs below it."""
+    found: list[str] = []
+    for action in parser._actions:
+        found += action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for verb in action.choices.values():
+                found += _flags(verb)
+    return found
 
 
 class _Formatter(argparse.HelpFormatter):
