@@ -77,11 +77,16 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _command(name: str, argv: list[str]) -> int:
-    from bridle.core.errors import BridleError
+    from bridle.cli.startup import WithoutCollection, import_msgspec
+
+    with WithoutCollection():
+        import_msgspec()
+        from bridle.core.errors import BridleError
 
     module: Command | None = None
     try:
-        module = load(name)
+        with WithoutCollection():
+            module = load(name)
         return module.execute(parser_of(name, module).parse_args(argv))
     except BridleError as problem:
         return _refuse(problem, argv, module)
