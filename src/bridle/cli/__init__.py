@@ -50,12 +50,24 @@ def run(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output went away; what is still buffered has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # whoever read it went away
         return INTERRUPTED
+    except OSError as problem:
+        _drop_output()
+        where = f": {problem.filename}" if problem.filename else ""
+        sys.stderr.write(f"bridle: error: {problem.strerror or problem}{where}\n")
+        return 1
     except Exception as problem:
         return _bug(problem)
     return status
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere, or it would fail again when the process ends."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return
 
 
 def _dispatch(argv: list[str]) -> int:

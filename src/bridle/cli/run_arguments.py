@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -94,12 +95,11 @@ def _add_old_flags(parser: argparse.ArgumentParser) -> None:
 
 def output_in(argv: list[str]) -> str:
     """The output that `argv` asks for, as far as can be told when it could not be parsed."""
-    for word, following in zip(argv, [*argv[1:], ""], strict=True):
-        for flag in ("json", "stream-json"):
-            if word in (f"--{flag}", f"--output-format={flag}"):
-                return flag
-            if word == "--output-format" and following == flag:
-                return flag
+    for output in ("json", "stream-json"):
+        if f"--{output}" in argv or f"--output-format={output}" in argv:
+            return output
+        if ("--output-format", output) in pairwise(argv):
+            return output
     return "text"
 
 

@@ -13,7 +13,7 @@ from bridle.cli.output import warn
 from bridle.cli.run_view import HumanView, JsonView, StreamView, View, run_end
 from bridle.config import apply_config, load_config
 from bridle.core.errors import BridleError, WrongUse
-from bridle.core.options import RunOptions, options_in_use
+from bridle.core.options import ModelServer, RunOptions, options_in_use
 from bridle.core.results import RunResult
 from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all
 from bridle.running import Prepared, prepare
@@ -133,12 +133,12 @@ def _describe(runtime: AgentRuntime, options: RunOptions, prepared: Prepared) ->
     """What is about to happen, without any secret."""
     import shlex
 
-    plan = prepared.plan
+    plan, hide = prepared.plan, prepared.redactor.text
     shown = [
         f"prompt ({len(options.prompt)} characters)",
         f"permission_mode={options.permission_mode}",
+        *(f"{name}={_shown(getattr(options, name))}" for name in options_in_use(options)),
     ]
-    shown += [f"{name}={getattr(options, name)!r}" for name in options_in_use(options)]
     if options.timeout is not None:
         shown.append(f"timeout={options.timeout:g}")
     if options.env:
@@ -149,8 +149,16 @@ def _describe(runtime: AgentRuntime, options: RunOptions, prepared: Prepared) ->
         "session": plan.session_id,
         "cwd": plan.spec.cwd,
         "options": ", ".join(shown),
-        "command": shlex.join(plan.spec.argv),
+        # Each word by itself: quoting could break a secret up so that it is not recognised.
+        "command": shlex.join(hide(word) for word in plan.spec.argv),
     }
     for key, value in lines.items():
-        sys.stderr.write(f"{key + ':':<9}{prepared.redactor.text(value)}\n")
+        sys.stderr.write(f"{key + ':':<9}{hide(value)}\n")
     sys.stderr.flush()
+
+
+def _shown(value: object) -> str:
+    """An option's value as JSON; of a model server only the address, its key is secret."""
+    if isinstance(value, ModelServer):
+        return value.url
+    return msgspec.json.encode(value).decode()
