@@ -292,7 +292,12 @@ def _resolve(
 
             config = load_config(options.get("cwd"))
         runtime = get_runtime(runtime, config)
-    return runtime, options_from(prompt, options)
+    wanted = options_from(prompt, options)
+    if config is not None:
+        from bridle.config import apply_config
+
+        wanted = apply_config(wanted, config, runtime.id)
+    return runtime, wanted
 
 
 def options_from(prompt: str, options: Mapping[str, Any]) -> RunOptions:
