@@ -1,7 +1,6 @@
 """The runtime `scripted`: how its agent process is started and what it can be asked for."""
 
 import os
-import shlex
 import sys
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -101,6 +100,8 @@ class ScriptedRuntime(AgentRuntime):
 
     def build_spawn_command(self, options: SpawnOptions) -> str:
         """The command of a session at a terminal; the script is named by `BRIDLE_SCRIPT`."""
+        import shlex
+
         words = [sys.executable, "-m", "bridle.runtimes.scripted", "chat", "--model", options.model]
         words += ["--permission", options.permission_mode]
         for flag, value in (
