@@ -14,6 +14,7 @@ def main(argv: list[str]) -> NoReturn:
     """Read the command line, then become the agent process."""
     parser = argparse.ArgumentParser(
         prog="python -m bridle.runtimes.scripted",
+        allow_abbrev=False,
         description="An agent that plays the script named by BRIDLE_SCRIPT; there is no model.",
     )
     parser.add_argument("face", choices=("chat", "print"))
@@ -22,7 +23,7 @@ def main(argv: list[str]) -> NoReturn:
     parser.add_argument("--system-prompt")
     parser.add_argument("--append-system-prompt")
     parser.add_argument("--append-system-prompt-file")
-    parser.add_argument("prompt", nargs="?", default="")
+    parser.add_argument("--prompt", default="")
     words = parser.parse_args(argv)
     options = RunOptions(
         prompt=words.prompt,

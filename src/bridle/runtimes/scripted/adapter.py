@@ -110,15 +110,22 @@ class ScriptedRuntime(AgentRuntime):
             ("--append-system-prompt-file", options.append_system_prompt_file),
         ):
             if value is not None:
-                words += [flag, value]
+                words.append(f"{flag}={value}")
         if options.initial_prompt is not None:
-            words += ["--", options.initial_prompt]
+            words.append(f"--prompt={options.initial_prompt}")
         return shlex.join(words)
 
     def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
         """The argv of a one-shot call; the script is named by `BRIDLE_SCRIPT`."""
         named = ["--model", model] if model else []
-        return [sys.executable, "-m", "bridle.runtimes.scripted", "print", *named, "--", prompt]
+        return [
+            sys.executable,
+            "-m",
+            "bridle.runtimes.scripted",
+            "print",
+            *named,
+            f"--prompt={prompt}",
+        ]
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """Only the variables that the model's own entry asks for: no service is called."""
