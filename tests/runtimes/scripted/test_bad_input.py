@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from bridle.core import events as ev
-from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
 from bridle.drives.processes import marked_processes
 from bridle.running import prepare
+from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.scripted import ScriptedRuntime
 from tests.runtimes.scripted.helper import Stage, check_order
 
@@ -186,3 +187,32 @@ def test_what_it_cannot_honour_is_refused_by_name(stage: Stage, option: str, val
     fields: dict[str, Any] = {option: value}
     played = stage.play([{"text": "."}], ignore_unsupported=True, **fields)
     assert played.result.ignored_options == (option,)
+
+
+def test_a_state_folder_that_cannot_be_used(stage: Stage) -> None:
+    (stage.home / "file").write_text("")
+    played = stage.play(SCRIPT, account_dir=str(stage.home / "file"))
+    assert played.result.error is not None
+    assert played.result.error.kind == "crashed"
+    assert "file" in played.result.error.message
+    assert "Traceback" not in played.result.error.stderr_tail
+
+
+def test_a_prompt_that_is_not_quite_text(stage: Stage) -> None:
+    assert stage.play(prompt="bytes \udcff here").result.status == "completed"
+
+
+def test_another_binary_is_started_instead(stage: Stage) -> None:
+    other = stage.home / "other"
+    other.write_text("#!/bin/sh\nexit 127\n")
+    other.chmod(0o755)
+    runtime = ScriptedRuntime(AdapterSettings(binary=str(other)))
+    prepared = prepare(runtime, stage.options(SCRIPT), env=stage.env)
+    assert "version unknown" in prepared.plan.warnings[0]
+    list(prepared.run.events())
+    error = prepared.run.result.error
+    assert error is not None
+    assert error.kind == "not_installed"
+    missing = ScriptedRuntime(AdapterSettings(binary=str(stage.home / "none")))
+    with pytest.raises(NotInstalled):
+        prepare(missing, stage.options(SCRIPT), env=stage.env)

@@ -89,7 +89,7 @@ class ScriptedRuntime(AgentRuntime):
         """The agent that comes with Bridle, or the program that the configuration names."""
         if self.settings.binary is not None:
             other = find_executable(self.settings.binary)
-            return None if other is None else Installation(binary=other, version=__version__)
+            return None if other is None else Installation(binary=other, version=None)
         # Isolated and without site packages: it must start fast and import nothing by accident.
         launcher = (sys.executable, "-I", "-S")
         return Installation(binary=_START, version=__version__, launcher=launcher)
@@ -247,8 +247,8 @@ def _request(options: RunOptions, settings: Settings, native_id: str) -> dict[st
         "version": __version__,
         "native_id": native_id,
         "resume": options.resume is not None,
-        "prompt": options.prompt,
-        "system": system,
+        "prompt": _text(options.prompt),
+        "system": _text(system),
         "model": options.model,
         "images": [_image(path) for path in options.images],
         "permission": options.permission_mode,
@@ -281,6 +281,11 @@ def _system(options: RunOptions) -> str:
         data = readable_file(options.append_system_prompt_file, "system prompt file")
         parts.append(data.decode(errors="replace"))
     return "\n\n".join(part for part in parts if part)
+
+
+def _text(text: str) -> str:
+    """Text that can be sent: what was no text on the command line is replaced."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _image(path: str) -> dict[str, str]:

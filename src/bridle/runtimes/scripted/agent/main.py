@@ -90,6 +90,12 @@ def _play(request: dict[str, Any], face: Face, aids: Aids) -> int:
     except Failure as failure:
         face.emit({"type": "error", **failure.fields})
         return 1
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        # Above all a state folder that cannot be written; the reason must reach the caller.
+        face.emit({"type": "error", "kind": "crashed", "message": str(problem)})
+        return 1
     if not aids.ends_silently():
         face.emit({"type": "result"})
     return 0
