@@ -96,7 +96,7 @@ class Loop:
                 attempt += 1
                 wait = failure.retry_after
                 if wait is None:
-                    wait = min(1.0, 0.05 * 2**attempt)
+                    wait = min(1.0, 0.02 * 2**attempt)
                 out_of_tries = attempt > self._limits.max_retries
                 if not failure.retryable or out_of_tries or wait > _LONGEST_WAIT:
                     raise
