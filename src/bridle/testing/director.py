@@ -51,11 +51,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 class _Talk:
     """What must be remembered of one conversation with one agent."""
 
-    def __init__(self, name: str, steps: Steps, order: int, prompt: str) -> None:
+    def __init__(self, name: str, steps: Steps, prompt: str) -> None:
         self.name = name
         self.steps = steps
-        self.order = order
         self.prompt = prompt
+        self.order = 0
+        self.overflowed = False
         self.foreign = 0
         self.next_step = 0
         self.fault_counts: dict[tuple[int, int], int] = {}
@@ -122,9 +123,9 @@ class Director:
     def _identify(
         self, question: Question, named: str | None, headers: Mapping[str, str], side: str | None
     ) -> str | None:
-        mark = find_mark(question.user_texts)
-        if mark is not None and mark.identity in self._talks:
-            return mark.identity
+        known = self._known_by_history(question)
+        if known is not None:
+            return known
         name = self._conversation_name(question, named, headers)
         prompt = question.prompts[0] if question.prompts else ""
         whose = question.session or f"system:{question.system}"
@@ -135,9 +136,18 @@ class Director:
         if name is None:
             return None
         if identity not in self._talks:
-            self._order += 1
-            self._talks[identity] = _Talk(name, self._steps[name], self._order, prompt)
+            self._talks[identity] = _Talk(name, self._steps[name], prompt)
         return identity
+
+    def _known_by_history(self, question: Question) -> str | None:
+        """Recognise a conversation by our own tool-call ids, or by the mark in a summary."""
+        for reply in reversed(question.replies):
+            for steps in self._steps.values():
+                identity = steps.identity_of(reply)
+                if identity in self._talks:
+                    return identity
+        mark = find_mark(question.user_texts)
+        return mark.identity if mark is not None and mark.identity in self._talks else None
 
     def _conversation_name(
         self, question: Question, named: str | None, headers: Mapping[str, str]
@@ -152,12 +162,13 @@ class Director:
     def _quoted_in(self, question: Question) -> str | None:
         """Find the conversation that a request quotes; a summary request may carry only that."""
         text = "\n".join(question.user_texts)
-        found = [
-            (talk.order, identity)
-            for identity, talk in self._talks.items()
-            if talk.prompt and talk.prompt in text
-        ]
-        return max(found)[1] if found else None
+        talks = self._talks.items()
+        quoted = [(t.order, identity) for identity, t in talks if t.prompt and t.prompt in text]
+        if quoted:
+            return max(quoted)[1]
+        # A summary of nothing quotes nothing; then it is for who has just been told to compact.
+        overflowed = [(t.order, identity) for identity, t in talks if t.overflowed]
+        return max(overflowed)[1] if overflowed else None
 
     # Where is it in its script?
 
@@ -169,8 +180,10 @@ class Director:
                 return max(step + 1 + back, self._hidden(question))
         hidden = self._hidden(question)
         if hidden:
-            later = sum(talk.steps.says(hidden + i, r) for i, r in enumerate(replies))
-            return hidden + later
+            # What was kept from before the compaction stands in front of what came after it.
+            for reply in replies:
+                hidden += talk.steps.says(hidden, reply)
+            return hidden
         count = len(replies)
         if is_new and not all(talk.steps.says(i, reply) for i, reply in enumerate(replies)):
             talk.foreign = count
@@ -185,6 +198,9 @@ class Director:
 
     def _answer(self, question: Question, identity: str, id_prefix: str) -> Decision:
         talk = self._talks[identity]
+        self._order += 1
+        talk.order = self._order
+        talk.overflowed = False
         is_new = not talk.answered and not talk.fault_counts
         index = self._place(question, talk, is_new=is_new)
         base = Decision(outcome="turn", conversation=talk.name, identity=identity, step=index)
@@ -216,7 +232,7 @@ class Director:
     ) -> Decision:
         index = base.step or 0
         try:
-            reply = self._reply(question, talk, turn, index, id_prefix)
+            reply = self._reply(question, talk, turn, base, id_prefix)
         except UntranslatableError as error:
             return msgspec.structs.replace(
                 base, outcome="untranslatable", turn=step.turn, error=str(error)
@@ -238,6 +254,7 @@ class Director:
         id_prefix: str,
     ) -> Decision:
         fault, index = stage.fault, base.step or 0
+        talk.overflowed = fault.kind == "context_overflow"
         decision = msgspec.structs.replace(base, outcome="fault", turn=stage.turn, fault=fault)
         if turn is None or not (is_refusal(fault) or fault.cut is not False or fault.malformed):
             talk.advance(index)
@@ -245,20 +262,21 @@ class Director:
             return decision
         try:
             spoilt = turn if turn is not None else _SPOILT
-            reply = self._reply(question, talk, spoilt, index, id_prefix)
+            reply = self._reply(question, talk, spoilt, base, id_prefix)
         except UntranslatableError as error:
             return msgspec.structs.replace(decision, outcome="untranslatable", error=str(error))
         return msgspec.structs.replace(decision, reply=reply)
 
     def _reply(
-        self, question: Question, talk: _Talk, turn: Turn, index: int, id_prefix: str
+        self, question: Question, talk: _Talk, turn: Turn, base: Decision, id_prefix: str
     ) -> Reply:
         return make_reply(
             turn,
             model=question.model,
             tools=question.tools,
             digest=talk.steps.digest,
-            step=index,
+            step=base.step or 0,
+            identity=base.identity or "",
             id_prefix=id_prefix,
         )
 

@@ -12,7 +12,7 @@ from bridle.testing.tools import translate
 from bridle.testing.wire.base import OfferedTool, PastReply, Reply
 
 _FOREVER = 1 << 62
-_CALL_ID = re.compile(r"_([0-9a-f]{6})s(\d+)c\d+")
+_CALL_ID = re.compile(r"_([0-9a-f]{6})s(\d+)c\d+x([0-9a-f]{16})")
 
 
 class FaultStage(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +37,14 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
 
     steps: tuple[Step, ...]
     digest: str
+
+    def identity_of(self, reply: PastReply) -> str | None:
+        """Tell by its tool-call ids whose conversation a reply in the history belongs to."""
+        for call_id in reply.call_ids:
+            found = _CALL_ID.search(call_id)
+            if found and found.group(1) == self.digest:
+                return found.group(3)
+        return None
 
     def step_of(self, reply: PastReply) -> int | None:
         """Tell by its tool-call ids which step a reply in the history was."""
@@ -98,6 +106,7 @@ def make_reply(
     tools: Sequence[OfferedTool],
     digest: str,
     step: int,
+    identity: str,
     id_prefix: str,
 ) -> Reply:
     """Turn what the script says into a reply for the tools that are offered.
@@ -106,7 +115,7 @@ def make_reply(
     """
     calls = []
     for index, call in enumerate(turn.tool_calls):
-        call_id = call.id or f"{id_prefix}_{digest}s{step}c{index}"
+        call_id = call.id or f"{id_prefix}_{digest}s{step}c{index}x{identity}"
         calls.append(msgspec.structs.replace(translate(call, tools), id=call_id))
     return Reply(
         model=turn.model or model,
