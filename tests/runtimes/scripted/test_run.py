@@ -1,12 +1,16 @@
 """What the scripted agent does: text, tools, its boundary, permissions, limits."""
 
 import stat
+import threading
+from pathlib import Path
 
 from bridle._version import __version__
 from bridle.core import events as ev
 from bridle.core.usage import Usage
 from bridle.drives.spec import Question
-from tests.runtimes.scripted.helper import Stage
+from bridle.runtimes.scripted import ScriptedRuntime
+from bridle.runtimes.scripted.settings import BEHAVIOURS, NAMES
+from tests.runtimes.scripted.helper import Played, Stage
 
 SHOW = [
     {
@@ -260,3 +264,37 @@ def test_what_it_writes_is_private(stage: Stage) -> None:
     (file,) = stage.state.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(stage.state.stat().st_mode) == 0o700
+
+
+def test_the_script_may_be_named_by_a_variable(stage: Stage) -> None:
+    (stage.home / "s.yaml").write_text("- text: By a variable.\n")
+    played = stage.play(env={"BRIDLE_SCRIPT": str(stage.home / "s.yaml")})
+    assert played.result.text == "By a variable."
+    own = stage.play([{"text": "By an option."}], env={"BRIDLE_SCRIPT": "/nowhere"})
+    assert own.result.text == "By an option."
+
+
+def test_many_agents_at_once(stage: Stage) -> None:
+    script = [{"shell": "echo $BRIDLE_SESSION_ID"}, {"text": "Done."}]
+    played: list[Played] = []
+    threads = [
+        threading.Thread(target=lambda: played.append(stage.play(script))) for _ in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(played) == 16
+    for each in played:
+        assert each.result.text == "Done."
+        assert each.of(ev.ToolExecutionEnd)[0].result == f"{each.plan.session_id}\n"
+    assert len({each.result.native_session_id for each in played}) == 16
+
+
+def test_the_documentation_names_everything() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "runtimes" / "scripted.md").read_text()
+    runtime = ScriptedRuntime()
+    for name in (*runtime.features.options, *NAMES):
+        assert f"`{name}`" in page or name == "provider_options"
+    for name in BEHAVIOURS:
+        assert f"`{name}" in page

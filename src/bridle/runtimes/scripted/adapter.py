@@ -19,7 +19,7 @@ from bridle.core.options import (
 )
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Normalizer, ProcessSpec
+from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
 from bridle.runtimes.base import (
     AgentRuntime,
     RunPlan,
@@ -148,6 +148,7 @@ class ScriptedRuntime(AgentRuntime):
         dialect, _, warning = self.dialect(installation.version)
         ignored = check_options(self, options, self.features_of(dialect))
         cwd = working_dir(options)
+        env = {**env, **options.env}
         settings = read_settings(options.provider_options, self.settings.options, env)
         native_id = options.resume or f"scripted-{os.urandom(8).hex()}"
         request = _request(options, settings, native_id)
@@ -191,7 +192,8 @@ class ScriptedRuntime(AgentRuntime):
         """The agent talking to a person (`chat`) or printing plain text (`text`)."""
         import tempfile
 
-        plan, request = self._plan(options, env, env.get("BRIDLE_SESSION_ID", ""))
+        session_id = env.get(SESSION_MARK) or f"terminal-{os.urandom(8).hex()}"
+        plan, request = self._plan(options, env, session_id)
         folder = state_dir(env)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         fd, path = tempfile.mkstemp(prefix="request-", dir=folder)
