@@ -137,6 +137,30 @@ def test_a_history_from_elsewhere_starts_the_script(protocol: str) -> None:
         later.assert_finished()
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_reply_that_the_agent_forgot_is_not_repeated(protocol: str) -> None:
+    """An interrupted agent may drop the reply; a new prompt goes on, a retry does not."""
+    with ScriptedModel([{"text": "lost"}, {"text": "two"}, {"text": "three"}]) as model:
+        client = Client(model.url, protocol, stream=True)
+        client.say("begin")
+        client.post()
+        client.say("something else")
+        assert [client.read(client.post()).text for _ in range(2)] == ["two", "two"]
+        client.go_on()
+        assert client.ask("and").text == "three"
+        model.assert_finished()
+
+
+def test_a_new_prompt_after_a_failure_gets_the_turn_that_failed() -> None:
+    with ScriptedModel([{"fault": {"status": 401}, "text": "one"}, {"text": "two"}]) as model:
+        client = Client(model.url, "openai-responses", stream=True)
+        client.say("begin")
+        assert client.post().status_code == 401
+        assert client.ask("again").text == "one"
+        assert client.ask("more").text == "two"
+        model.assert_finished()
+
+
 def test_fifty_conversations_at_once() -> None:
     script = {
         "turns": [

@@ -39,6 +39,8 @@ AGENTS: dict[str, Agent] = {
     "pi-0.74.2-messages": pi("0.74.2", api="anthropic-messages"),
     "pi-0.74.2-chat": pi("0.74.2", api="openai-completions"),
     "pi-0.74.2-responses": pi("0.74.2", api="openai-responses"),
+    "pi-1.5.0-messages": pi("1.5.0", api="anthropic-messages"),
+    "pi-1.5.0-chat": pi("1.5.0", api="openai-completions"),
 }
 
 
