@@ -102,6 +102,8 @@ class PrintRun:
 
     def _answer_questions(self) -> None:
         recorder = self._recorder
+        while recorder.replies:
+            self._process.write(recorder.replies.pop(0))
         while recorder.questions:
             question = recorder.questions.pop(0)
             allowed, by, reason = self._permission(question)

@@ -75,6 +75,11 @@ class Recorder:
         and then `finish`."""
         self.questions: list[Question] = []
         """Permission requests that wait for an answer; the driver takes them and replies."""
+        self.replies: list[bytes] = []
+        """Answers to what the agent asks of its host beside permissions; the driver writes them."""
+        self.agent_counts_turns = False
+        """Set by an adapter whose agent keeps to `max_turns` itself: a call that it tried again is
+        one turn to it, and would be two here."""
         self.input_done = False
         """Set by the adapter when the agent needs no more input: the driver closes its stdin."""
         self._cwd = cwd
@@ -488,7 +493,7 @@ class Recorder:
 
     def _check_turns(self) -> None:
         limit = self.options.max_turns
-        if limit is not None and self._model_calls >= limit:
+        if limit is not None and self._model_calls >= limit and not self.agent_counts_turns:
             self.request_stop(BudgetExceeded(f"reached the limit of {limit} turns"))
 
     def _check_budget(self) -> None:
