@@ -65,6 +65,7 @@ class ClaudeNormalizer:
         self._line = b""
         self._open_id: str | None = None
         self._streaming = False
+        self._streamed_id = ""
         self._model: str | None = None
         self._usage: Usage | None = None
         self._stop_reason: str | None = None
@@ -159,6 +160,7 @@ class ClaudeNormalizer:
     def _open(self, message_id: str, model: str, *, streaming: bool) -> None:
         self._close_message(synthetic=True)
         self._open_id, self._streaming, self._model = message_id, streaming, model or None
+        self._streamed_id = message_id if streaming else self._streamed_id
         self._blocked = None
         self._recorder.message_started(message_id)
 
@@ -177,6 +179,12 @@ class ClaudeNormalizer:
             for call in pending:
                 self._recorder.tool_started(call.id, call.name, call.input)
 
+    def _settle(self) -> None:
+        """Close a message that came whole. One that is being written goes on: what arrives now
+        is of a sub-agent in the background, or of a message before it."""
+        if self._open_id is None or not self._streaming:
+            self._close_message()
+
     # -- whole messages -------------------------------------------------------------------------
 
     def _assistant(self, line: wire.Assistant) -> None:
@@ -189,8 +197,9 @@ class ClaudeNormalizer:
             self._error_tag = line.error
             return
         self._error_tag = None
-        if self._streaming and self._open_id == body.id:
+        if self._streamed_id == body.id:
             self._pending += [block for block in body.content if block.type == "tool_use"]
+            self._settle()
             return
         if self._open_id != body.id:
             self._open(body.id, body.model, streaming=False)
@@ -236,7 +245,7 @@ class ClaudeNormalizer:
         else:
             text = block.text
         if text:
-            self._close_message(synthetic=True)
+            self._settle()
             self._recorder.tool_updated(parent, text)
 
     # -- the CLI about itself -------------------------------------------------------------------
@@ -291,7 +300,7 @@ class ClaudeNormalizer:
 
     def _task(self, line: wire.System) -> None:
         if line.subtype == "task_started":
-            self._close_message(synthetic=True)
+            self._settle()
             self._tasks.add(line.task_id)
         elif line.subtype == "task_notification" or (
             line.patch is not None and line.patch.status in _ENDED
@@ -322,7 +331,7 @@ class ClaudeNormalizer:
         if request.subtype != "can_use_tool":
             self._recorder.replies.append(_refusal(line.request_id, request.subtype))
             return
-        self._close_message(synthetic=True)
+        self._settle()
         if request.tool_use_id is not None:
             self._decided.add(request.tool_use_id)
 

@@ -83,7 +83,7 @@ class MessageHead(msgspec.Struct, gc=False):
     model: str = ""
 
 
-class MessageTail(msgspec.Struct, gc=False):
+class MessageTail(msgspec.Struct, frozen=True, gc=False):
     """Why a message ended."""
 
     stop_reason: str | None = None
@@ -279,7 +279,7 @@ class ControlCancel(msgspec.Struct, tag_field="type", tag="control_cancel_reques
     """The CLI takes back a question."""
 
 
-class RateLimitInfo(msgspec.Struct):
+class RateLimitInfo(msgspec.Struct, frozen=True):
     """How an account stands against its limit."""
 
     status: str | None = None
