@@ -35,6 +35,11 @@ class Redactor:
         self._texts = sorted(forms, key=len, reverse=True)
         self._bytes = [form.encode() for form in self._texts]
         self._longest = max((len(text) for text in self._texts), default=0)
+        self._shortest = min((len(text) for text in self._texts), default=0)
+        self._by_first: dict[str, tuple[str, ...]] = {}
+        for form in self._texts:
+            self._by_first[form[0]] = (*self._by_first.get(form[0], ()), form)
+        self._pairs = {form[at : at + 2] for form in self._texts for at in range(len(form) - 1)}
 
     def text(self, text: str) -> str:
         """`text` without any known secret."""
@@ -56,11 +61,30 @@ class Redactor:
         A streamed text must keep these back until it is clear what they are, or a secret cut in
         two by the stream would pass.
         """
-        for size in range(min(self._longest - 1, len(text)), 0, -1):
-            tail = text[-size:]
-            if any(form.startswith(tail) for form in self._texts):
-                return size
-        return 0
+        start = max(0, len(text) - self._longest + 1)
+        held = 0
+        for first, forms in self._by_first.items():
+            at = text.find(first, start)
+            while at >= 0:
+                tail = text[at:]
+                if any(form.startswith(tail) for form in forms):
+                    held = max(held, len(tail))
+                    break
+                at = text.find(first, at + 1)
+        return held
+
+    def split(self, text: str) -> tuple[str, str]:
+        """A streamed text without secrets, in two: what may pass, and what must be kept back."""
+        if not self._texts:
+            return text, ""
+        if len(text) >= self._shortest:
+            text = self.text(text)
+        # Nearly every text is let through by how it ends: in no form's first character, nor in two
+        # characters that stand together in any.
+        if text[-2:] not in self._pairs and text[-1:] not in self._by_first:
+            return text, ""
+        held = self.held_back(text)
+        return (text[:-held], text[-held:]) if held else (text, "")
 
 
 def _forms(secret: str) -> set[str]:

@@ -24,6 +24,12 @@ from bridle.runtimes.claude.errors import (
 )
 from bridle.runtimes.claude.pricing import is_priced
 
+# Looked up once for each line, so they stand here by themselves.
+_StreamEvent = wire.StreamEvent
+_BlockDelta = wire.BlockDelta
+_TextDelta = wire.TextDelta
+_ThinkingDelta = wire.ThinkingDelta
+
 _DROPPED = frozenset(
     {
         "hook_started",
@@ -62,6 +68,8 @@ class ClaudeNormalizer:
         self._known_models = known_models
         self._include_raw = recorder.options.include_raw
         self._decode = wire.line_decoder.decode
+        self._text_delta = recorder.text_delta
+        self._thinking_delta = recorder.thinking_delta
         self._line = b""
         self._open_id: str | None = None
         self._streaming = False
@@ -96,15 +104,21 @@ class ClaudeNormalizer:
             return
         if self._include_raw:
             self._recorder.source(msgspec.json.decode(line))
-        if type(message) is wire.StreamEvent:
+        if type(message) is _StreamEvent:
             # A sub-agent's pieces are left out: its steps come whole, as updates of its tool.
             if message.parent_tool_use_id is None:
-                self._stream_event(message.event)
-            return
-        handler = self._handlers.get(type(message))
-        if handler is not None:
+                event = message.event
+                if type(event) is _BlockDelta:
+                    delta = event.delta
+                    if type(delta) is _TextDelta:
+                        self._text_delta(delta.text)
+                    elif type(delta) is _ThinkingDelta:
+                        self._thinking_delta(delta.thinking)
+                else:
+                    self._stream_event(event)
+        elif type(message) in self._handlers:
             self._line = line
-            handler(message)
+            self._handlers[type(message)](message)
 
     def finish(self, exit: ProcessExit) -> None:
         """Judge the run by its last result, or by how the process ended when there is none."""
@@ -137,25 +151,19 @@ class ClaudeNormalizer:
 
     def _stream_event(self, event: wire.ApiEvent) -> None:
         kind = type(event)
-        if kind is wire.BlockDelta:
-            delta = event.delta  # type: ignore[union-attr]  # narrowed by `kind`, which is faster
-            if type(delta) is wire.TextDelta:
-                self._recorder.text_delta(delta.text)
-            elif type(delta) is wire.ThinkingDelta:
-                self._recorder.thinking_delta(delta.thinking)
+        if kind is wire.BlockStop:
+            self._recorder.block_ended()
+        elif kind is wire.MessageStop:
+            self._close_message()
         elif isinstance(event, wire.BlockStart):
             block = event.content_block.type
             if block == "text" or block == "thinking":
                 self._recorder.block_started(block)
-        elif kind is wire.BlockStop:
-            self._recorder.block_ended()
         elif isinstance(event, wire.MessageStart):
             self._open(event.message.id, event.message.model, streaming=True)
         elif isinstance(event, wire.MessageDelta):
             self._stop_reason = event.delta.stop_reason
             self._usage = _usage(event.usage)
-        elif kind is wire.MessageStop:
-            self._close_message()
 
     def _open(self, message_id: str, model: str, *, streaming: bool) -> None:
         self._close_message(synthetic=True)
