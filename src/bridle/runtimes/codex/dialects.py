@@ -20,7 +20,8 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     inline_instructions: bool
     """Whether `-c instructions=` replaces the base prompt; a file does so in every line."""
     path_dir: str
-    """Folder beside the binary with helper programs (`rg`), which the npm launcher puts on PATH."""
+    """Folder beside the binary with helper programs (`rg`), which its npm launcher puts
+    on PATH; empty where the binary finds them by itself."""
     model_migrations: tuple[tuple[str, str], ...] = ()
     """Models for which the terminal interface offers a successor in a dialog at its start, where
     Enter changes the model; named in advance, the dialog does not come."""
@@ -51,7 +52,7 @@ DIALECTS = (
         full_auto=False,
         daemon=True,
         inline_instructions=True,
-        path_dir="codex-path",
+        path_dir="",
         model_migrations=(
             ("gpt-5.5", "gpt-6-sol"),
             ("gpt-5.6-luna", "gpt-6-luna"),
