@@ -128,7 +128,7 @@ def _moment(words: str, now: float) -> str | None:
         if len(parts) >= 5:
             day = parts[1].rstrip("stndrh")
             told = time.strptime(" ".join((parts[0], day, *parts[2:5])), "%b %d %Y %I:%M %p")
-            return _utc(time.mktime(told[:8] + (-1,)))
+            return _utc(time.mktime((*told[:8], -1)))
         clock = time.strptime(" ".join(parts[:2]), "%I:%M %p")
     except (ValueError, OverflowError, IndexError):
         return None

@@ -37,6 +37,7 @@ class CodexNormalizer:
         self._thread_id: str | None = None
         self._ended = False
         self._retries = 0
+        self._last_notice = ""
         self._spawned = False
         self._offset = 0
         resume = recorder.options.resume
@@ -66,7 +67,7 @@ class CodexNormalizer:
         elif isinstance(message, wire.TurnStarted):
             self._recorder.turn_started(evidence="turn.started")
         elif isinstance(message, wire.Notice):
-            self._notice(message.message, line)
+            self._notice(message.message)
         else:
             self._turn_over(message)
 
@@ -78,6 +79,8 @@ class CodexNormalizer:
                 error = start_error(exit, raw_args=bool(recorder.options.raw_args))
                 if error is not None:
                     recorder.fail(error)
+            elif self._last_notice:
+                recorder.fail(turn_error(self._last_notice, recorder.options.model))
             self._settle(None)
         recorder.finish(exit)
 
@@ -93,7 +96,7 @@ class CodexNormalizer:
                 ResumeRefused(f"codex opened the new thread {thread_id} instead of {wanted}")
             )
 
-    def _notice(self, text: str, line: bytes) -> None:
+    def _notice(self, text: str) -> None:
         if text.startswith(_RETRY):
             self._retries += 1
             count, _, reason = text[len(_RETRY) :].partition(" (")
@@ -101,7 +104,9 @@ class CodexNormalizer:
             attempt = int(number) if number.isdigit() else self._retries
             error = turn_error(reason.removesuffix(")") or count, self._recorder.options.model)
             self._recorder.retrying(attempt, None, error)
-        # Any other text is said again by `turn.failed`, which alone decides.
+        else:
+            # `turn.failed` says it again and alone decides; kept for a process that dies before.
+            self._last_notice = text
 
     def _turn_over(self, message: wire.TurnCompleted | wire.TurnFailed) -> None:
         self._ended = True

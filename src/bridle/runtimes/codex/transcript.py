@@ -18,6 +18,7 @@ from bridle.core.usage import NO_USAGE, Usage
 from bridle.runtimes.codex.wire import WireUsage
 
 _MARKS = (b"token_usage_record", b"turn_context", b"token_count")
+_STAMPED = len("rollout-YYYY-MM-DDThh-mm-ss")
 
 
 class _Info(msgspec.Struct):
@@ -212,9 +213,9 @@ def _later_files(path: str) -> Iterator[str]:
         except OSError:
             continue
         for name in names:
-            if name.startswith("rollout-") and name != own_name:
-                if folder != own_folder or name[:27] >= own_name[:27]:
-                    yield os.path.join(folder, name)
+            later = folder != own_folder or name[:_STAMPED] >= own_name[:_STAMPED]
+            if name.startswith("rollout-") and name != own_name and later:
+                yield os.path.join(folder, name)
 
 
 def _meta_of(path: str) -> _Meta | None:

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 
-
 class WireUsage(msgspec.Struct, frozen=True):
     """Token counts as Codex means them: input includes what came from and went to the cache."""
 
