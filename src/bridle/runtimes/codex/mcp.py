@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.redact import secrets_in
 from bridle.runtimes.base import readable_file
 from bridle.runtimes.codex.toml import toml_value
 
@@ -39,11 +40,8 @@ class McpPlan(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     files: dict[str, str] = {}
     """Path below the run's private folder -> text of the script there."""
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Values that must not be shown."""
-        return tuple(self.env.values())
+    secrets: tuple[str, ...] = ()
+    """Values that must not be shown."""
 
 
 def read_servers(text_or_path: str) -> dict[str, McpServer]:
@@ -68,6 +66,9 @@ def _check(name: str, server: McpServer) -> None:
         raise UnsupportedOption("codex", "mcp_config", [], reason=f"{name} uses sse transport")
     if (server.command is None) == (server.url is None):
         raise WrongUse(f"MCP server {name!r} needs either command or url")
+    for key in server.env:
+        if not (key.isascii() and key.isidentifier()):
+            raise WrongUse(f"MCP server {name!r}: {key!r} is not the name of a variable")
 
 
 def plan_servers(servers: dict[str, McpServer], folder: str, *, approve: bool) -> McpPlan:
@@ -95,7 +96,11 @@ def plan_servers(servers: dict[str, McpServer], folder: str, *, approve: bool) -
             entry["default_tools_approval_mode"] = "approve"
         value = toml_value({k: v for k, v in entry.items() if v}, f"mcpServers.{name}")
         flags += ["-c", f"mcp_servers.{name}={value}"]
-    return McpPlan(flags=tuple(flags), env=env, files=files)
+    hidden = [
+        *env.values(),
+        *(value for each in servers.values() for value in secrets_in(each.env)),
+    ]
+    return McpPlan(flags=tuple(flags), env=env, files=files, secrets=tuple(hidden))
 
 
 def _headers(name: str, server: McpServer, env: dict[str, str]) -> dict[str, str]:
