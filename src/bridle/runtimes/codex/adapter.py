@@ -5,7 +5,7 @@ import signal
 from collections.abc import Mapping
 from typing import Literal
 
-from bridle.core.errors import ResumeRefused, WrongUse
+from bridle.core.errors import WrongUse
 from bridle.core.features import Features
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
@@ -182,13 +182,3 @@ class CodexRuntime(AgentRuntime):
     def transcript_dir(self, project: str) -> str | None:
         """Codex keeps the threads of all projects together, in folders by day."""
         return os.path.join(codex_home(os.environ), "sessions")
-
-
-def refuse_bad_resume(resume: str) -> None:
-    """Refuse what is no thread id: Codex would begin a new thread without a word."""
-    from bridle.runtimes.codex.arguments import thread_id
-
-    if thread_id(resume) is None:
-        raise ResumeRefused(
-            f"{resume!r} is not a codex thread id", hint="give the id that a run reported"
-        )

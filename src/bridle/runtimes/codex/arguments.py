@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import NotAuthenticated, WrongUse
+from bridle.core.errors import NotAuthenticated, ResumeRefused, WrongUse
 from bridle.core.options import Provider, RunOptions
 from bridle.runtimes.base import readable_file
 from bridle.runtimes.codex.dialects import CodexDialect
@@ -166,11 +166,12 @@ def image_flags(images: tuple[str, ...]) -> list[str]:
     return flags
 
 
-def thread_id(text: str) -> str | None:
-    """`text` when it is a thread id. Codex takes anything else for a name, and when it finds no
-    thread of that name begins a new one without a word."""
-    plain = text.replace("-", "").lower()
-    shape = [len(part) for part in text.split("-")]
-    if shape == [8, 4, 4, 4, 12] and all(char in "0123456789abcdef" for char in plain):
-        return text
-    return None
+def refuse_bad_resume(resume: str) -> None:
+    """Refuse what is no thread id. Codex takes it for a name, and when it finds no thread of that
+    name begins a new one without a word."""
+    shape = [len(part) for part in resume.split("-")]
+    digits = resume.replace("-", "").lower()
+    if shape != [8, 4, 4, 4, 12] or any(char not in "0123456789abcdef" for char in digits):
+        raise ResumeRefused(
+            f"{resume!r} is not a codex thread id", hint="give the id that a run reported"
+        )

@@ -124,10 +124,11 @@ class CodexNormalizer:
         part = read_rollout(path, self._offset) if path else None
         recorder.model = (part.model if part else None) or recorder.model or recorder.options.model
         usage = part.usage if part is not None and part.calls else None
-        if told is not None:
-            of_run = told - (part.before if part and self._offset else NO_USAGE)
-            if usage is None or (not self._offset and of_run.total > usage.total):
-                usage = of_run
+        if told is not None and not recorder.options.resume:
+            # A new thread's total is the run's own, and may be ahead of a file still being written.
+            usage = told if usage is None or told.total > usage.total else usage
+        elif told is not None and usage is None and part is not None:
+            usage = told - part.before if told.total > part.before.total else None
         if usage is None:
             return
         if path and self._spawned:

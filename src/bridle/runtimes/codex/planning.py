@@ -8,7 +8,7 @@ import msgspec
 
 from bridle.core.options import RunOptions
 from bridle.drives.spec import ProcessSpec
-from bridle.runtimes.base import RunPlan, agent_env, check_options, working_dir
+from bridle.runtimes.base import RunPlan, agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.git import find_git
@@ -41,7 +41,7 @@ def plan_exec(
     runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
 ) -> RunPlan:
     """The plan of a run; raises before anything is written or started."""
-    from bridle.runtimes.codex.adapter import STOP, refuse_bad_resume
+    from bridle.runtimes.codex.adapter import STOP
 
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)
@@ -53,12 +53,13 @@ def plan_exec(
     if options.sandbox == "off" and mode != FULL_ACCESS:
         ignored = (*ignored, "sandbox")
     if options.resume:
-        refuse_bad_resume(options.resume)
+        args.refuse_bad_resume(options.resume)
     folder = private_folder(env, session_id)
     routing = route(options, env, folder, own)
     mcp = _servers(options, folder)
     prompt, files, before = _instructions(options, folder, warnings)
     place = find_git(cwd)
+    before += args.settings_flags(options.settings) if options.settings else []
     before += [*args.own_flags(own), *routing.flags, *mcp.flags]
     if options.model:
         before += args.config("model", options.model)
@@ -69,7 +70,7 @@ def plan_exec(
     before += args.trust_flags(cwd, place, "" if routing.private else routing.home)
     after = [*args.sandbox_flags(mode, own, place), "--skip-git-repo-check"]
     if own.output_schema:
-        args.readable_file(own.output_schema, "output schema")
+        readable_file(own.output_schema, "output schema")
         after += ["--output-schema", os.path.abspath(own.output_schema)]
     after += [*options.raw_args, *args.image_flags(options.images), "--json"]
     after += ["resume", options.resume, "-"] if options.resume else ["-"]
@@ -98,13 +99,13 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
     """Where the run finds its settings and its model."""
     server, provider = options.model_server, options.provider
     if server is not None:
-        flags = args.provider_flags(f"{server.url.rstrip('/')}/v1", args.KEY_VARIABLE, own)
+        to_server = args.provider_flags(f"{server.url.rstrip('/')}/v1", args.KEY_VARIABLE, own)
         for name in _NO_NOISE:
-            flags += args.config(name, False)
+            to_server += args.config(name, False)
         home = os.path.join(folder, "home")
         return Routing(
             home=home,
-            flags=tuple(flags),
+            flags=tuple(to_server),
             env={
                 "CODEX_HOME": home,
                 args.KEY_VARIABLE: server.api_key,
@@ -117,9 +118,9 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
         )
     home = chosen_home(options, env)
     variables = {"CODEX_HOME": home} if options.account_dir is not None else {}
-    flags = args.settings_flags(options.settings) if options.settings else []
     if provider is None:
-        return Routing(home=home, flags=tuple(flags), env=variables)
+        return Routing(home=home, env=variables)
+    flags: list[str] = []
     key = args.provider_key(provider, {**env, **options.env})
     if provider.base_url:
         flags += args.provider_flags(provider.base_url, args.KEY_VARIABLE if key else None, own)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions, SpawnOptions
 from bridle.drives.spec import ProcessSpec
-from bridle.runtimes.base import agent_env, check_options, working_dir
+from bridle.runtimes.base import agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.git import find_git
@@ -61,8 +61,7 @@ def spawn_command(
 ) -> str:
     """The shell command of `build_spawn_command`.
 
-    The trust of `options.cwd` goes into it, since Codex asks for nothing else so early. The file
-    of added instructions is read by the shell when the session starts.
+    The trust of `options.cwd` goes into it; the folder itself is set on the terminal.
     """
     from shlex import join, quote
 
@@ -73,7 +72,7 @@ def spawn_command(
     argv += mode_flags(WORKSPACE_WRITE, CodexOptions(), folder, asks=asks)
     added = options.append_system_prompt
     if options.append_system_prompt_file:
-        data = args.readable_file(options.append_system_prompt_file, "system prompt file")
+        data = readable_file(options.append_system_prompt_file, "system prompt file")
         added = "\n\n".join(part for part in (added, data.decode(errors="replace")) if part)
     argv += instruction_flags(dialect, options.system_prompt, added)
     command = join(argv)
@@ -84,9 +83,8 @@ def plan_terminal(
     runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str]
 ) -> ProcessSpec:
     """The terminal interface for the person at this terminal, with the options of a run."""
-    from bridle.runtimes.codex.adapter import refuse_bad_resume
-    from bridle.runtimes.codex.planning import route
     from bridle.running import new_session_id
+    from bridle.runtimes.codex.planning import route
 
     found = runtime.installation()
     dialect = runtime.dialect(found.version)[0]
@@ -95,12 +93,13 @@ def plan_terminal(
         if getattr(options, name) is not None and not options.ignore_unsupported:
             raise UnsupportedOption("codex", name, [], reason="not in an interactive run")
     if options.resume:
-        refuse_bad_resume(options.resume)
+        args.refuse_bad_resume(options.resume)
     cwd, own = working_dir(options), read_options(options.provider_options)
     routing = route(options, env, "", own)
     asks = options.permission_mode == "ask"
     mode = {"off": FULL_ACCESS, "read-only": READ_ONLY}.get(options.sandbox or "", WORKSPACE_WRITE)
     argv = [*found.command, *terminal_flags(dialect, cwd, routing.home), *routing.flags]
+    argv += args.settings_flags(options.settings) if options.settings else []
     argv += [*args.own_flags(own), *(args.config("model", options.model) if options.model else [])]
     added = args.added_instructions(options)
     argv += instruction_flags(dialect, options.system_prompt, added)
