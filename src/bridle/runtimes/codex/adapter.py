@@ -123,7 +123,8 @@ class CodexRuntime(AgentRuntime):
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """Variables that route Codex to `model`'s provider: `model.env` as it is, and the
-        provider's address and key under the names that Codex reads."""
+        provider's address and key. Codex reads no address from its environment, so runs and
+        spawn commands that are given these variables turn the address into a flag."""
         env = dict(model.env)
         provider = model.provider
         if provider is None:

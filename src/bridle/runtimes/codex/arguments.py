@@ -6,6 +6,7 @@ that the file stays as it is. `-c` and `--disable` stand before the subcommand, 
 """
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -80,6 +81,14 @@ def provider_flags(
         table["env_key"] = key_variable
     table |= {"request_max_retries": own.max_retries, "stream_max_retries": own.max_retries}
     return [*config("model_provider", name), *config(f"model_providers.{name}", table)]
+
+
+def environment_flags(env: Mapping[str, str], own: CodexOptions) -> list[str]:
+    """The flags for what `build_env` told by variables: Codex reads no address from any."""
+    address = env.get("OPENAI_BASE_URL")
+    if not address:
+        return []
+    return provider_flags(address, "OPENAI_API_KEY" if env.get("OPENAI_API_KEY") else None, own)
 
 
 def provider_key(provider: Provider, env: dict[str, str]) -> str | None:

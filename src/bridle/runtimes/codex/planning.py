@@ -119,7 +119,8 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
     home = chosen_home(options, env)
     variables = {"CODEX_HOME": home} if options.account_dir is not None else {}
     if provider is None:
-        return Routing(home=home, env=variables)
+        by_env = args.environment_flags(options.env, own)
+        return Routing(home=home, flags=tuple(by_env), env=variables)
     flags: list[str] = []
     key = args.provider_key(provider, {**env, **options.env})
     if provider.base_url:

@@ -68,6 +68,7 @@ def spawn_command(
     folder = os.path.abspath(options.cwd)
     home = codex_home({**env, **options.env})
     argv = [*words, *terminal_flags(dialect, folder, home), "-m", options.model]
+    argv += args.environment_flags(options.env, CodexOptions())
     asks = options.permission_mode == "ask"
     argv += mode_flags(WORKSPACE_WRITE, CodexOptions(), folder, asks=asks)
     added = options.append_system_prompt
