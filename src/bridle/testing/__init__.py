@@ -1,0 +1,50 @@
+"""Doubles and proofs for people who test with Bridle: above all the scripted model.
+
+Every public name is loaded on first use, so importing this package costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bridle.testing.record import RecordedRequest
+    from bridle.testing.script import Script, script_to_json
+    from bridle.testing.script_errors import ScriptError, ScriptProblem
+    from bridle.testing.script_load import load_script
+    from bridle.testing.script_schema import script_json_schema
+    from bridle.testing.server import ScriptedModel, server_main
+
+__all__ = [
+    "RecordedRequest",
+    "Script",
+    "ScriptError",
+    "ScriptProblem",
+    "ScriptedModel",
+    "load_script",
+    "script_json_schema",
+    "script_to_json",
+    "server_main",
+]
+
+_HOME = {
+    "RecordedRequest": "record",
+    "Script": "script",
+    "ScriptError": "script_errors",
+    "ScriptProblem": "script_errors",
+    "ScriptedModel": "server",
+    "load_script": "script_load",
+    "script_json_schema": "script_schema",
+    "script_to_json": "script",
+    "server_main": "server",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from the module that owns it, on first use."""
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,215 @@
+"""Reads scripts from YAML, JSON or plain data, and normalises them."""
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bridle.testing.script import Conversation, Fault, Script, StopReason, ToolCall, Turn
+from bridle.testing.script_check import Checker
+from bridle.testing.script_errors import ScriptError, ScriptProblem
+from bridle.testing.script_source import FaultSource, ScriptData, ScriptSource, TurnSource
+
+_NO_FILE = "<script>"
+
+
+def load_script(source: "str | PathLike[str] | ScriptData | Script") -> Script:
+    """Read a script and check it.
+
+    `source` is a path, a text of YAML or JSON (several lines, or one that starts with `[`, `{` or
+    `- `), plain data, or a `Script`, which is returned as it is.
+    Raises `ScriptError` with every mistake found.
+    """
+    if isinstance(source, Script):
+        return source
+    if isinstance(source, dict | list):
+        return _build(source, _NO_FILE)
+    name, text = _read(source)
+    return _build(_parse(text, name), name)
+
+
+def _read(source: "str | PathLike[str]") -> tuple[str, str]:
+    if isinstance(source, str) and ("\n" in source or source.lstrip()[:1] in ("[", "{", "-")):
+        return _NO_FILE, source
+    name = str(source)
+    try:
+        return name, Path(source).read_text(encoding="utf-8")
+    except OSError as error:
+        raise _error(name, None, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _error(name, None, "is not UTF-8 text") from error
+
+
+def _parse(text: str, name: str) -> object:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    if text.lstrip()[:1] in ("[", "{"):
+        # Raw tabs are mere layout in JSON (within strings they must be escaped), but YAML's
+        # flow style refuses them.
+        text = text.replace("\t", " ")
+    try:
+        return YAML(typ="rt").load(text)
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else None
+        reason = str(error.problem or error.context or "is not valid YAML").splitlines()[0]
+        raise _error(name, line, reason) from error
+    except YAMLError as error:
+        raise _error(name, None, str(error).splitlines()[0]) from error
+
+
+def _build(document: object, name: str) -> Script:
+    checker = Checker(name, _line_of)
+    if document is None or document in ([], {}):
+        raise _error(name, None, "the script is empty: it needs at least one turn")
+    if not isinstance(document, dict | list):
+        raise _error(name, 1, "a script is a list of turns, or a mapping with `turns`")
+    whole = document if isinstance(document, dict) else {"turns": document}
+    checker.check(whole, ScriptSource, 1, "script")
+    if not checker.problems:
+        _check_meaning(whole, checker)
+    if checker.problems:
+        raise ScriptError(checker.problems)
+    source = msgspec.convert(_plain(whole), ScriptSource)
+    return Script(
+        turns=tuple(_turn(turn) for turn in source.turns),
+        conversations=tuple(
+            Conversation(
+                name=each.name or f"conversation-{index + 1}",
+                match=each.match,
+                turns=tuple(_turn(turn) for turn in each.turns),
+            )
+            for index, each in enumerate(source.conversations)
+        ),
+    )
+
+
+def _check_meaning(whole: dict[str, Any], checker: Checker) -> None:
+    """Check what types cannot say."""
+    _check_turns(whole, checker, "script")
+    names: set[str] = set()
+    conversations = whole.get("conversations", [])
+    if not whole.get("turns") and not conversations:
+        checker.add(1, "the script is empty: it needs at least one turn")
+    for index, each in enumerate(conversations):
+        line = checker.line(conversations, index, 1)
+        name = each.get("name") or f"conversation-{index + 1}"
+        if name in names:
+            checker.add(line, f"two conversations are named {name!r}")
+        names.add(name)
+        _check_turns(each, checker, f"conversations[{index}]")
+
+
+def _check_turns(parent: dict[str, Any], checker: Checker, where: str) -> None:
+    turns = parent.get("turns", [])
+    for index, turn in enumerate(turns):
+        line = checker.line(turns, index, None)
+        for message in _turn_mistakes(turn):
+            checker.add(line, f"{where}.turns[{index}] {message}")
+        if index + 1 < len(turns) and _never_ends(turn):
+            checker.add(
+                line,
+                f"{where}.turns[{index}] is a fault that never ends, so the turns after it are "
+                "never played: give it `times`",
+            )
+
+
+_MANNERS = ("cut", "malformed", "stall", "delay", "slow")
+_SAYS = ("text", "thinking", "tool_calls", "shell", "read_file", "write_file", "edit_file")
+_EFFECTS = ("kind", "status", "body", "context_overflow", *_MANNERS)
+
+
+def _never_ends(turn: dict[str, Any]) -> bool:
+    if any(turn.get(key) for key in _SAYS):
+        return False
+    fault = turn.get("fault") or {}
+    spoils = turn.get("context_overflow") or any(
+        fault.get(key) not in (None, False) for key in _EFFECTS if key not in ("delay", "slow")
+    )
+    return bool(spoils) and fault.get("times") is None
+
+
+def _turn_mistakes(turn: dict[str, Any]) -> list[str]:
+    mistakes = []
+    fault = turn.get("fault")
+    if not any(turn.get(key) for key in (*_SAYS, "fault", "context_overflow")):
+        mistakes.append("says nothing: give it a text, thinking, a tool call or a fault")
+    if turn.get("chunks") is not None and turn.get("chunk_size") is not None:
+        mistakes.append("has both `chunks` and `chunk_size`: give one of them")
+    if fault is not None:
+        if turn.get("context_overflow"):
+            mistakes.append("has both `fault` and `context_overflow`: use `kind` in the fault")
+        if not any(fault.get(key) not in (None, False) for key in _EFFECTS):
+            mistakes.append(f"has a fault without effect: give one of {', '.join(_EFFECTS)}")
+        if fault.get("resets_at") is not None and fault.get("resets_in") is not None:
+            mistakes.append("has both `resets_at` and `resets_in`: give one of them")
+    usage = turn.get("usage") or {}
+    if usage.get("reasoning_tokens", 0) > usage.get("output_tokens", 20):
+        mistakes.append("reports more reasoning_tokens than output_tokens, which include them")
+    return mistakes
+
+
+def _turn(source: TurnSource) -> Turn:
+    calls = [*source.tool_calls]
+    if source.shell is not None:
+        calls.append(ToolCall(name="shell", args={"command": source.shell}))
+    if source.read_file is not None:
+        calls.append(ToolCall(name="read_file", args={"path": source.read_file}))
+    if source.write_file is not None:
+        calls.append(ToolCall(name="write_file", args=msgspec.to_builtins(source.write_file)))
+    if source.edit_file is not None:
+        calls.append(ToolCall(name="edit_file", args=msgspec.to_builtins(source.edit_file)))
+    usual: StopReason = "tool_use" if calls else "end_turn"
+    fault = Fault(kind="context_overflow") if source.context_overflow else _fault(source.fault)
+    return Turn(
+        text=source.text,
+        thinking=source.thinking,
+        tool_calls=tuple(calls),
+        usage=source.usage,
+        stop_reason=source.stop_reason or usual,
+        chunks=source.chunks or 1,
+        chunk_size=source.chunk_size,
+        model=source.model,
+        fault=fault,
+    )
+
+
+def _fault(source: FaultSource | None) -> Fault | None:
+    if source is None:
+        return None
+    values = {name: getattr(source, name) for name in Fault.__struct_fields__}
+    if source.context_overflow:
+        values["kind"] = "context_overflow"
+    return Fault(**values)
+
+
+def _line_of(parent: object, key: object) -> int | None:
+    """Ask ruamel for the line of a key or item; plain data has none."""
+    places = getattr(parent, "lc", None)
+    data = getattr(places, "data", None)
+    if not isinstance(data, dict) or key not in data:
+        return None
+    return int(data[key][0]) + 1
+
+
+def _plain(value: object) -> Any:
+    """Turn ruamel's annotated values into plain ones."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, str):
+        # JSON writes characters beyond the BMP as surrogate pairs, which YAML keeps apart.
+        return str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    return value
+
+
+def _error(name: str, line: int | None, message: str) -> ScriptError:
+    return ScriptError([ScriptProblem(source=name, line=line, message=message)])

@@ -1,0 +1,1 @@
+"""The wire protocols the scripted model speaks, one file each."""

@@ -1,0 +1,166 @@
+"""Starts the real CLIs by hand-made command lines and reads what they print."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bridle.testing import ScriptedModel
+from tests.support.clis import cli_path
+
+SCRATCH = Path(__file__).parents[2] / ".tmp" / "agents"
+LIMIT = 100.0
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """The private home and the repository of one agent."""
+
+    home: Path
+    repo: Path
+
+    def environment(self, **more: str) -> dict[str, str]:
+        base = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+        return base | {"TERM": "xterm-256color", "LANG": "C.UTF-8"} | more
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent printed and the usage it reported, in Bridle's meaning."""
+
+    events: list[dict[str, Any]]
+    usage: dict[str, int]
+    text: str
+    status: int
+    stderr: str
+
+
+Agent = Callable[[ScriptedModel, Place, str], Run]
+
+
+def _run(argv: list[str], place: Place, environment: dict[str, str]) -> tuple[list[Any], int, str]:
+    process = subprocess.Popen(
+        argv,
+        cwd=place.repo,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=LIMIT)
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+    lines = [line for line in out.split(b"\n") if line.strip()]
+    return [json.loads(line) for line in lines], process.returncode, err.decode()
+
+
+def claude(version: str, *, model: str | None = None) -> Agent:
+    def run(server: ScriptedModel, place: Place, prompt: str) -> Run:
+        environment = place.environment(
+            ANTHROPIC_BASE_URL=server.url,
+            ANTHROPIC_API_KEY=server.api_key,
+            DISABLE_TELEMETRY="1",
+            DISABLE_AUTOUPDATER="1",
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            IS_SANDBOX="1",
+            CLAUDE_CODE_MAX_RETRIES="2",
+        )
+        argv = [str(cli_path("claude", version)), "-p", prompt, "--output-format", "stream-json"]
+        argv += ["--verbose", "--permission-mode", "bypassPermissions"]
+        argv += ["--model", model or "claude-sonnet-4-5"]
+        events, status, stderr = _run(argv, place, environment)
+        result = next(event for event in reversed(events) if event["type"] == "result")
+        told = list(result["modelUsage"].values())
+        usage = {
+            "input_tokens": sum(each["inputTokens"] for each in told),
+            "output_tokens": sum(each["outputTokens"] for each in told),
+            "cache_read_tokens": sum(each["cacheReadInputTokens"] for each in told),
+            "cache_write_tokens": sum(each["cacheCreationInputTokens"] for each in told),
+        }
+        text = str(result.get("result", ""))
+        return Run(events=events, usage=usage, text=text, status=status, stderr=stderr)
+
+    return run
+
+
+def codex(version: str, *, model: str, extra: tuple[str, ...] = ()) -> Agent:
+    def run(server: ScriptedModel, place: Place, prompt: str) -> Run:
+        codex_home = place.home / ".codex"
+        codex_home.mkdir(exist_ok=True)
+        environment = place.environment(CODEX_HOME=str(codex_home), MODEL_KEY=server.api_key)
+        provider = (
+            f'{{name="scripted",base_url="{server.url}/v1",env_key="MODEL_KEY",'
+            'wire_api="responses",request_max_retries=2,stream_max_retries=2}'
+        )
+        argv = [str(cli_path("codex", version)), "-c", f'model="{model}"']
+        argv += ["-c", 'model_provider="scripted"', "-c", f"model_providers.scripted={provider}"]
+        argv += [*extra, "exec", "--json", "-s", "danger-full-access", "--", prompt]
+        events, status, stderr = _run(argv, place, environment)
+        told = next((e["usage"] for e in reversed(events) if e["type"] == "turn.completed"), {})
+        cached, written = told.get("cached_input_tokens", 0), 0
+        written = told.get("cache_write_input_tokens", 0)
+        usage = {
+            "input_tokens": told.get("input_tokens", 0) - cached - written,
+            "output_tokens": told.get("output_tokens", 0),
+            "cache_read_tokens": cached,
+            "cache_write_tokens": written,
+        }
+        said = [
+            e["item"]["text"]
+            for e in events
+            if e["type"] == "item.completed" and e["item"]["type"] == "agent_message"
+        ]
+        text = said[-1] if said else ""
+        return Run(events=events, usage=usage, text=text, status=status, stderr=stderr)
+
+    return run
+
+
+_PI_MODELS = {
+    "anthropic-messages": "",
+    "openai-completions": "/v1",
+    "openai-responses": "/v1",
+}
+
+
+def pi(version: str, *, api: str) -> Agent:
+    def run(server: ScriptedModel, place: Place, prompt: str) -> Run:
+        folder = place.home / "pi"
+        folder.mkdir(exist_ok=True)
+        model = {"id": "played", "contextWindow": 200000, "maxTokens": 8000, "input": ["text"]}
+        provider = {"baseUrl": server.url + _PI_MODELS[api], "api": api}
+        provider |= {"apiKey": server.api_key}
+        told = {"providers": {"lab": {**provider, "models": [model]}}}
+        (folder / "models.json").write_text(json.dumps(told))
+        environment = place.environment(
+            PI_CODING_AGENT_DIR=str(folder), PI_OFFLINE="1", PI_SKIP_VERSION_CHECK="1"
+        )
+        argv = [str(cli_path("pi", version)), "--mode", "json", "--model", "lab/played"]
+        argv += ["--thinking", "off", "-ne", prompt]
+        events, status, stderr = _run(argv, place, environment)
+        ends = [e["message"] for e in events if e["type"] == "message_end"]
+        replies = [message for message in ends if message["role"] == "assistant"]
+        names = {
+            "input": "input_tokens",
+            "output": "output_tokens",
+            "cacheRead": "cache_read_tokens",
+            "cacheWrite": "cache_write_tokens",
+        }
+        usage = {
+            ours: sum(reply["usage"][theirs] for reply in replies)
+            for theirs, ours in names.items()
+        }
+        last = replies[-1]["content"] if replies else []
+        text = "".join(part["text"] for part in last if part["type"] == "text")
+        return Run(events=events, usage=usage, text=text, status=status, stderr=stderr)
+
+    return run
