@@ -156,8 +156,7 @@ def pi(version: str, *, api: str) -> Agent:
             "cacheWrite": "cache_write_tokens",
         }
         usage = {
-            ours: sum(reply["usage"][theirs] for reply in replies)
-            for theirs, ours in names.items()
+            ours: sum(reply["usage"][theirs] for reply in replies) for theirs, ours in names.items()
         }
         last = replies[-1]["content"] if replies else []
         text = "".join(part["text"] for part in last if part["type"] == "text")

@@ -38,8 +38,8 @@ def error_from_message(text: str, model: str = "") -> AgentError:
 
     Pi writes `STATUS BODY` for an answer of the service and a plain sentence for the rest.
     """
-    status, body = _split(text)
-    message = _short(body or text or "the model call failed")
+    status, rest = _split(text)
+    message = _short(_message_in(rest) or text or "the model call failed")
     if status is None:
         return _from_words(text, message)
     error = error_for_status(status, message, until=_until(text))
@@ -51,21 +51,24 @@ def error_from_message(text: str, model: str = "") -> AgentError:
 
 
 def _split(text: str) -> tuple[int | None, str]:
-    """The HTTP status that `text` begins with and the message inside the body after it."""
+    """The HTTP status that `text` begins with, if it does, and what follows."""
     words = text.removeprefix("Error: ")
-    status = int(words[:3]) if words[:3].isdigit() and not words[3:4].isdigit() else None
-    if status is None or not 400 <= status <= 599:
-        return None, ""
-    rest = words[3:].lstrip(" :")
+    if words[:3].isdigit() and not words[3:4].isdigit() and 400 <= int(words[:3]) <= 599:
+        return int(words[:3]), words[3:].lstrip(" :")
+    return None, words
+
+
+def _message_in(text: str) -> str:
+    """The sentence inside an error body with its type; `text` itself when it is no such body."""
     try:
-        body = msgspec.json.decode(rest, type=_Body)
+        body = msgspec.json.decode(text, type=_Body)
     except msgspec.MsgspecError:
-        return status, rest
+        return text
     inner = body.error
     if isinstance(inner, _Problem):
         kinds = [str(kind) for kind in (inner.type, inner.code) if kind]
-        return status, f"{inner.message} ({', '.join(kinds)})" if kinds else inner.message
-    return status, inner or body.message or rest
+        return f"{inner.message} ({', '.join(kinds)})" if kinds else inner.message
+    return inner or body.message or text
 
 
 def _from_words(text: str, message: str) -> AgentError:
@@ -82,6 +85,8 @@ def _from_words(text: str, message: str) -> AgentError:
         return error_for_status(402, message)
     if "prompt is too long" in lowered or "context window" in lowered:
         return ContextOverflow(message)
+    if "refused to complete" in lowered:
+        return Unavailable(message, hint="the model declined; say it differently")
     return Unavailable(message)
 
 

@@ -108,7 +108,13 @@ class PiNormalizer:
         """Why the turn failed, as far as the wire and the exit tell; None leaves it to the exit."""
         if not self._began:
             return error_from_stderr(exit.stderr_tail, exit.code, self._requested_model)
-        return self._judge() if self._ended else None
+        if self._ended:
+            return self._judge()
+        # A process that gave up by itself while it was to try again, or to shorten the context,
+        # still told why: the older dialect leaves so when nothing can be shortened.
+        gave_up = exit.code is not None and 0 <= exit.code <= 128
+        failed = self._last is not None and self._last.stop_reason in ("error", "length")
+        return self._judge() if gave_up and failed else None
 
     def _judge(self) -> AgentError | None:
         """Whether the last message was a proper end."""
