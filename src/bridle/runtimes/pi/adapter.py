@@ -438,8 +438,10 @@ def trust_flags(dialect: PiDialect, cwd: str, trusted: bool) -> tuple[list[str],
 
 
 def prompt_words(prompt: str, dialect: PiDialect) -> list[str]:
-    """The words that carry a prompt on a command line, whatever it begins with."""
-    if dialect.end_of_options:
-        # Even after `--` a leading @ names a file; a leading space is trimmed by nobody's harm.
-        return ["--", f" {prompt}" if prompt.startswith("@") else prompt]
+    """The words that carry a prompt on a command line, whatever it begins with.
+
+    A leading `@` would name a file; a space before it is trimmed by the model's reader, not by Pi.
+    """
+    if prompt[:1] == "-" and dialect.end_of_options:
+        return ["--", prompt]
     return [f" {prompt}" if prompt[:1] in ("-", "@") else prompt]
