@@ -17,9 +17,10 @@ import tempfile
 from pathlib import Path
 
 from benchmarks._measure import Cost, cost_of, in_turns, median, print_table
+from tests.support.clis import cli_path
+
 from bridle.drives.spec import SESSION_MARK
 from bridle.testing import ScriptedModel
-from tests.support.clis import cli_path
 
 BIN = Path(sys.executable).parent
 SCRIPT = """
@@ -49,7 +50,9 @@ def start_row(rounds: int) -> bool:
         rounds,
         {
             "python -c pass": lambda: cost_of([sys.executable, "-c", "pass"], env, Path.cwd()),
-            "bridle --version": lambda: cost_of([str(BIN / "bridle"), "--version"], env, Path.cwd()),
+            "bridle --version": lambda: cost_of(
+                [str(BIN / "bridle"), "--version"], env, Path.cwd()
+            ),
         },
     )
     floor = median([cost.cpu for cost in costs["python -c pass"]])
