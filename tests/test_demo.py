@@ -173,6 +173,24 @@ def test_ctrl_c_ends_everything(env: dict[str, str]) -> None:
     assert _living(env["TMPDIR"]) == []
 
 
+def test_a_reader_that_leaves_is_no_error(env: dict[str, str]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN.format(False, False)],
+        env=env,
+        cwd=env["HOME"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(timeout=60), said) == (0, b"")
+    assert os.listdir(env["TMPDIR"]) == []
+
+
 def _living(folder: str) -> list[int]:
     """Processes that were started by a demo in `folder`."""
     found = []

@@ -293,7 +293,7 @@ class _Screen:
         self._line("(scripted numbers: nothing was spent)")
         self._line("")
         seconds = summary.duration_ms / 1000
-        self._line(f"{'Done' if summary.ok else 'FAILED'} in {seconds:.1f} s.", force=True)
+        self._line(f"{'Done' if summary.ok else 'FAILED'} in {seconds:.1f} s.")
         if summary.folder is not None:
             self._line(f"Everything was left in {summary.folder}")
         self._line("Next: `bridle runtime list` shows which agents are installed here;")
@@ -329,7 +329,13 @@ class _Screen:
     def _paint(self, text: str, colour: str) -> str:
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colour else text
 
-    def _line(self, text: str, *, force: bool = False) -> None:
-        if not self._quiet or force:
+    def _line(self, text: str) -> None:
+        if self._quiet:
+            return
+        try:
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
+        except BrokenPipeError:
+            # Nobody reads on; the work and its checks go on, and the exit status still tells.
+            self._quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -198,8 +198,9 @@ def test_a_state_folder_that_cannot_be_used(stage: Stage) -> None:
     assert "Traceback" not in played.result.error.stderr_tail
 
 
-def test_a_prompt_that_is_not_quite_text(stage: Stage) -> None:
-    assert stage.play(prompt="bytes \udcff here").result.status == "completed"
+def test_a_system_prompt_that_is_not_quite_text(stage: Stage) -> None:
+    played = stage.play(append_system_prompt="bytes \udcff here")
+    assert played.result.status == "completed"
 
 
 def test_another_binary_is_started_instead(stage: Stage) -> None:

@@ -249,7 +249,7 @@ def _request(options: RunOptions, settings: Settings, native_id: str) -> dict[st
         "version": __version__,
         "native_id": native_id,
         "resume": options.resume is not None,
-        "prompt": _text(options.prompt),
+        "prompt": options.prompt,
         "system": _text(system),
         "model": options.model,
         "images": [_image(path) for path in options.images],
