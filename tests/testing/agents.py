@@ -40,10 +40,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Agent = Callable[..., Run]
-"""Called with the model, the place, the prompt, and `resume` to go on with a conversation."""
+"""Called with the model, the place, the prompt, and for some `resume` and `interrupt`."""
 
 
-def _run(argv: list[str], place: Place, environment: dict[str, str]) -> tuple[list[Any], int, str]:
+def _run(
+    argv: list[str],
+    place: Place,
+    environment: dict[str, str],
+    interrupt: Callable[[], object] | None = None,
+) -> tuple[list[Any], int, str]:
+    """Run to the end; with `interrupt`, send SIGINT as soon as that has returned."""
     process = subprocess.Popen(
         argv,
         cwd=place.repo,
@@ -54,6 +60,9 @@ def _run(argv: list[str], place: Place, environment: dict[str, str]) -> tuple[li
         start_new_session=True,
     )
     try:
+        if interrupt is not None:
+            interrupt()
+            process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=LIMIT)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
@@ -64,7 +73,13 @@ def _run(argv: list[str], place: Place, environment: dict[str, str]) -> tuple[li
 
 
 def claude(version: str, *, model: str | None = None) -> Agent:
-    def run(server: ScriptedModel, place: Place, prompt: str, resume: str | None = None) -> Run:
+    def run(
+        server: ScriptedModel,
+        place: Place,
+        prompt: str,
+        resume: str | None = None,
+        interrupt: Callable[[], object] | None = None,
+    ) -> Run:
         environment = place.environment(
             ANTHROPIC_BASE_URL=server.url,
             ANTHROPIC_API_KEY=server.api_key,
@@ -78,7 +93,7 @@ def claude(version: str, *, model: str | None = None) -> Agent:
         argv += ["--verbose", "--permission-mode", "bypassPermissions"]
         argv += ["--model", model or "claude-sonnet-4-5"]
         argv += ["--resume", resume] if resume else []
-        events, status, stderr = _run(argv, place, environment)
+        events, status, stderr = _run(argv, place, environment, interrupt)
         result = next(event for event in reversed(events) if event["type"] == "result")
         told = list(result["modelUsage"].values())
         usage = {
@@ -100,7 +115,13 @@ def claude(version: str, *, model: str | None = None) -> Agent:
 
 
 def codex(version: str, *, model: str) -> Agent:
-    def run(server: ScriptedModel, place: Place, prompt: str, resume: str | None = None) -> Run:
+    def run(
+        server: ScriptedModel,
+        place: Place,
+        prompt: str,
+        resume: str | None = None,
+        interrupt: Callable[[], object] | None = None,
+    ) -> Run:
         codex_home = place.home / ".codex"
         codex_home.mkdir(exist_ok=True)
         environment = place.environment(CODEX_HOME=str(codex_home), MODEL_KEY=server.api_key)
@@ -112,7 +133,7 @@ def codex(version: str, *, model: str) -> Agent:
         argv += ["-c", 'model_provider="scripted"', "-c", f"model_providers.scripted={provider}"]
         argv += ["exec", "--json", "-s", "danger-full-access"]
         argv += ["resume", resume, prompt] if resume else ["--", prompt]
-        events, status, stderr = _run(argv, place, environment)
+        events, status, stderr = _run(argv, place, environment, interrupt)
         ends = [event["usage"] for event in events if event["type"] == "turn.completed"]
         told: dict[str, int] = ends[-1] if ends else {}
         cached = told.get("cached_input_tokens", 0)
