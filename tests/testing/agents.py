@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,9 @@ def _run(
     place: Place,
     environment: dict[str, str],
     interrupt: Callable[[], object] | None = None,
+    sign: bytes | None = None,
 ) -> tuple[list[Any], int, str]:
-    """Run to the end; with `interrupt`, send SIGINT as soon as that has returned."""
+    """Run to the end; with `interrupt`, send SIGINT once it has returned and `sign` is printed."""
     process = subprocess.Popen(
         argv,
         cwd=place.repo,
@@ -59,17 +61,34 @@ def _run(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+    before = b""
+    limit = threading.Timer(LIMIT, os.killpg, (process.pid, signal.SIGKILL))
+    limit.start()
     try:
         if interrupt is not None:
             interrupt()
+            before = _read_until(process, sign)
             process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=LIMIT)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise
-    lines = [line for line in out.split(b"\n") if line.strip()]
+    finally:
+        limit.cancel()
+    lines = [line for line in (before + out).split(b"\n") if line.strip()]
     return [json.loads(line) for line in lines], process.returncode, err.decode()
+
+
+def _read_until(process: subprocess.Popen[bytes], sign: bytes | None) -> bytes:
+    """Read the agent's output up to the line with the sign; the limit ends a wait in vain."""
+    read = b""
+    while sign is not None and sign not in read:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, "the agent ended before the sign"
+        read += line
+    return read
 
 
 def claude(version: str, *, model: str | None = None) -> Agent:
@@ -93,7 +112,8 @@ def claude(version: str, *, model: str | None = None) -> Agent:
         argv += ["--verbose", "--permission-mode", "bypassPermissions"]
         argv += ["--model", model or "claude-sonnet-4-5"]
         argv += ["--resume", resume] if resume else []
-        events, status, stderr = _run(argv, place, environment, interrupt)
+        argv += ["--include-partial-messages"] if interrupt else []
+        events, status, stderr = _run(argv, place, environment, interrupt, b"text_delta")
         result = next(event for event in reversed(events) if event["type"] == "result")
         told = list(result["modelUsage"].values())
         usage = {
