@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 START_DEADLINE = 20.0
 STOP_DEADLINE = 20.0
-DEFAULT_KEY = "scripted"
+DEFAULT_KEY = "bridle-scripted-key"
+"""The key of a server that was given no token. No ordinary word: agents' keys are redacted."""
 
 
 class ScriptedModel:
