@@ -42,16 +42,20 @@ class Terminal:
             os.execv(sys.executable, [sys.executable, "-I", "-c", HOST, mark, script, *sys.path])
         self.shown = b""
 
-    def expect(self, text: bytes, *, seconds: float = 30.0) -> None:
+    def shows(self, text: bytes, *, seconds: float) -> bool:
         until = time.monotonic() + seconds
         while text not in self.shown:
             ready, _, _ = select.select([self.fd], [], [], max(0.0, until - time.monotonic()))
-            assert ready, f"{text!r} did not show; this did: {self.shown!r}"
+            if not ready:
+                return False
             try:
                 self.shown += os.read(self.fd, 4096)
             except OSError:
                 break
-        assert text in self.shown, self.shown
+        return text in self.shown
+
+    def expect(self, text: bytes, *, seconds: float = 30.0) -> None:
+        assert self.shows(text, seconds=seconds), f"no {text!r} in {self.shown!r}"
 
     def type(self, keys: bytes) -> None:
         os.write(self.fd, keys)
@@ -113,8 +117,11 @@ def test_ctrl_c_goes_to_the_agent_and_not_to_us(open_terminal: Open) -> None:
     terminal.type(b"\x03")
     terminal.expect(b"caught")
     terminal.expect(b"host has 0 True")
-    terminal.type(b"\x03")
-    # Afterwards it is ours again.
+    # Afterwards it is ours again. Python can miss the first one, on its way into a read.
+    for _ in range(20):
+        terminal.type(b"\x03")
+        if terminal.shows(b"KeyboardInterrupt", seconds=1.0):
+            break
     terminal.expect(b"KeyboardInterrupt")
     assert terminal.status() == -signal.SIGINT
 
