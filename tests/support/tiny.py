@@ -23,6 +23,7 @@ import msgspec
 from bridle.core.errors import RateLimited
 from bridle.core.features import Features
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessExit, ProcessSpec, Question, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
@@ -91,10 +92,10 @@ class TinyNormalizer:
             recorder.session_started(message["id"], model="tiny")
             recorder.turn_started()
         elif kind == "text":
+            if not recorder.message_open:
+                recorder.message_started()
             recorder.text_delta(message["text"])
         elif kind == "end":
-            from bridle.core.usage import Usage
-
             recorder.message_ended(usage=Usage(output_tokens=message["tokens"]))
         elif kind == "tool":
             recorder.tool_started(message["id"], "shell", {"command": message["command"]})
