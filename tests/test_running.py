@@ -1,6 +1,9 @@
 """The library's face: runs and streams, sync and async, left at any point."""
 
 import gc
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +28,7 @@ from tests.drives.children import children_of_ours, open_fds
 from tests.support.tiny import TinyNormalizer, TinyRuntime
 
 TINY = TinyRuntime()
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(autouse=True)
@@ -206,6 +210,47 @@ def test_private_folders_go_with_the_run(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(RuntimeError):
         stream_sync("say hi", runtime=TINY)
     assert not folders[0].exists()
+
+
+HOST = """
+import os, signal, sys, threading, time
+sys.path[:0] = sys.argv[4:]
+from bridle import running
+from tests.support.tiny import TinyRuntime
+running.new_session_id = lambda: sys.argv[1]
+how = sys.argv[3]
+def interrupt():
+    time.sleep(float(sys.argv[2]))
+    os.kill(os.getpid(), signal.SIGINT)
+if how != 'ends':
+    threading.Thread(target=interrupt, daemon=True).start()
+if how == 'async':
+    import asyncio
+    asyncio.run(running.run('child\\nhang', runtime=TinyRuntime()))
+elif how == 'run':
+    running.run_sync('child\\nhang', runtime=TinyRuntime())
+else:
+    kept = iter(running.stream_sync('child\\nsay x\\nhang', runtime=TinyRuntime()))
+    for event in kept:
+        if how == 'ends' and getattr(event, 'text', ''): break
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.04, 0.08, 0.5])
+@pytest.mark.parametrize("how", ["run", "kept", "async", "ends"])
+def test_a_program_that_is_interrupted_or_ends_leaves_nothing(
+    how: str, delay: float, no_leftovers: Callable[[], str]
+) -> None:
+    mark = no_leftovers()
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", HOST, mark, str(delay), how, *sys.path, str(ROOT)],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert marked_processes(mark) == []
+    assert done.returncode == (0 if how == "ends" else -signal.SIGINT), done.stderr
+    assert b"ResourceWarning" not in done.stderr
 
 
 # -- options --------------------------------------------------------------------------------------

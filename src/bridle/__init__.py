@@ -8,10 +8,11 @@ Everything public is here; it is loaded when it is first used, so that importing
 nothing. `docs/library.md` shows how it is used.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from bridle._version import __version__
 
+# Type checkers take this name for true. Importing it from `typing` would cost `bridle --version`
+# half its time.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bridle.core import errors, events
     from bridle.core.errors import AgentError, BridleError
@@ -78,17 +79,20 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+if not TYPE_CHECKING:
 
-    if name in ("errors", "events"):
-        found = import_module(f"bridle.core.{name}")
-    elif name in _HOMES:
-        found = getattr(import_module(_HOMES[name]), name)
-    else:
-        raise AttributeError(f"module 'bridle' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    def __getattr__(name):
+        """Load a public name on first use."""
+        from importlib import import_module
+
+        if name in ("errors", "events"):
+            found = import_module(f"bridle.core.{name}")
+        elif name in _HOMES:
+            found = getattr(import_module(_HOMES[name]), name)
+        else:
+            raise AttributeError(f"module 'bridle' has no attribute {name!r}")
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
