@@ -18,7 +18,7 @@ from bridle.drives.spec import ProcessExit
 from bridle.running import stream_sync
 from bridle.runtimes import registry
 from bridle.testing.contract import check_event_order
-from tests.support.tiny import TinyRuntime
+from tests.support.tiny_agent import TinyRuntime
 from tests.support.trace import render
 
 DOCS = Path(__file__).parent.parent / "docs"

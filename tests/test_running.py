@@ -25,7 +25,7 @@ from bridle.running import EventStream, options_from, run, run_sync, stream, str
 from bridle.testing.contract import check_event_order
 from tests.conftest import wait_until
 from tests.drives.children import children_of_ours, open_fds
-from tests.support.tiny import TinyNormalizer, TinyRuntime
+from tests.support.tiny_agent import TinyNormalizer, TinyRuntime
 
 TINY = TinyRuntime()
 ROOT = Path(__file__).parent.parent
@@ -216,7 +216,7 @@ HOST = """
 import os, signal, sys, threading, time
 sys.path[:0] = sys.argv[4:]
 from bridle import running
-from tests.support.tiny import TinyRuntime
+from tests.support.tiny_agent import TinyRuntime
 running.new_session_id = lambda: sys.argv[1]
 how = sys.argv[3]
 def interrupt():

@@ -34,27 +34,27 @@ if TYPE_CHECKING:
     from bridle.runtimes.registry import available_runtimes, get_runtime
 
 __all__ = [
-    "__version__",
     "AgentError",
     "AgentRuntime",
-    "available_runtimes",
     "BridleError",
     "DEFAULT_MARKER",
-    "errors",
     "Event",
-    "events",
     "EventStream",
-    "get_runtime",
     "Question",
+    "RunOptions",
+    "RunResult",
+    "SyncEventStream",
+    "Usage",
+    "__version__",
+    "available_runtimes",
+    "errors",
+    "events",
+    "get_runtime",
     "run",
     "run_interactive",
     "run_sync",
-    "RunOptions",
-    "RunResult",
     "stream",
     "stream_sync",
-    "SyncEventStream",
-    "Usage",
 ]
 
 _HOMES = {

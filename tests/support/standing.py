@@ -8,7 +8,7 @@ from bridle.core.features import Features
 from bridle.core.options import RunOptions
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.dialects import Dialect
-from tests.support.tiny import TinyRuntime
+from tests.support.tiny_agent import TinyRuntime
 
 
 class StandingRuntime(TinyRuntime):
