@@ -24,25 +24,31 @@ class TerminalPermission:
     """
 
     def __init__(self, timeout: float | None = None) -> None:
-        self.asking = False
-        """Whether a question stands open, so that Ctrl-C must end the waiting."""
+        self._asking = False
+        self._over = False
         self._always: set[str] = set()
         self._deadline = None if timeout is None else time.monotonic() + timeout
+
+    def interrupt(self) -> None:
+        """Ask nothing more, and end the waiting for an answer; for a signal handler."""
+        self._over = True
+        if self._asking:
+            raise Interrupted
 
     def __call__(self, question: Question) -> tuple[bool, str, str]:
         """(allowed, who decided, reason) for one request."""
         if question.tool_name in self._always:
             return True, "person", "all calls of this tool were allowed"
-        sys.stdout.flush()
-        sys.stderr.write(_text(question))
-        sys.stderr.flush()
         try:
-            self.asking = True
-            answer = self._answer()
+            self._asking = True
+            # Looked at only now: an interruption after this raises, one before it shows here.
+            answer = "" if self._over else self._ask(question)
         except Interrupted:
-            return False, "person", "interrupted"
+            answer = ""
         finally:
-            self.asking = False
+            self._asking = False
+        if self._over:
+            return False, "person", "interrupted"
         if answer is None:
             return False, "bridle", "nobody answered in time"
         if answer in ("a", "always"):
@@ -50,6 +56,12 @@ class TerminalPermission:
         if answer in ("a", "always", "y", "yes"):
             return True, "person", "allowed at the terminal"
         return False, "person", "refused at the terminal"
+
+    def _ask(self, question: Question) -> str | None:
+        sys.stdout.flush()
+        sys.stderr.write(_text(question))
+        sys.stderr.flush()
+        return self._answer()
 
     def _answer(self) -> str | None:
         left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())

@@ -95,10 +95,9 @@ def _interruptible(run: PrintRun, permission: PermissionPolicy) -> Iterator[None
         nonlocal asked
         run.abort(f"stopped by {signal.Signals(number).name}", now=asked)
         asked = True
-        if getattr(permission, "asking", False):
-            from bridle.cli.asking import Interrupted
-
-            raise Interrupted
+        interrupt = getattr(permission, "interrupt", None)
+        if interrupt is not None:
+            interrupt()
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     old = {number: signal.getsignal(number) for number in numbers}
