@@ -1,5 +1,6 @@
 """Asks the person at the terminal what an agent may do."""
 
+import os
 import select
 import sys
 import time
@@ -12,10 +13,6 @@ from bridle.drives.spec import Question
 _LONGEST = 4000
 
 
-class Interrupted(Exception):
-    """Ctrl-C came while a question stood open."""
-
-
 class TerminalPermission:
     """Answers permission requests by asking the person at the terminal.
 
@@ -24,49 +21,46 @@ class TerminalPermission:
     """
 
     def __init__(self, timeout: float | None = None) -> None:
-        self._asking = False
         self._over = False
         self._always: set[str] = set()
         self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._wake_read, self._wake_write = os.pipe()
 
     def interrupt(self) -> None:
         """Ask nothing more, and end the waiting for an answer; for a signal handler."""
         self._over = True
-        if self._asking:
-            raise Interrupted
+        os.write(self._wake_write, b"x")
 
     def __call__(self, question: Question) -> tuple[bool, str, str]:
         """(allowed, who decided, reason) for one request."""
-        if question.tool_name in self._always:
-            return True, "person", "all calls of this tool were allowed"
-        try:
-            self._asking = True
-            # Looked at only now: an interruption after this raises, one before it shows here.
-            answer = "" if self._over else self._ask(question)
-        except Interrupted:
-            answer = ""
-        finally:
-            self._asking = False
         if self._over:
             return False, "person", "interrupted"
+        if question.tool_name in self._always:
+            return True, "person", "all calls of this tool were allowed"
+        sys.stdout.flush()
+        sys.stderr.write(_text(question))
+        sys.stderr.flush()
+        answer = self._answer()
         if answer is None:
-            return False, "bridle", "nobody answered in time"
+            reason = "interrupted" if self._over else "nobody answered in time"
+            return False, "person" if self._over else "bridle", reason
         if answer in ("a", "always"):
             self._always.add(question.tool_name)
         if answer in ("a", "always", "y", "yes"):
             return True, "person", "allowed at the terminal"
         return False, "person", "refused at the terminal"
 
-    def _ask(self, question: Question) -> str | None:
-        sys.stdout.flush()
-        sys.stderr.write(_text(question))
-        sys.stderr.flush()
-        return self._answer()
-
     def _answer(self) -> str | None:
+        """What the person typed; None when time ran out or they interrupted instead.
+
+        The handler of a signal wakes the waiting through a pipe, so that an interruption is seen
+        whenever it comes.
+        """
         left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-        ready, _, _ = select.select([sys.stdin], [], [], left)
-        return sys.stdin.readline().strip().lower() if ready else None
+        ready, _, _ = select.select([sys.stdin, self._wake_read], [], [], left)
+        if self._over or sys.stdin not in ready:
+            return None
+        return sys.stdin.readline().strip().lower()
 
 
 def can_ask() -> bool:

@@ -1,0 +1,66 @@
+"""The run path stays light: what it must not import, and that nothing undoes the quick start."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support import asker
+from tests.support.tiny import Place
+
+HEAVY = {
+    "anyio",
+    "asyncio",
+    "cyclopts",
+    "dataclasses",
+    "genai_prices",
+    "importlib.metadata",
+    "inspect",
+    "logging",
+    "pathlib",
+    "platformdirs",
+    "psutil",
+    "rich",
+    "ruamel.yaml",
+    "socket",
+    "ssl",
+    "tempfile",
+    "typing_extensions",
+    "urllib.request",
+}
+CODE = """
+import atexit, json, sys
+from bridle.cli import run
+status = run(["run", "1", "--runtime", "asker", "--json"])
+print(json.dumps([status, atexit._ncallbacks(), sorted(sys.modules)]))
+"""
+
+
+def test_a_run_imports_nothing_heavy(place: Place, tmp_path: Path) -> None:
+    (place.project / ".bridle/config.yaml").unlink()
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        capture_output=True,
+        text=True,
+        cwd=place.project,
+        env=place.environment(PYTHONPATH=asker.install(tmp_path / "lib")),
+        check=True,
+    )
+    result, last = done.stdout.splitlines()
+    assert json.loads(result)["status"] == "completed"
+    status, at_exit, modules = json.loads(last)
+    assert status == 0
+    assert set(modules) & HEAVY == set()
+    assert at_exit == 0, "something is to be done at exit, so the quick way out is not taken"
+
+
+def test_typing_extensions_can_be_imported_afterwards(place: Place) -> None:
+    code = (
+        "import sys; from bridle.cli.startup import import_msgspec; import_msgspec();"
+        "assert 'typing_extensions' not in sys.modules; import typing_extensions, msgspec;"
+        "print(msgspec.json.decode(b'[1]', type=tuple[int, ...]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=place.environment()
+    )
+    assert (done.stdout, done.stderr) == ("(1,)\n", "")
