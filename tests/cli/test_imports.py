@@ -5,8 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support import asker
-from tests.support.tiny import Place
+from tests.support.preset_agent import Place
 
 HEAVY = {
     "anyio",
@@ -29,10 +31,10 @@ HEAVY = {
     "urllib.request",
 }
 CODE = """
-import atexit, json, sys
+import json, sys
 from bridle.cli import run
 status = run(["run", "1", "--runtime", "asker", "--json"])
-print(json.dumps([status, atexit._ncallbacks(), sorted(sys.modules)]))
+print(json.dumps([status, sorted(sys.modules)]))
 """
 
 
@@ -48,10 +50,36 @@ def test_a_run_imports_nothing_heavy(place: Place, tmp_path: Path) -> None:
     )
     result, last = done.stdout.splitlines()
     assert json.loads(result)["status"] == "completed"
-    status, at_exit, modules = json.loads(last)
+    status, modules = json.loads(last)
     assert status == 0
     assert set(modules) & HEAVY == set()
-    assert at_exit == 0, "something is to be done at exit, so the quick way out is not taken"
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "status"),
+    [
+        ("", "", 3),
+        ("atexit.register(print, 'bye')", "bye\n", 3),
+        ("atexit.register(lambda: 1 / 0)", "", 3),
+        (
+            "import threading; stop = threading.Event();"
+            "threading.Thread(target=stop.wait).start(); atexit.register(print, 'bye');"
+            "threading.Timer(0.1, stop.set).start()",
+            "usual way\nbye\n",
+            0,
+        ),
+    ],
+)
+def test_the_quick_way_out_leaves_nothing_undone(before: str, said: str, status: int) -> None:
+    code = f"import atexit\nfrom bridle.cli.startup import leave\n{before}\nleave(3)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}print('usual way')"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.stdout, done.returncode) == (said, status)
 
 
 def test_typing_extensions_can_be_imported_afterwards(place: Place) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import asker
-from tests.support.tiny import Place
+from tests.support.preset_agent import Place
 
 SCRIPT = "- text: hello from the script\n"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import asker
-from tests.support.tiny import CONFIG, Place
+from tests.support.preset_agent import CONFIG, Place
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bridle.drives.processes import marked_processes
-from tests.support.tiny import Place
+from tests.support.preset_agent import Place
 
 
 def start(place: Place, *words: str) -> "subprocess.Popen[bytes]":

@@ -6,8 +6,8 @@ from signal import SIGINT as _INT
 import pytest
 
 from tests.support import asker
+from tests.support.preset_agent import Place
 from tests.support.terminal import Terminal
-from tests.support.tiny import Place
 
 
 @pytest.fixture

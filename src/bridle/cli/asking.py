@@ -11,6 +11,7 @@ from bridle.cli.output import safe
 from bridle.drives.spec import Question
 
 _LONGEST = 4000
+_GRACE = 1.0
 
 
 class TerminalPermission:
@@ -23,7 +24,9 @@ class TerminalPermission:
     def __init__(self, timeout: float | None = None) -> None:
         self._over = False
         self._always: set[str] = set()
-        self._deadline = None if timeout is None else time.monotonic() + timeout
+        # A little past the run's own end, so that it is the run that times out and not the
+        # question, after which the agent would go on.
+        self._deadline = None if timeout is None else time.monotonic() + timeout + _GRACE
         self._wake_read, self._wake_write = os.pipe()
 
     def interrupt(self) -> None:

@@ -70,17 +70,19 @@ def _permission(options: RunOptions) -> PermissionPolicy:
 
 def _follow(run: PrintRun, view: View, permission: PermissionPolicy) -> int:
     """Show each event and the result; a reader that goes away ends the agent."""
-    reader_gone = False
-    with _interruptible(run, permission):
-        for event in run.events():
-            if not reader_gone:
+    lost: OSError | None = None
+    # Closed whatever happens here: leaving the iteration early is what ends the agent.
+    closing = contextlib.closing(run.events())  # type: ignore[type-var]  # it is a generator
+    with _interruptible(run, permission), closing as events:
+        for event in events:
+            if lost is None:
                 try:
                     view.event(event)
-                except BrokenPipeError:
-                    reader_gone = True
-                    run.abort("the reader of the output went away")
-    if reader_gone:
-        raise BrokenPipeError
+                except OSError as problem:
+                    lost = problem
+                    run.abort("the output cannot be written")
+    if lost is not None:
+        raise lost
     result = run.result
     view.end(result)
     return result.exit_status
