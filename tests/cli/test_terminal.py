@@ -35,6 +35,7 @@ def test_text_shows_while_the_agent_still_works(place: Place, env: dict[str, str
         # The terminal is not its controlling one in every container: the signal is sent as well.
         screen.signal(_INT)
         assert screen.finish() == 130
+    assert "stopping the agent; once more kills it at once" in screen.screen
     assert "stopped by SIGINT" in screen.screen
 
 

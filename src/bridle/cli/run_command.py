@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all
 from bridle.running import Prepared, prepare
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import get_runtime
+
+_STOPPING = b"\nstopping the agent; once more kills it at once\n"
 
 configure = run_arguments.configure
 
@@ -95,6 +98,9 @@ def _interruptible(run: PrintRun, permission: PermissionPolicy) -> Iterator[None
 
     def stop(number: int, frame: object) -> None:
         nonlocal asked
+        if sys.stderr.isatty():
+            # The agent may take seconds to end; a person should see that it was understood.
+            os.write(2, b"\nkilling the agent\n" if asked else _STOPPING)
         run.abort(f"stopped by {signal.Signals(number).name}", now=asked)
         asked = True
         interrupt = getattr(permission, "interrupt", None)
