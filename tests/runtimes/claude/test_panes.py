@@ -11,9 +11,9 @@ PANES = TESTDATA / "panes"
 EXPECTED: dict[str, ReadyState] = {
     "01_onboarding_offline": Dialog(name="offline", action=None),
     "02_trust_dialog": Dialog(name="trust", action="Enter"),
-    "03_apikey_approval": Dialog(name="api_key", action="Up Enter"),
+    "03_apikey_approval": Dialog(name="api_key", action="1"),
     "04_ready_default": Ready(),
-    "05_bypass_warning": Dialog(name="bypass_warning", action="Down Enter"),
+    "05_bypass_warning": Dialog(name="bypass_warning", action="2"),
     "06_ready_bypass": Ready(),
     "07_pasted_multiline": Ready(),
     "08_working_a": Busy(what="working"),
@@ -33,8 +33,15 @@ EXPECTED: dict[str, ReadyState] = {
     "20_ready_default": Ready(),
     "20_ready_dontAsk": Ready(),
     "20_ready_plan": Ready(),
-    "30_fullscreen_offer_2.1.325": Dialog(name="fullscreen_offer", action="Down Enter"),
+    "30_fullscreen_offer_2.1.325": Dialog(name="fullscreen_offer", action="2"),
     "31_ready_bypass_2.1.325": Ready(),
+    "32_trust_dialog_2.1.325": Dialog(name="trust", action="Down"),
+    "33_trust_chosen_2.1.325": Dialog(name="trust", action="Enter"),
+    "34_apikey_approval_2.1.325": Dialog(name="api_key", action="Up"),
+    "35_apikey_chosen_2.1.325": Dialog(name="api_key", action="Enter"),
+    "36_bypass_warning_2.1.325": Dialog(name="bypass_warning", action="Down"),
+    "37_bypass_chosen_2.1.325": Dialog(name="bypass_warning", action="Enter"),
+    "38_ready_default_2.1.325": Ready(),
 }
 
 
@@ -57,20 +64,18 @@ def test_nothing_known_is_loading(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "chosen", "now_chosen", "action"),
+    ("name", "shown", "instead", "action"),
     [
         ("03_apikey_approval", "  1. Yes\n  ❯ 2. No", "❯ 1. Yes\n    2. No", "Enter"),
         ("05_bypass_warning", "❯ 1. No, exit\n    2.", "  1. No, exit\n  ❯ 2.", "Enter"),
         ("02_trust_dialog", "❯ 1. Yes", "  1. Yes", None),
-        ("05_bypass_warning", "❯ 1. No", "  1. No", None),
+        ("05_bypass_warning", "Yes, I accept", "Maybe", None),
     ],
 )
-def test_the_keys_follow_the_highlighted_row(
-    name: str, chosen: str, now_chosen: str, action: str | None
-) -> None:
+def test_the_key_follows_the_rows(name: str, shown: str, instead: str, action: str | None) -> None:
     text = pane(name)
-    assert chosen in text
-    state = ClaudeRuntime().detect_ready(text.replace(chosen, now_chosen))
+    assert shown in text
+    state = ClaudeRuntime().detect_ready(text.replace(shown, instead))
     assert isinstance(state, Dialog)
     assert state.action == action
 
@@ -80,11 +85,10 @@ def test_a_dialog_nobody_knows_gets_no_key() -> None:
     assert ClaudeRuntime().detect_ready(text) == Dialog(name="unknown", action=None)
 
 
-def test_a_default_of_no_is_never_answered_by_enter_alone() -> None:
-    for name in ("03_apikey_approval", "05_bypass_warning"):
-        state = ClaudeRuntime().detect_ready(pane(name))
-        assert isinstance(state, Dialog)
-        assert state.action != "Enter"
+def test_enter_is_only_sent_to_a_row_that_says_yes() -> None:
+    for name, state in EXPECTED.items():
+        if isinstance(state, Dialog) and state.action == "Enter":
+            assert "❯ Yes" in pane(name) or "❯ 1. Yes" in pane(name)
 
 
 def test_claude_needs_its_first_prompt_verified() -> None:
