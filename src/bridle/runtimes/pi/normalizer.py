@@ -91,6 +91,9 @@ class PiNormalizer:
         self._ended = False
         self._recorder.turn_started()
 
+    def _turn_start(self, line: wire.TurnStart) -> None:
+        self._recorder.next_call()
+
     def _agent_end(self, line: wire.AgentEnd) -> None:
         self._ended = not (line.will_retry or self._settles)
 
@@ -268,6 +271,7 @@ class PiNormalizer:
 _HANDLERS: dict[type, Callable[[PiNormalizer, Any], None]] = {
     wire.SessionHeader: PiNormalizer._session,
     wire.AgentStart: PiNormalizer._agent_start,
+    wire.TurnStart: PiNormalizer._turn_start,
     wire.AgentEnd: PiNormalizer._agent_end,
     wire.AgentSettled: PiNormalizer._settled,
     wire.MessageStart: PiNormalizer._message_start,
