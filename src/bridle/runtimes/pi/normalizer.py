@@ -42,7 +42,7 @@ class PiNormalizer:
         self._requested_model = requested_model
         self._began = False
         self._ended = False
-        self._ended_before = False
+        self._compacting: str | None = None
         self._last: wire.Message | None = None
         self._waiting: wire.Message | None = None
         self._streamed: set[str] = set()
@@ -68,6 +68,9 @@ class PiNormalizer:
     def finish(self, exit: ProcessExit) -> None:
         """Judge by what was said, then close the recording."""
         recorder = self._recorder
+        if self._compacting is not None:
+            # The older dialect does not wait for it when its prompt is done.
+            recorder.compaction_ended(f"{self._compacting}: given up when the process ended")
         if recorder.turn_open or recorder.turn == 0:
             failure = self._failure(exit)
             if failure is not None:
@@ -113,8 +116,7 @@ class PiNormalizer:
             return error_from_stderr(exit.stderr_tail, exit.code, self._requested_model)
         if self._ended:
             return self._judge()
-        # A process that gave up by itself while it was to try again, or to shorten the context,
-        # still told why: the older dialect leaves so when nothing can be shortened.
+        # A process that gave up by itself while it was to try again still told why.
         gave_up = exit.code is not None and 0 <= exit.code <= 128
         failed = self._last is not None and self._last.stop_reason in ("error", "length")
         return self._judge() if gave_up and failed else None
@@ -236,12 +238,13 @@ class PiNormalizer:
         )
 
     def _compaction_start(self, line: wire.CompactionStart) -> None:
-        self._ended_before, self._ended = self._ended, False
+        # Does not open an ended turn again: an answer that is complete stays so.
+        self._compacting = line.reason or "unknown"
         self._recorder.compaction_started(line.reason)
 
     def _compaction_end(self, line: wire.CompactionEnd) -> None:
         recorder = self._recorder
-        self._ended = self._ended_before
+        self._compacting = None
         reason = line.reason
         if line.aborted:
             reason = f"{reason}: aborted"
