@@ -64,9 +64,14 @@ def test_the_plain_command(tmp_path: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("mcp_config", "{}"), ("sandbox", "read-only"), ("sandbox", "worktree")]
+    ("version", "option", "value"),
+    [
+        ("0.74.2", "mcp_config", "{}"),
+        ("0.74.2", "sandbox", "read-only"),
+        ("1.5.0", "sandbox", "read-only"),
+        ("1.5.0", "sandbox", "worktree"),
+    ],
 )
-@pytest.mark.parametrize("version", VERSIONS)
 def test_what_pi_cannot_do_is_refused_or_reported(
     tmp_path: Path, version: str, option: str, value: str
 ) -> None:
@@ -219,6 +224,23 @@ def test_settings_and_retries_come_over_the_users(tmp_path: Path) -> None:
     assert os.readlink(own / "auth.json") == str(folder / "auth.json")
     assert os.readlink(own / "sessions") == str(folder / "sessions")
     assert json.loads((folder / "settings.json").read_text())["theme"] == "light"
+
+
+def test_mcp_servers_come_beside_the_users(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    (folder / "mcp.json").write_text('{"mcpServers": {"mine": {"command": "m"}}}')
+    given = {"mcpServers": {"a": {"command": "x"}, "b": {"url": "u", "exposure": "codemode"}}}
+    made = plan(tmp_path, mcp_config=json.dumps(given))
+    own = Path(made.spec.env["PI_CODING_AGENT_DIR"])
+    assert json.loads((own / "mcp.json").read_text())["mcpServers"] == {
+        "mine": {"command": "m"},
+        "a": {"command": "x", "exposure": "direct"},
+        "b": {"url": "u", "exposure": "codemode"},
+    }
+    for wrong in ("{}", '{"mcpServers": []}', '{"mcpServers": {"a": 1}}', "{"):
+        with pytest.raises(WrongUse):
+            plan(tmp_path, mcp_config=wrong)
 
 
 def test_settings_that_are_no_object(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,16 @@ from typing import Any
 import pytest
 
 from bridle.core import events as ev
+from bridle.core.errors import UnsupportedOption
 from bridle.core.options import Provider
 from bridle.core.usage import Usage
 from bridle.drives.processes import marked_processes
+from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.pi import PiRuntime
 from bridle.testing import ScriptedModel
 from bridle.testing.record import key_marker
 from tests.runtimes.pi.support import Place, kinds, place, prepare_real, run_real
-from tests.support.real_cli import versions
+from tests.support.real_cli import real_cli, versions
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.parametrize("version", versions("pi"))]
 
@@ -358,3 +363,60 @@ def test_an_unknown_provider_and_an_unknown_flag(version: str, place: Place) -> 
         outcome = run_real(version, place, options_model="lab/scripted", raw_args=("-zz",))
         assert outcome.kind == "protocol_drift"
         assert model.requests == []
+
+
+MCP_SERVER = """
+import json, sys
+ANSWERS = {
+    "initialize": lambda given: {
+        "protocolVersion": given["protocolVersion"],
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "lab", "version": "1"},
+    },
+    "tools/list": lambda given: {
+        "tools": [{"name": "shout", "description": "Shouts.", "inputSchema": {"type": "object"}}]
+    },
+    "tools/call": lambda given: {
+        "content": [{"type": "text", "text": given["arguments"]["text"].upper()}]
+    },
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        answer = ANSWERS.get(asked["method"], lambda given: {})(asked.get("params"))
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
+"""
+
+
+def test_an_mcp_server_of_the_run(version: str, place: Place) -> None:
+    server = place.home / "server.py"
+    server.write_text(MCP_SERVER)
+    config = {"mcpServers": {"lab": {"command": sys.executable, "args": [str(server)]}}}
+    call = {"name": "mcp__lab__shout", "args": {"text": "hi"}}
+    with ScriptedModel([{"text": "Now.", "tool_calls": [call]}, {"text": "ok"}]) as model:
+        if version == "0.74.2":
+            with pytest.raises(UnsupportedOption, match="mcp_config"):
+                run_real(version, place, model, mcp_config=json.dumps(config))
+            return
+        outcome = run_real(version, place, model, mcp_config=json.dumps(config))
+    (end,) = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
+    assert end.result == "HI"
+    assert outcome.result.status == "completed"
+
+
+@pytest.mark.parametrize("prompt", ["-x begins with a dash", "@x begins with an at", "plain"])
+def test_the_print_command(version: str, place: Place, prompt: str) -> None:
+    runtime = PiRuntime(AdapterSettings(binary=str(real_cli("pi", version))))
+    with ScriptedModel([{"text": "the answer"}]) as model:
+        place.login(model)
+        done = subprocess.run(
+            runtime.build_print_command(prompt, "lab/scripted"),
+            cwd=place.repo,
+            env=place.env(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+        assert [said.strip() for said in model.prompts()] == [prompt]
+    assert done.stdout.decode().strip() == "the answer"

@@ -40,6 +40,7 @@ from bridle.runtimes.pi.choices import (
     ProviderOptions,
     expand_model,
     image_arguments,
+    mcp_servers,
     provider_options,
     settings_object,
     tool_flags,
@@ -92,9 +93,10 @@ class PiRuntime(AgentRuntime):
         return choose_dialect(self.id, DIALECTS, version)
 
     def features_of(self, dialect: Dialect) -> Features:
-        """What Pi can do; the same in every dialect so far."""
+        """What Pi can do in `dialect`."""
+        mcp = isinstance(dialect, PiDialect) and dialect.mcp
         return Features(
-            options=_HONOURED,
+            options=_HONOURED | {"mcp_config"} if mcp else _HONOURED,
             interactive=True,
             streaming=True,
             thinking=True,
@@ -216,6 +218,7 @@ class PiRuntime(AgentRuntime):
     ) -> home.Changes:
         """How this run's configuration folder differs from the user's."""
         asked = settings_object(options.settings) if options.settings else {}
+        servers = mcp_servers(options.mcp_config) if options.mcp_config and dialect.mcp else {}
         if options.model_server is not None:
             retries = _SCRIPTED_RETRIES if choices.max_retries is None else choices.max_retries
             changes = home.server_changes(options.model_server, model or "", retries, dialect)
@@ -229,7 +232,11 @@ class PiRuntime(AgentRuntime):
                 if options.provider is not None
                 else home.Changes()
             )
-        return msgspec.structs.replace(changes, settings=home.merged(changes.settings, asked))
+        return msgspec.structs.replace(
+            changes,
+            settings=home.merged(changes.settings, asked),
+            mcp_servers=servers,
+        )
 
     def _session(
         self,
@@ -440,7 +447,7 @@ def trust_flags(dialect: PiDialect, cwd: str, trusted: bool) -> tuple[list[str],
 def prompt_words(prompt: str, dialect: PiDialect) -> list[str]:
     """The words that carry a prompt on a command line, whatever it begins with.
 
-    A leading `@` would name a file; a space before it is trimmed by the model's reader, not by Pi.
+    A leading `@` would name a file, and one version knows no `--`: a space before it helps.
     """
     if prompt[:1] == "-" and dialect.end_of_options:
         return ["--", prompt]
