@@ -36,9 +36,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     status: int
     stderr: str
+    session: str = ""
 
 
-Agent = Callable[[ScriptedModel, Place, str], Run]
+Agent = Callable[..., Run]
+"""Called with the model, the place, the prompt, and `resume` to go on with a conversation."""
 
 
 def _run(argv: list[str], place: Place, environment: dict[str, str]) -> tuple[list[Any], int, str]:
@@ -53,18 +55,16 @@ def _run(argv: list[str], place: Place, environment: dict[str, str]) -> tuple[li
     )
     try:
         out, err = process.communicate(timeout=LIMIT)
-    finally:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        raise
     lines = [line for line in out.split(b"\n") if line.strip()]
     return [json.loads(line) for line in lines], process.returncode, err.decode()
 
 
 def claude(version: str, *, model: str | None = None) -> Agent:
-    def run(server: ScriptedModel, place: Place, prompt: str) -> Run:
+    def run(server: ScriptedModel, place: Place, prompt: str, resume: str | None = None) -> Run:
         environment = place.environment(
             ANTHROPIC_BASE_URL=server.url,
             ANTHROPIC_API_KEY=server.api_key,
@@ -77,6 +77,7 @@ def claude(version: str, *, model: str | None = None) -> Agent:
         argv = [str(cli_path("claude", version)), "-p", prompt, "--output-format", "stream-json"]
         argv += ["--verbose", "--permission-mode", "bypassPermissions"]
         argv += ["--model", model or "claude-sonnet-4-5"]
+        argv += ["--resume", resume] if resume else []
         events, status, stderr = _run(argv, place, environment)
         result = next(event for event in reversed(events) if event["type"] == "result")
         told = list(result["modelUsage"].values())
@@ -86,14 +87,20 @@ def claude(version: str, *, model: str | None = None) -> Agent:
             "cache_read_tokens": sum(each["cacheReadInputTokens"] for each in told),
             "cache_write_tokens": sum(each["cacheCreationInputTokens"] for each in told),
         }
-        text = str(result.get("result", ""))
-        return Run(events=events, usage=usage, text=text, status=status, stderr=stderr)
+        return Run(
+            events=events,
+            usage=usage,
+            text=str(result.get("result", "")),
+            status=status,
+            stderr=stderr,
+            session=result["session_id"],
+        )
 
     return run
 
 
-def codex(version: str, *, model: str, extra: tuple[str, ...] = ()) -> Agent:
-    def run(server: ScriptedModel, place: Place, prompt: str) -> Run:
+def codex(version: str, *, model: str) -> Agent:
+    def run(server: ScriptedModel, place: Place, prompt: str, resume: str | None = None) -> Run:
         codex_home = place.home / ".codex"
         codex_home.mkdir(exist_ok=True)
         environment = place.environment(CODEX_HOME=str(codex_home), MODEL_KEY=server.api_key)
@@ -103,10 +110,12 @@ def codex(version: str, *, model: str, extra: tuple[str, ...] = ()) -> Agent:
         )
         argv = [str(cli_path("codex", version)), "-c", f'model="{model}"']
         argv += ["-c", 'model_provider="scripted"', "-c", f"model_providers.scripted={provider}"]
-        argv += [*extra, "exec", "--json", "-s", "danger-full-access", "--", prompt]
+        argv += ["exec", "--json", "-s", "danger-full-access"]
+        argv += ["resume", resume, prompt] if resume else ["--", prompt]
         events, status, stderr = _run(argv, place, environment)
-        told = next((e["usage"] for e in reversed(events) if e["type"] == "turn.completed"), {})
-        cached, written = told.get("cached_input_tokens", 0), 0
+        ends = [event["usage"] for event in events if event["type"] == "turn.completed"]
+        told: dict[str, int] = ends[-1] if ends else {}
+        cached = told.get("cached_input_tokens", 0)
         written = told.get("cache_write_input_tokens", 0)
         usage = {
             "input_tokens": told.get("input_tokens", 0) - cached - written,
@@ -119,8 +128,14 @@ def codex(version: str, *, model: str, extra: tuple[str, ...] = ()) -> Agent:
             for e in events
             if e["type"] == "item.completed" and e["item"]["type"] == "agent_message"
         ]
-        text = said[-1] if said else ""
-        return Run(events=events, usage=usage, text=text, status=status, stderr=stderr)
+        return Run(
+            events=events,
+            usage=usage,
+            text=said[-1] if said else "",
+            status=status,
+            stderr=stderr,
+            session=events[0]["thread_id"],
+        )
 
     return run
 
@@ -145,6 +160,8 @@ def pi(version: str, *, api: str) -> Agent:
             PI_CODING_AGENT_DIR=str(folder), PI_OFFLINE="1", PI_SKIP_VERSION_CHECK="1"
         )
         argv = [str(cli_path("pi", version)), "--mode", "json", "--model", "lab/played"]
+        if version.startswith("1."):
+            argv.insert(0, str(cli_path("node", "22.23.3")))
         argv += ["--thinking", "off", "-ne", prompt]
         events, status, stderr = _run(argv, place, environment)
         ends = [e["message"] for e in events if e["type"] == "message_end"]

@@ -39,6 +39,8 @@ AGENTS: dict[str, Agent] = {
     "pi-0.74.2-messages": pi("0.74.2", api="anthropic-messages"),
     "pi-0.74.2-chat": pi("0.74.2", api="openai-completions"),
     "pi-0.74.2-responses": pi("0.74.2", api="openai-responses"),
+    "pi-1.5.0-messages": pi("1.5.0", api="anthropic-messages"),
+    "pi-1.5.0-chat": pi("1.5.0", api="openai-completions"),
 }
 
 
@@ -72,3 +74,82 @@ def test_one_script_plays_on_every_agent(name: str, place: Place) -> None:
         "cache_read_tokens": 100,
         "cache_write_tokens": 0,
     }
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("fault", ["cut: true", "status: 500"])
+def test_a_fault_and_then_success(name: str, fault: str, place: Place) -> None:
+    script = f"""
+- text: One.
+  shell: "true"
+- fault: {{{fault}}}
+  text: Done after a fault. ORCHESTRA_COMPLETE
+"""
+    with ScriptedModel(script) as model:
+        run = AGENTS[name](model, place, PROMPT)
+    assert run.text == "Done after a fault. ORCHESTRA_COMPLETE", run.stderr[-500:]
+    model.assert_finished()
+    outcomes = [request.outcome for request in model.requests if request.protocol]
+    assert outcomes == ["turn", "fault", "turn"]
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_thinking_and_parallel_calls(name: str, place: Place) -> None:
+    script = """
+- thinking: I have to think about this.
+  tool_calls:
+    - {name: shell, args: {command: "echo 1 > one"}}
+    - {name: shell, args: {command: "echo 2 > two"}}
+  usage: {input_tokens: 50, output_tokens: 30, reasoning_tokens: 10}
+- text: Both are there.
+"""
+    with ScriptedModel(script) as model:
+        run = AGENTS[name](model, place, PROMPT)
+    assert run.text == "Both are there.", run.stderr[-500:]
+    model.assert_finished()
+    assert (place.repo / "one").read_text() == "1\n"
+    assert (place.repo / "two").read_text() == "2\n"
+    assert len(model.tool_results()) == 2
+    assert run.usage["output_tokens"] == 50
+
+
+@pytest.mark.parametrize(
+    "name", ["claude-2.1.197", "claude-2.1.325", "codex-0.166.0", "codex-0.120.0"]
+)
+def test_a_conversation_goes_on_through_resume_and_compaction(name: str, place: Place) -> None:
+    script = """
+- text: First step.
+  shell: "true"
+- text: First answer.
+- context_overflow: true
+  text: Second answer.
+- text: Third step.
+  shell: "true"
+- text: Third answer.
+"""
+    agent = AGENTS[name]
+    with ScriptedModel(script) as model:
+        first = agent(model, place, "Begin.")
+        assert first.text == "First answer."
+        second = agent(model, place, "Go on.", resume=first.session)
+        if name.startswith("codex"):
+            # Codex gives up on an overflow and compacts when the next turn begins.
+            assert second.status == 1
+            second = agent(model, place, "Go on then.", resume=first.session)
+        assert second.text == "Second answer."
+        third = agent(model, place, "And on.", resume=first.session)
+        assert third.text == "Third answer."
+    model.assert_finished()
+    assert [request.side for request in model.requests if request.side] == (
+        ["ping", "ping", "compaction", "ping"] if name == "claude-2.1.197" else ["compaction"]
+    )
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_refused_key_reaches_the_agent(name: str, place: Place) -> None:
+    with ScriptedModel([{"fault": {"kind": "authentication"}}]) as model:
+        run = AGENTS[name](model, place, PROMPT)
+    told = " ".join(str(event) for event in run.events) + run.stderr
+    signs = ("Invalid API key", "invalid x-api-key", "401", "Incorrect API key")
+    assert any(sign in told for sign in signs), told[-1000:]
+    assert {request.outcome for request in model.requests if request.protocol} == {"fault"}

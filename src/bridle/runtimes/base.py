@@ -168,7 +168,12 @@ class AgentRuntime(ABC):
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The process of a run that a person drives at the terminal."""
-        raise UnsupportedOption(self.id, "interactive", [], reason="it has no terminal interface")
+        raise UnsupportedOption(
+            self.id,
+            "interactive",
+            supporters("interactive", self.id),
+            reason="it has no terminal interface",
+        )
 
     # -- worktree -------------------------------------------------------------------------------
 
@@ -241,7 +246,7 @@ def check_options(
 
 
 def supporters(option: str, besides: str) -> list[str]:
-    """Names of the other runtimes that honour `option`."""
+    """Names of the other runtimes that honour `option` (or `interactive`, which is a feature)."""
     from bridle.runtimes.registry import available_runtimes, get_runtime
 
     names = []
@@ -249,7 +254,8 @@ def supporters(option: str, besides: str) -> list[str]:
         if name == besides:
             continue
         runtime = get_runtime(name)
-        if option in runtime.features_of(runtime.dialect(None)[0]).options:
+        features = runtime.features_of(runtime.dialect(None)[0])
+        if option in features.options or (option == "interactive" and features.interactive):
             names.append(name)
     return names
 

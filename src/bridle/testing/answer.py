@@ -55,7 +55,7 @@ class Answer(Response):
                 }
             )
             left = self._bytes_before_cut()
-            middle = len(self._frames) // 2
+            middle = _middle(self._frames)
             for index, frame in enumerate(self._frames):
                 if index == middle:
                     await _pause(self._fault.stall, gone)
@@ -85,7 +85,13 @@ def _spoil(frames: list[Frame], fault: Fault | None, *, whole: bool) -> list[Fra
         return frames
     if whole:
         return [Frame(data=frame.data[: len(frame.data) // 2]) for frame in frames]
-    return [*frames[: len(frames) // 2], Frame(data=_BROKEN_FRAME)]
+    return [*frames[: _middle(frames)], Frame(data=_BROKEN_FRAME)]
+
+
+def _middle(frames: Sequence[Frame]) -> int:
+    """Tell where the middle of a reply is: before the delta half way through."""
+    deltas = [index for index, frame in enumerate(frames) if frame.delta]
+    return deltas[len(deltas) // 2] if deltas else len(frames) // 2
 
 
 @contextlib.asynccontextmanager

@@ -19,7 +19,7 @@ from bridle.testing.director import Decision, Director
 from bridle.testing.record import RecordedRequest, RequestLog, key_marker, redact_headers
 from bridle.testing.script import Fault
 from bridle.testing.wire.anthropic import AnthropicMessages
-from bridle.testing.wire.base import Frame, Problem, Question, Wire
+from bridle.testing.wire.base import Frame, Problem, Question, Wire, new_id
 from bridle.testing.wire.chat import ChatCompletions
 from bridle.testing.wire.gemini import Gemini
 from bridle.testing.wire.responses import OpenAIResponses
@@ -107,7 +107,7 @@ class ModelApp:
         answer = Answer(
             frames,
             content_type=kind,
-            headers={"request-id": f"req_{id(seen):x}"},
+            headers=dict.fromkeys(("request-id", "x-request-id"), new_id("req_")),
             whole=not question.stream,
             fault=decision.fault,
             stopping=self.stopping,

@@ -60,13 +60,23 @@ class _Talk:
         self.foreign = 0
         self.next_step = 0
         self.fault_counts: dict[tuple[int, int], int] = {}
-        self.answered: set[int] = set()
+        self.answered: dict[int, int] = {}
+        """Steps that were played, with the number of prompts there were by then."""
         self.overruns = 0
 
-    def advance(self, step: int) -> None:
+    def advance(self, step: int, question: Question) -> None:
         """Note that a step was played."""
-        self.answered.add(step)
+        self.answered.setdefault(step, len(question.prompts))
         self.next_step = max(self.next_step, step + 1)
+
+    def skip_lost(self, step: int, question: Question) -> int:
+        """Pass over replies that were given but did not get into the history.
+
+        An agent that is interrupted may forget the reply. A new prompt tells that from a retry.
+        """
+        while step in self.answered and len(question.prompts) > self.answered[step]:
+            step += 1
+        return step
 
 
 class Director:
@@ -180,8 +190,10 @@ class Director:
                 return max(step + 1 + back, self._hidden(question))
         hidden = self._hidden(question)
         if hidden:
-            later = sum(talk.steps.says(hidden + i, r) for i, r in enumerate(replies))
-            return hidden + later
+            # What was kept from before the compaction stands in front of what came after it.
+            for reply in replies:
+                hidden += talk.steps.says(hidden, reply)
+            return hidden
         count = len(replies)
         if is_new and not all(talk.steps.says(i, reply) for i, reply in enumerate(replies)):
             talk.foreign = count
@@ -200,7 +212,7 @@ class Director:
         talk.order = self._order
         talk.overflowed = False
         is_new = not talk.answered and not talk.fault_counts
-        index = self._place(question, talk, is_new=is_new)
+        index = talk.skip_lost(self._place(question, talk, is_new=is_new), question)
         base = Decision(outcome="turn", conversation=talk.name, identity=identity, step=index)
         if index >= len(talk.steps.steps):
             return self._overrun(question, talk, base)
@@ -235,7 +247,7 @@ class Director:
             return msgspec.structs.replace(
                 base, outcome="untranslatable", turn=step.turn, error=str(error)
             )
-        talk.advance(index)
+        talk.advance(index, question)
         manner = turn.fault if turn.fault is not None and not is_refusal(turn.fault) else None
         if manner is not None:
             # What spoils a reply was served before; what merely slows it down stays.
@@ -255,7 +267,7 @@ class Director:
         talk.overflowed = fault.kind == "context_overflow"
         decision = msgspec.structs.replace(base, outcome="fault", turn=stage.turn, fault=fault)
         if turn is None or not (is_refusal(fault) or fault.cut is not False or fault.malformed):
-            talk.advance(index)
+            talk.advance(index, question)
         if is_refusal(fault):
             return decision
         try:

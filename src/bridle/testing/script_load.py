@@ -120,12 +120,22 @@ _SAYS = ("text", "thinking", "tool_calls", "shell", "read_file", "write_file", "
 _EFFECTS = ("kind", "status", "body", "context_overflow", *_MANNERS)
 
 
+def _given(fault: dict[str, Any], key: str) -> bool:
+    # Not `in (None, False)`: a cut after 0 bytes equals False and is a cut all the same.
+    return fault.get(key) is not None and fault[key] is not False
+
+
+def _only_slow(fault: dict[str, Any]) -> bool:
+    given = {key for key in _EFFECTS if _given(fault, key)}
+    return bool(given) and given <= {"delay", "slow"}
+
+
 def _never_ends(turn: dict[str, Any]) -> bool:
     if any(turn.get(key) for key in _SAYS):
         return False
     fault = turn.get("fault") or {}
     spoils = turn.get("context_overflow") or any(
-        fault.get(key) not in (None, False) for key in _EFFECTS if key not in ("delay", "slow")
+        _given(fault, key) for key in _EFFECTS if key not in ("delay", "slow")
     )
     return bool(spoils) and fault.get("times") is None
 
@@ -135,12 +145,14 @@ def _turn_mistakes(turn: dict[str, Any]) -> list[str]:
     fault = turn.get("fault")
     if not any(turn.get(key) for key in (*_SAYS, "fault", "context_overflow")):
         mistakes.append("says nothing: give it a text, thinking, a tool call or a fault")
+    elif not any(turn.get(key) for key in _SAYS) and _only_slow(fault or {}):
+        mistakes.append("only waits: give it something to say after the wait")
     if turn.get("chunks") is not None and turn.get("chunk_size") is not None:
         mistakes.append("has both `chunks` and `chunk_size`: give one of them")
     if fault is not None:
         if turn.get("context_overflow"):
             mistakes.append("has both `fault` and `context_overflow`: use `kind` in the fault")
-        if not any(fault.get(key) not in (None, False) for key in _EFFECTS):
+        if not any(_given(fault, key) for key in _EFFECTS):
             mistakes.append(f"has a fault without effect: give one of {', '.join(_EFFECTS)}")
         if fault.get("resets_at") is not None and fault.get("resets_in") is not None:
             mistakes.append("has both `resets_at` and `resets_in`: give one of them")

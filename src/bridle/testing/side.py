@@ -40,6 +40,7 @@ _LAST_TEXT_PHRASES: tuple[tuple[str, str], ...] = (
     ("Please write a 5-10 word title", "title"),
     ("Generate a title for this conversation", "title"),
     ("Generate a concise UI title", "title"),
+    ("Generate a concise, single-line task title", "title"),
     ("Analyze *only* the content and structure of your immediately preceding response", "speaker"),
 )
 _PURPOSES = {"compaction": COMPACTION, "compact": COMPACTION, "title": "title"}
@@ -50,7 +51,8 @@ def side_kind(question: Question) -> str | None:
     if question.purpose is not None and question.purpose != "turn":
         return _PURPOSES.get(question.purpose, question.purpose)
     for phrase, kind in _SYSTEM_PHRASES:
-        if phrase in question.system:
+        # Helpers get no tools; a conversation whose instructions quote such a phrase has some.
+        if phrase in question.system and not question.tools:
             return kind
     last = "\n".join(question.user_texts[-2:])
     for phrase, kind in _LAST_TEXT_PHRASES:

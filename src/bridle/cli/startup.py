@@ -1,0 +1,57 @@
+"""Makes the start and the end of a command cheap; figures in `docs/decisions/0001-argparse.md`.
+
+Nothing here changes what a command does. Each measure steps back when somebody else's code might
+rely on what it leaves out.
+"""
+
+import gc
+import sys
+
+
+def import_msgspec() -> None:
+    """Import msgspec without `typing_extensions`, which takes as long as msgspec itself.
+
+    msgspec asks it for names that `typing` has too since Python 3.11, and takes those when it is
+    not there. It can be imported as ever afterwards.
+    """
+    if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
+        return
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # the way to say "absent"
+    try:
+        import msgspec  # noqa: F401
+    finally:
+        del sys.modules["typing_extensions"]
+
+
+class WithoutCollection:
+    """Imports make no garbage: the collector is off while they run, and as it was afterwards."""
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_on:
+            gc.enable()
+
+
+def leave(status: int) -> None:
+    """End the process at once, when nothing is left to be done at its end.
+
+    Taking the interpreter apart costs as much as starting it. Returns, for the usual way out, when
+    a thread still runs or anything was registered to be called at exit.
+    """
+    import atexit
+    import os
+
+    count = getattr(atexit, "_ncallbacks", None)
+    threading = sys.modules.get("threading")
+    if count is None or count() or (threading is not None and threading.active_count() > 1):
+        return
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(status)

@@ -1,0 +1,356 @@
+"""How Claude Code is found, started, asked and stopped."""
+
+import os
+import signal
+from collections.abc import Mapping
+from typing import Literal, cast
+
+import msgspec
+
+from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.features import Features
+from bridle.core.options import (
+    HooksDef,
+    OverlayContent,
+    ResolvedModel,
+    RunOptions,
+    SpawnOptions,
+)
+from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import ProcessSpec, StopStep
+from bridle.runtimes.base import (
+    AgentRuntime,
+    RunPlan,
+    agent_env,
+    check_options,
+    supporters,
+    working_dir,
+)
+from bridle.runtimes.claude.command import (
+    STREAM_FLAGS,
+    PrivateFiles,
+    headless_flags,
+    run_flags,
+    user_message,
+)
+from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS, ClaudeDialect
+from bridle.runtimes.claude.environment import (
+    CONFIG_HOME,
+    RETRIES,
+    SANDBOXED,
+    config_home,
+    has_credentials,
+    own_session,
+    provider_env,
+    seed_config_home,
+    server_env,
+)
+from bridle.runtimes.claude.install import find_claude
+from bridle.runtimes.claude.normalizer import ClaudeNormalizer
+from bridle.runtimes.claude.provider_options import ClaudeOptions, read_options
+from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.installation import Installation
+
+STOP = (
+    StopStep(signal=signal.SIGINT, grace=4.0),
+    StopStep(signal=signal.SIGTERM, grace=2.0),
+    StopStep(signal=signal.SIGKILL, grace=1.0, to="group"),
+)
+"""SIGINT is the one signal on which every version ends its running tool as well."""
+
+_OPTIONS = frozenset(
+    {
+        "system_prompt",
+        "append_system_prompt",
+        "append_system_prompt_file",
+        "model",
+        "provider",
+        "max_turns",
+        "allowed_tools",
+        "denied_tools",
+        "settings",
+        "mcp_config",
+        "images",
+        "provider_options",
+        "budget_usd",
+        "resume",
+        "account_dir",
+        "model_server",
+    }
+)
+_HEADLESS_ONLY = ("max_turns", "budget_usd", "images", "model_server")
+
+
+class ClaudeRuntime(AgentRuntime):
+    """Claude Code. See `docs/runtimes/claude.md` for what it honours and what it does itself."""
+
+    id = "claude"
+    binary = "claude"
+    instruction_path = ".claude/CLAUDE.md"
+    install_hint = "npm install -g @anthropic-ai/claude-code"
+
+    def dialect(self, version: str | None) -> tuple[ClaudeDialect, bool, str]:
+        """The dialect of `version`, whether it was ever run, and a warning if not."""
+        return choose_dialect(self.id, CLAUDE_DIALECTS, version)
+
+    def features_of(self, dialect: Dialect) -> Features:
+        """The same in every dialect."""
+        return Features(
+            options=_OPTIONS,
+            interactive=True,
+            streaming=True,
+            thinking=True,
+            message_usage=True,
+            reports_cost=True,
+            resume=True,
+            fork=True,
+            abort=True,
+            compaction=True,
+            drives=("print",),
+            instruction_file=self.instruction_path,
+        )
+
+    def find(self) -> Installation | None:
+        """The CLI on PATH, or where the configuration says."""
+        return find_claude(self.settings.binary or self.binary)
+
+    def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
+        """Whether a login or key is there, without reading any."""
+        return cast('Literal["present", "missing", "unknown"]', has_credentials(env))
+
+    # -- runs -----------------------------------------------------------------------------------
+
+    def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Check everything and write down the process of one headless run."""
+        found = self.installation()
+        dialect, _, warning = self.dialect(found.version)
+        options, ignored = self._checked(options, dialect)
+        own = read_options(options.provider_options)
+        cwd = working_dir(options)
+        stdin = user_message(options)
+        files = PrivateFiles(_run_folder(env))
+        try:
+            started_in = self._environment(options, own, env, session_id, cwd, files)
+            _check_root(options, started_in)
+            forked = options.resume is None or own.fork
+            argv = (
+                *found.command,
+                *STREAM_FLAGS,
+                *run_flags(options, own, files),
+                *headless_flags(options, own),
+                *(("--session-id", session_id) if forked else ()),
+                *_permission_flags(options, dialect),
+                *options.raw_args,
+            )
+        except BaseException:
+            files.discard()
+            raise
+        return RunPlan(
+            spec=ProcessSpec(
+                argv=argv,
+                env=started_in,
+                cwd=cwd,
+                stdin=stdin,
+                keep_stdin=options.permission_mode == "ask",
+                stop=STOP,
+            ),
+            session_id=session_id,
+            installation=found,
+            dialect=dialect,
+            secrets=_secrets(options, env),
+            ignored_options=ignored,
+            warnings=(warning,) if warning else (),
+            private_dirs=tuple(files.folders),
+            native_session_id=session_id if forked else options.resume,
+        )
+
+    def normalizer(self, plan: RunPlan, recorder: Recorder) -> ClaudeNormalizer:
+        """The translator of what this plan's process will print."""
+        recorder.agent_counts_turns = True
+        dialect = plan.dialect
+        return ClaudeNormalizer(
+            recorder,
+            resumed=plan.native_session_id if recorder.options.resume else None,
+            known_models=(
+                dialect.known_models if isinstance(dialect, ClaudeDialect) else frozenset()
+            ),
+        )
+
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+        """The process of a run that a person drives at the terminal."""
+        found = self.installation()
+        dialect, _, _ = self.dialect(found.version)
+        options, _ = self._checked(options, dialect)
+        for name in _HEADLESS_ONLY:
+            if getattr(options, name):
+                raise UnsupportedOption(self.id, name, [], reason="only in a headless run")
+        own = read_options(options.provider_options)
+        cwd = working_dir(options)
+        files = _NoFiles("")
+        from bridle.running import new_session_id
+
+        session_id = new_session_id()
+        started_in = self._environment(options, own, env, session_id, cwd, files)
+        _check_root(options, started_in)
+        mode = _mode(options.permission_mode, dialect)
+        # The mode stands last: some flags before it take any number of words.
+        argv = [*found.command, *run_flags(options, own, files), *options.raw_args]
+        argv += ["--permission-mode", mode]
+        if options.prompt:
+            argv += ["--", options.prompt] if options.prompt.startswith("-") else [options.prompt]
+        return ProcessSpec(argv=tuple(argv), env=started_in, cwd=cwd, stop=STOP)
+
+    def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
+        """`options` without what is ignored by the caller's leave, and the names of that."""
+        if options.sandbox == "off":
+            # Claude confines nothing by itself, so this is what it does anyway.
+            options = msgspec.structs.replace(options, sandbox=None)
+        if options.sandbox is not None and not options.ignore_unsupported:
+            raise UnsupportedOption(
+                self.id,
+                "sandbox",
+                supporters("sandbox", self.id),
+                reason="it has no OS confinement of its own",
+            )
+        ignored = check_options(self, options, self.features_of(dialect))
+        if options.resume is not None and options.resume.startswith("-"):
+            raise WrongUse(f"not a conversation's id: {options.resume}")
+        return options, ignored
+
+    def _environment(
+        self,
+        options: RunOptions,
+        own: ClaudeOptions,
+        env: Mapping[str, str],
+        session_id: str,
+        cwd: str,
+        files: PrivateFiles,
+    ) -> dict[str, str]:
+        base = own_session(env)
+        if options.model_server is not None:
+            home = files.folder()
+            seed_config_home(home, options.model_server.api_key, cwd)
+            base = server_env(base, options.model_server, home)
+        elif options.account_dir is not None:
+            folder = os.path.abspath(os.path.expanduser(options.account_dir))
+            if not os.path.isdir(folder):
+                raise WrongUse(f"no such account folder: {folder}")
+            base[CONFIG_HOME] = folder
+        if options.provider is not None and options.model_server is None:
+            base |= provider_env(options.provider, env)
+        if "max_retries" in options.provider_options or RETRIES not in base:
+            base[RETRIES] = str(own.max_retries)
+        return agent_env(base, options, session_id, cwd)
+
+    # -- commands for others to start -----------------------------------------------------------
+
+    def build_spawn_command(self, options: SpawnOptions) -> str:
+        """The shell command of an interactive session in a terminal."""
+        import shlex
+
+        mode = _mode(options.permission_mode, self.dialect(None)[0])
+        words = [self.settings.binary or self.binary, "--model", options.model]
+        words += ["--permission-mode", mode]
+        for flag, value in (
+            ("--system-prompt", options.system_prompt),
+            ("--append-system-prompt", options.append_system_prompt),
+            ("--append-system-prompt-file", options.append_system_prompt_file),
+        ):
+            if value is not None:
+                words += [flag, value]
+        if options.append_system_prompt and options.append_system_prompt_file:
+            raise WrongUse(
+                "claude takes an appended system prompt as a text or as a file, not both"
+            )
+        if options.initial_prompt:
+            words += ["--", options.initial_prompt]
+        return shlex.join(words)
+
+    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+        """The argv of a one-shot call whose answer is plain text on stdout."""
+        chosen = ["--model", model] if model else []
+        return [self.settings.binary or self.binary, "--print", *chosen, "--", prompt]
+
+    def build_env(self, model: ResolvedModel) -> dict[str, str]:
+        """Variables that route the agent to `model`'s provider."""
+        routed = provider_env(model.provider, os.environ) if model.provider else {}
+        return {**routed, **model.env}
+
+    # -- worktree, terminal, history ------------------------------------------------------------
+
+    def deploy_config(
+        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
+    ) -> list[str]:
+        """Write the instructions of an agent into its worktree; see `deploy`."""
+        from bridle.runtimes.claude.deploy import deploy_instructions
+
+        return [] if overlay is None else [deploy_instructions(worktree, overlay.content)]
+
+    def detect_ready(self, pane: str) -> ReadyState:
+        """What a captured pane shows; pure."""
+        from bridle.runtimes.claude.panes import detect_ready
+
+        return detect_ready(pane)
+
+    def requires_beacon_verification(self) -> bool:
+        """Enter right after a paste, or while it starts, is swallowed more often than not."""
+        return True
+
+    def parse_transcript(self, path: str) -> TranscriptSummary | None:
+        """What a session used, its sub-agents included; None when it is missing or unreadable."""
+        from bridle.runtimes.claude.transcript import parse_transcript
+
+        return parse_transcript(path)
+
+    def transcript_dir(self, project: str) -> str | None:
+        """The folder where the agent keeps the transcripts of `project`."""
+        from bridle.runtimes.claude.transcript import transcript_dir
+
+        return transcript_dir(project, config_home(os.environ))
+
+
+class _NoFiles(PrivateFiles):
+    """For a run at the terminal, which leaves nobody behind to remove files."""
+
+    def folder(self) -> str:
+        raise WrongUse(
+            "at the terminal long or JSON texts must be given as files",
+            hint="write the text to a file and give its path",
+        )
+
+
+def _mode(permission: str, dialect: ClaudeDialect) -> str:
+    return "bypassPermissions" if permission == "bypass" else dialect.default_mode
+
+
+def _permission_flags(options: RunOptions, dialect: ClaudeDialect) -> tuple[str, ...]:
+    mode = ("--permission-mode", _mode(options.permission_mode, dialect))
+    return mode if options.permission_mode == "bypass" else (*mode, *_ASK_ON_STDIO)
+
+
+_ASK_ON_STDIO = ("--permission-prompt-tool", "stdio")
+
+
+def _check_root(options: RunOptions, env: Mapping[str, str]) -> None:
+    if options.permission_mode == "bypass" and os.geteuid() == 0 and env.get(SANDBOXED) != "1":
+        raise WrongUse(
+            "claude refuses to bypass permissions for the root user",
+            hint=f"run as another user, or set {SANDBOXED}=1 if this machine is itself a sandbox",
+        )
+
+
+def _secrets(options: RunOptions, env: Mapping[str, str]) -> tuple[str, ...]:
+    secrets: list[str] = []
+    if options.model_server is not None:
+        secrets.append(options.model_server.api_key)
+    if options.provider is not None and options.provider.auth_token_env is not None:
+        secrets.append(env.get(options.provider.auth_token_env, ""))
+    return tuple(secret for secret in secrets if secret)
+
+
+def _run_folder(env: Mapping[str, str]) -> str:
+    """Where folders of single runs are made: the user's state folder."""
+    home = env.get("HOME") or os.path.expanduser("~")
+    state = env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
+    return os.path.join(state, "bridle", "run")

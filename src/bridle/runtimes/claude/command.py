@@ -1,0 +1,214 @@
+"""The words, files and input of one run of Claude Code, from Bridle's options.
+
+Nothing secret and nothing large goes on the command line: prompts go by stdin, JSON texts that a
+caller gave go into private files.
+"""
+
+import os
+
+import msgspec
+
+from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.options import RunOptions
+from bridle.runtimes.base import readable_file
+from bridle.runtimes.claude.provider_options import ClaudeOptions
+
+STREAM_FLAGS = (
+    "--print",
+    "--input-format",
+    "stream-json",
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--include-partial-messages",
+)
+_LARGE = 16 * 1024
+"""Texts longer than this go by file."""
+_IMAGE_KINDS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+)
+
+
+class PrivateFiles:
+    """Files for one run alone, in a folder that is made when the first one is written.
+
+    Contract: the folder is readable by its owner only; whoever plans the run names `folders` in
+    the plan, so that they are removed at its end, or calls `discard` when nothing comes of it.
+    """
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self.folders: list[str] = []
+
+    def folder(self) -> str:
+        """The run's own folder."""
+        if not self.folders:
+            import tempfile
+
+            os.makedirs(self._base, mode=0o700, exist_ok=True)
+            self.folders.append(tempfile.mkdtemp(prefix="claude-", dir=self._base))
+        return self.folders[0]
+
+    def write(self, name: str, text: str) -> str:
+        """Write a file; returns its path."""
+        path = os.path.join(self.folder(), name)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text.encode())
+        return path
+
+    def discard(self) -> None:
+        """Remove what was made: the run will not be."""
+        import shutil
+
+        for folder in self.folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_flags(options: RunOptions, own: ClaudeOptions, files: PrivateFiles) -> list[str]:
+    """The flags that both a headless run and one at the terminal take."""
+    flags: list[str] = []
+    if options.model is not None:
+        flags += ["--model", options.model]
+    flags += _prompt_flags(options, files)
+    if options.settings is not None:
+        flags += ["--settings", _json_file(options.settings, "settings", files)]
+    flags += _tool_flags(options, own, files)
+    if own.fallback_model is not None:
+        flags += ["--fallback-model", own.fallback_model]
+    if own.effort is not None:
+        flags += ["--effort", own.effort]
+    if own.setting_sources is not None:
+        flags += ["--setting-sources", own.setting_sources]
+    if own.add_dirs:
+        flags += ["--add-dir", *own.add_dirs]
+    if options.resume is not None:
+        flags += ["--resume", options.resume]
+        flags += ["--fork-session"] if own.fork else []
+    return flags
+
+
+def headless_flags(options: RunOptions, own: ClaudeOptions) -> list[str]:
+    """The flags of a headless run alone: limits, and what is kept of it."""
+    flags: list[str] = []
+    if options.max_turns is not None:
+        flags += ["--max-turns", str(options.max_turns)]
+    if options.budget_usd is not None:
+        flags += ["--max-budget-usd", f"{options.budget_usd:.6f}"]
+    if not own.persist_session:
+        flags.append("--no-session-persistence")
+    return flags
+
+
+def _prompt_flags(options: RunOptions, files: PrivateFiles) -> list[str]:
+    flags: list[str] = []
+    if options.system_prompt is not None:
+        flags += _text_flag("--system-prompt", options.system_prompt, files)
+    # The CLI takes either the text or the file, so both together become one.
+    added = [options.append_system_prompt] if options.append_system_prompt else []
+    if options.append_system_prompt_file is not None:
+        data = readable_file(options.append_system_prompt_file, "the system prompt file")
+        added.append(data.decode(errors="replace"))
+    if added:
+        flags += _text_flag("--append-system-prompt", "\n\n".join(added), files)
+    return flags
+
+
+def _text_flag(flag: str, text: str, files: PrivateFiles) -> list[str]:
+    if len(text) <= _LARGE and not text.startswith("-"):
+        return [flag, text]
+    return [f"{flag}-file", files.write(f"{flag.strip('-')}.txt", text)]
+
+
+def _json_file(given: str, what: str, files: PrivateFiles) -> str:
+    """A path to JSON that was read and found whole; a text becomes a private file."""
+    as_text = given.lstrip().startswith("{")
+    data = given.encode() if as_text else readable_file(given, f"the {what} file")
+    try:
+        if not isinstance(msgspec.json.decode(data), dict):
+            raise WrongUse(f"the {what} must be a JSON object")
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise WrongUse(f"the {what} are not valid JSON: {problem}") from None
+    if as_text:
+        return files.write(f"{what.replace(' ', '-')}.json", given)
+    return os.path.abspath(os.path.expanduser(given))
+
+
+def _tool_flags(options: RunOptions, own: ClaudeOptions, files: PrivateFiles) -> list[str]:
+    flags: list[str] = []
+    denied = list(options.denied_tools)
+    servers: list[str] = []
+    if options.mcp_config is not None:
+        path = _json_file(options.mcp_config, "MCP configuration", files)
+        servers = _servers(path)
+        flags += ["--mcp-config", path, "--strict-mcp-config"]
+    if options.allowed_tools:
+        # `--tools` is what limits; `--allowedTools` only takes away the question. It does not
+        # reach MCP tools, so servers that are not named are switched off whole.
+        _check_names(options.allowed_tools, servers)
+        builtin = [name for name in options.allowed_tools if not name.startswith("mcp__")]
+        flags += ["--tools", ",".join(builtin)]
+        denied += [
+            f"mcp__{name}" for name in servers if f"mcp__{name}" not in options.allowed_tools
+        ]
+        if options.mcp_config is None:
+            flags.append("--strict-mcp-config")
+    if denied:
+        flags += ["--disallowedTools", *denied]
+    if own.preapproved_tools:
+        flags += ["--allowedTools", *own.preapproved_tools]
+    return flags
+
+
+def _servers(path: str) -> list[str]:
+    found = msgspec.json.decode(readable_file(path, "the MCP configuration file"))
+    servers = found.get("mcpServers")
+    if not isinstance(servers, dict):
+        raise WrongUse(
+            "the MCP configuration has no `mcpServers`",
+            hint='write {"mcpServers": {"name": {"command": …}}}',
+        )
+    return list(servers)
+
+
+def _check_names(names: tuple[str, ...], servers: list[str]) -> None:
+    for name in names:
+        if "(" in name or "," in name:
+            raise UnsupportedOption(
+                "claude",
+                "allowed_tools",
+                [],
+                reason=f"{name} is a rule, not a tool; rules go to the preapproved_tools option",
+            )
+        if name.startswith("mcp__") and name[5:] not in servers:
+            raise UnsupportedOption(
+                "claude",
+                "allowed_tools",
+                [],
+                reason=f"{name}: of MCP tools only whole servers of this run's mcp_config can be "
+                "allowed, as mcp__SERVER",
+            )
+
+
+def user_message(options: RunOptions) -> bytes:
+    """The prompt with its images, as the one line that goes to stdin."""
+    content: str | list[dict[str, object]] = options.prompt
+    if options.images:
+        content = [{"type": "text", "text": options.prompt}]
+        content += [_image_block(path) for path in options.images]
+    message = {"type": "user", "message": {"role": "user", "content": content}}
+    return msgspec.json.encode(message) + b"\n"
+
+
+def _image_block(path: str) -> dict[str, object]:
+    data = readable_file(path, "image")
+    kind = next((kind for start, kind in _IMAGE_KINDS if data.startswith(start)), None)
+    if kind is None and data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "image/webp"
+    if kind is None:
+        raise WrongUse(f"not an image Claude can read: {path}", hint="use PNG, JPEG, GIF or WebP")
+    import base64
+
+    text = base64.b64encode(data).decode()
+    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": text}}

@@ -1,0 +1,71 @@
+"""What each version range of Claude Code accepts and prints, with a capture for each row."""
+
+from bridle.runtimes.dialects import Dialect
+
+
+class ClaudeDialect(Dialect, frozen=True, kw_only=True):
+    """Facts about a version range that the adapter or its documentation needs."""
+
+    default_mode: str
+    """Word for "ask before acting" that every version in the range takes."""
+    known_models: frozenset[str]
+    """Models that have a price, where the wire does not say so itself (see `pricing`)."""
+    tells_cost_basis: bool
+    """Whether `modelUsage` says how a cost was found."""
+    tells_denials: bool
+    """Whether a refused tool call is told when it happens, not only in the result."""
+    background_agents: bool
+    """Whether sub-agents run in the background unless told otherwise."""
+    sigterm_orphans_tools: bool
+    """Whether SIGTERM leaves the running shell tool behind (in a session of its own)."""
+    reads_agents_md: bool
+    """Whether AGENTS.md is read when there is no CLAUDE.md."""
+    traps: tuple[str, ...] = ()
+    """What surprised us, in one line each."""
+
+
+_NAMED = (
+    "3-haiku 3-opus 3-sonnet 3-5-haiku 3-5-sonnet 3-7-sonnet haiku-4-5 opus-4 opus-4-0 opus-4-1 "
+    "opus-4-5 opus-4-6 opus-4-7 opus-4-8 sonnet-4 sonnet-4-0 sonnet-4-5 sonnet-4-6 sonnet-5"
+)
+
+CLAUDE_DIALECTS = (
+    ClaudeDialect(
+        name="claude-2.1",
+        since=(2, 1, 0),
+        seen=("2.1.197",),
+        capture="stream/partial_messages.jsonl",
+        default_mode="default",
+        known_models=frozenset(f"claude-{name}" for name in _NAMED.split()),
+        tells_cost_basis=False,
+        tells_denials=False,
+        background_agents=False,
+        sigterm_orphans_tools=True,
+        reads_agents_md=False,
+        traps=(
+            "a failed model call ends in subtype success with is_error true",
+            "a cut stream is tried again without streaming; result.usage is then zero",
+            "SIGTERM, SIGHUP and SIGKILL orphan the running shell tool; SIGINT cleans up",
+            "a custom model is priced like the default Opus",
+        ),
+    ),
+    ClaudeDialect(
+        name="claude-2.1.325",
+        since=(2, 1, 325),
+        seen=("2.1.325",),
+        capture="v2.1.325/success_tool.jsonl",
+        default_mode="default",
+        known_models=frozenset(),
+        tells_cost_basis=True,
+        tells_denials=True,
+        background_agents=True,
+        sigterm_orphans_tools=False,
+        reads_agents_md=True,
+        traps=(
+            "result has its type in the middle of the line",
+            "sub-agents run in the background: two results",
+            "a cut stream is closed with message_stop, then tried again as a new message",
+            "a shell command that begins with a long sleep is refused by the tool itself",
+        ),
+    ),
+)

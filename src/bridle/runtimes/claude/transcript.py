@@ -1,0 +1,131 @@
+"""Claude Code's transcripts: where they are, and what they say was used.
+
+A message stands on as many lines as it has blocks, each with the whole usage, and a fork copies
+the lines of its source; so each message id counts once, with its last line, across all files.
+"""
+
+import os
+import re
+
+import msgspec
+
+from bridle.core.results import TranscriptSummary
+from bridle.core.usage import Usage
+from bridle.runtimes.claude.wire import WireUsage, usage_of
+
+_LONGEST_KEY = 200
+_OUTSIDE = re.compile(r"[^A-Za-z0-9]")
+
+
+class _Message(msgspec.Struct):
+    id: str = ""
+    model: str = ""
+    usage: WireUsage | None = None
+
+
+class _Line(msgspec.Struct):
+    type: str = ""
+    message: _Message | None = None
+
+
+class _Kind(msgspec.Struct):
+    type: str = ""
+
+
+def project_key(project: str) -> str:
+    """The folder name that Claude gives a project: its real path with every other character than
+    ASCII letters and digits replaced."""
+    return _OUTSIDE.sub("-", os.path.realpath(project))
+
+
+def transcript_dir(project: str, config_home: str) -> str | None:
+    """The folder of a project's transcripts, None when it cannot be told.
+
+    Past 200 characters Claude cuts the key and adds a hash of its own; then the folder is looked
+    for, and told only when exactly one fits.
+    """
+    projects = os.path.join(config_home, "projects")
+    key = project_key(project)
+    if len(key) <= _LONGEST_KEY:
+        return os.path.join(projects, key)
+    start = key[:_LONGEST_KEY] + "-"
+    try:
+        fitting = [name for name in os.listdir(projects) if name.startswith(start)]
+    except OSError:
+        return None
+    return os.path.join(projects, fitting[0]) if len(fitting) == 1 else None
+
+
+def files_of(path: str) -> list[str]:
+    """A session's files: the transcript itself and those of its sub-agents."""
+    folder = os.path.join(os.path.splitext(path)[0], "subagents")
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        names = []
+    return [path, *(os.path.join(folder, name) for name in names if name.endswith(".jsonl"))]
+
+
+def parse_transcript(path: str) -> TranscriptSummary | None:
+    """What a session used by its transcript, its sub-agents included; None when it is missing or
+    holds no line that can be read.
+
+    The call that compacts a session stands in no transcript, so its tokens are not in the sum.
+    """
+    return sum_transcripts(files_of(path))
+
+
+def sum_transcripts(paths: list[str]) -> TranscriptSummary | None:
+    """The sum over several files, each message counted once; None when the first is unreadable."""
+    messages: dict[str, _Message] = {}
+    readable = 0
+    for number, path in enumerate(paths):
+        try:
+            with open(path, "rb") as file:
+                readable += _collect(file.read(), messages)
+        except OSError:
+            if number == 0:
+                return None
+    if not readable:
+        return None
+    total = Usage()
+    for message in messages.values():
+        if message.usage is not None:
+            total += usage_of(message.usage)
+    return TranscriptSummary(
+        input_tokens=total.input_tokens,
+        output_tokens=total.output_tokens,
+        cache_read_tokens=total.cache_read_tokens,
+        cache_write_tokens=total.cache_write_tokens,
+        reasoning_tokens=total.reasoning_tokens,
+        model=next((each.model for each in reversed(messages.values()) if each.model), ""),
+    )
+
+
+_lines = msgspec.json.Decoder(_Line)
+_kinds = msgspec.json.Decoder(_Kind)
+
+
+def _collect(data: bytes, messages: dict[str, _Message]) -> int:
+    """Take the assistant messages of a file; returns how many lines could be read."""
+    readable = 0
+    for raw in data.split(b"\n"):
+        if b'"assistant"' not in raw:
+            readable += _is_readable(raw)
+            continue
+        try:
+            line = _lines.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            continue
+        readable += 1
+        message = line.message
+        if line.type == "assistant" and message is not None and message.model != "<synthetic>":
+            messages[message.id] = message
+    return readable
+
+
+def _is_readable(raw: bytes) -> bool:
+    try:
+        return bool(_kinds.decode(raw).type)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
