@@ -152,8 +152,14 @@ def prepare_real(
     runtime = PiRuntime(AdapterSettings(binary=str(real_cli("pi", version))))
     if model is not None:
         options["model_server"] = ModelServer(url=model.url, api_key="a-scripted-key")
-    defaults = {"prompt": "Do it.", "cwd": str(place.repo), "timeout": 90.0}
-    wanted = RunOptions(**{**defaults, "model": options_model, **options})
+    defaults = {
+        "prompt": "Do it.",
+        "cwd": str(place.repo),
+        "timeout": 90.0,
+        "permission_mode": "bypass",
+        "model": options_model,
+    }
+    wanted = RunOptions(**{**defaults, **options})
     return prepare(runtime, wanted, env=place.env(**(env or {})))
 
 

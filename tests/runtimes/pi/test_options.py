@@ -39,7 +39,8 @@ def plan(folder: Path, version: str = "1.5.0", **options: Any) -> RunPlan:
     env = {"HOME": str(folder / "home"), "PATH": "/usr/bin:/bin", **options.pop("given_env", {})}
     (folder / "home").mkdir(exist_ok=True)
     (folder / "work").mkdir(exist_ok=True)
-    wanted = RunOptions(**{"prompt": "do it", "cwd": str(folder / "work"), **options})
+    defaults = {"prompt": "do it", "cwd": str(folder / "work"), "permission_mode": "bypass"}
+    wanted = RunOptions(**{**defaults, **options})
     return installed(folder, version).plan_run(wanted, env, "the-session")
 
 
@@ -80,6 +81,16 @@ def test_what_pi_cannot_do_is_refused_or_reported(
     assert refusal.value.option == option
     ignored = plan(tmp_path, version, ignore_unsupported=True, **{option: value})
     assert ignored.ignored_options == (option,)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_asking_is_an_extension(tmp_path: Path, version: str) -> None:
+    made = plan(tmp_path, version, permission_mode="ask")
+    argv = words(made)
+    code = Path(argv[argv.index("-e") + 1])
+    assert "tool_call" in code.read_text()
+    assert code.parent == Path(*made.private_dirs)
+    assert "-e" not in words(plan(tmp_path, version))
 
 
 def test_no_sandbox_is_what_pi_has(tmp_path: Path) -> None:
@@ -394,7 +405,12 @@ def test_an_interactive_session(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     runtime = installed(tmp_path, "1.5.0")
-    options = RunOptions(prompt="hello", cwd=str(tmp_path / "work"), raw_args=("json",))
+    options = RunOptions(
+        prompt="hello",
+        cwd=str(tmp_path / "work"),
+        raw_args=("json",),
+        permission_mode="bypass",
+    )
     spec = runtime.plan_interactive(options, env)
     assert spec.stdin is None
     assert "--mode" not in spec.argv

@@ -333,6 +333,30 @@ def test_aborted_by_the_caller(version: str, place: Place) -> None:
     assert marked_processes(prepared.plan.session_id) == []
 
 
+def test_nobody_to_ask_is_a_refusal(version: str, place: Place) -> None:
+    (place.repo / "seed.txt").write_text("seed\n")
+    turns = [
+        {"text": "Reading.", "read_file": "seed.txt"},
+        {"text": "Writing.", "write_file": {"path": "out.txt", "content": "x"}},
+        {"text": "Running.", "shell": "touch ran"},
+        {"text": "I may not."},
+    ]
+    with ScriptedModel(turns) as model:
+        outcome = run_real(version, place, model, permission_mode="ask")
+        told = [result.text for result in model.tool_results()]
+    assert outcome.result.status == "completed"
+    assert sorted(path.name for path in place.repo.iterdir()) == [".git", "seed.txt"]
+    ends = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
+    assert [end.is_error for end in ends] == [False, True, True]
+    decisions = [event for event in outcome.events if isinstance(event, ev.PermissionDecision)]
+    assert [(one.tool_name, one.decision) for one in decisions] == [
+        ("write", "deny"),
+        ("bash", "deny"),
+    ]
+    assert "seed" in told[0]
+    assert all("Nobody is there" in text for text in told[1:])
+
+
 NEVER = """
 export default function (pi) { pi.on("tool_call", () => new Promise(() => {})); }
 """

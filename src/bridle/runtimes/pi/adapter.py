@@ -161,7 +161,7 @@ class PiRuntime(AgentRuntime):
         tail = [*options.raw_args, *image_arguments(options.images)]
         if options.append_system_prompt_file is not None:
             readable_file(options.append_system_prompt_file, "system prompt")
-        private, prompts, agent_home = self._files(options, changes, user_dir, env)
+        private, files, agent_home = self._files(options, changes, user_dir, env)
         child = {
             name: value
             for name, value in agent_env(env, options, session_id, cwd).items()
@@ -172,7 +172,7 @@ class PiRuntime(AgentRuntime):
             child[home.DIR_VARIABLE] = agent_home
         return RunPlan(
             spec=ProcessSpec(
-                argv=(*installation.command, *flags, *prompts, *tail),
+                argv=(*installation.command, *flags, *files, *tail),
                 env=child,
                 cwd=cwd,
                 stdin=options.prompt.encode(errors="surrogateescape"),
@@ -282,7 +282,7 @@ class PiRuntime(AgentRuntime):
         user_dir: str | None,
         env: Mapping[str, str],
     ) -> tuple[tuple[str, ...], list[str], str | None]:
-        """Private folders, system prompt flags, and the configuration folder if not the user's.
+        """Private folders, flags that name files, and the configuration folder if not the user's.
 
         System prompts go by file: an argument is limited in size, shows in the process list, and a
         text that happens to name a file would be taken for it.
@@ -296,8 +296,14 @@ class PiRuntime(AgentRuntime):
             if text
         ]
         needs_home = user_dir is None or changes.needs_folder
-        private = home.new_private_dir(env) if needs_home or texts else None
+        asks = options.permission_mode == "ask"
+        private = home.new_private_dir(env) if needs_home or texts or asks else None
         flags: list[str] = []
+        if asks:
+            from bridle.runtimes.pi.ask import FILE_NAME, extension_code
+
+            assert private is not None
+            flags += ["-e", home.write_private(private, FILE_NAME, extension_code())]
         for flag, text in texts:
             assert private is not None
             flags += [flag, home.write_private(private, f"{flag.strip('-')}.md", text)]

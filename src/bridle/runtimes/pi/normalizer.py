@@ -17,6 +17,7 @@ from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.pi import wire
+from bridle.runtimes.pi.ask import REFUSAL
 from bridle.runtimes.pi.errors import error_from_message, error_from_stderr
 
 _RAW_LIMIT = 2000
@@ -230,11 +231,18 @@ class PiNormalizer:
 
     def _tool_end(self, line: wire.ToolEnd) -> None:
         self._shown.pop(line.tool_call_id, None)
+        result = wire.shown_result(line.result)
+        if line.is_error and result == REFUSAL:
+            self._recorder.permission_decided(
+                line.tool_call_id,
+                tool_call_id=line.tool_call_id,
+                tool_name=line.tool_name,
+                decision="deny",
+                by="bridle",
+                reason=REFUSAL,
+            )
         self._recorder.tool_ended(
-            line.tool_call_id,
-            tool_name=line.tool_name,
-            is_error=line.is_error,
-            result=wire.shown_result(line.result),
+            line.tool_call_id, tool_name=line.tool_name, is_error=line.is_error, result=result
         )
 
     def _compaction_start(self, line: wire.CompactionStart) -> None:
