@@ -35,7 +35,9 @@ def check_code(text: str, language: str, places: Places, directory: str) -> None
             raise Blocked("git-push", f"{language} code that runs git push")
         if _HARD.search(text):
             raise Blocked("git-reset", f"{language} code that runs git reset --hard")
-    if language == "editor" and re.search(r"(^|[|:\s'\"])!|\bsystem\(|call-process|shell-command", text):
+    if language == "editor" and re.search(
+        r"(^|[|:\s'\"])!|\bsystem\(|call-process|shell-command", text
+    ):
         raise Blocked("command-unresolved", "an editor command that runs a program")
     writes = _WRITES.search(text) is not None
     if _HOME.search(text) and writes:
@@ -60,4 +62,6 @@ def _check_path(path: str, writes: bool, language: str, places: Places, director
     except Blocked as block:
         if block.rule == "path-protected" and not writes:
             return
-        raise Blocked(block.rule, f"{language} code that names {path}, outside the worktree") from None
+        raise Blocked(
+            block.rule, f"{language} code that names {path}, outside the worktree"
+        ) from None

@@ -169,9 +169,7 @@ class Judge:
 
     # --- shells --------------------------------------------------------------------------------
 
-    def _shell(
-        self, tool: tools.Tool, fields: dict[str, Any], trace: list[Part] | None
-    ) -> None:
+    def _shell(self, tool: tools.Tool, fields: dict[str, Any], trace: list[Part] | None) -> None:
         self._no_escalation(fields)
         directory = self._directory(fields)
         found = False
@@ -228,9 +226,7 @@ class Judge:
             words = _environment(env) + words
         walk.program(words, directory)
 
-    def _typed(
-        self, tool: tools.Tool, fields: dict[str, Any], trace: list[Part] | None
-    ) -> None:
+    def _typed(self, tool: tools.Tool, fields: dict[str, Any], trace: list[Part] | None) -> None:
         """Text typed into a running shell, whose directory and state are not known."""
         for field in tool.text:
             text = fields.get(field)
@@ -257,9 +253,7 @@ class Judge:
 
     # --- calls in calls, and tools not known ---------------------------------------------------
 
-    def _batch(
-        self, tool: tools.Tool, fields: dict[str, Any], trace: list[Part] | None
-    ) -> None:
+    def _batch(self, tool: tools.Tool, fields: dict[str, Any], trace: list[Part] | None) -> None:
         for field in (*tool.text, "tool_uses"):
             calls = fields.get(field)
             if calls is None:
@@ -336,4 +330,3 @@ def judge(call: Call, policy: Policy) -> Verdict:
         return Judge(policy).judge(call)
     except Exception as error:
         return block("internal-error", f"the guard failed ({type(error).__name__})")
-

@@ -96,7 +96,11 @@ def shfmt_path() -> str:
     if not _binary:
         name = "shfmt.exe" if os.name == "nt" else "shfmt"
         scripts = os.path.dirname(os.path.abspath(sys.executable))
-        for folder in (scripts, os.path.join(sys.prefix, "bin"), os.path.join(sys.prefix, "Scripts")):
+        for folder in (
+            scripts,
+            os.path.join(sys.prefix, "bin"),
+            os.path.join(sys.prefix, "Scripts"),
+        ):
             path = os.path.join(folder, name)
             if os.access(path, os.X_OK):
                 _binary = path

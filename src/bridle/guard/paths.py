@@ -114,7 +114,9 @@ class Places:
 
     def _is_root(self, real: str) -> bool:
         roots = (self.worktree, self.scratch, *self.allowed)
-        return any(root == real or (root or "").startswith(real.rstrip("/") + "/") for root in roots)
+        return any(
+            root == real or (root or "").startswith(real.rstrip("/") + "/") for root in roots
+        )
 
     def _tilde(self, path: str) -> str:
         head, _, rest = path.partition("/")

@@ -140,7 +140,9 @@ def _path_tool(name: str, args: tuple[Value, ...], command: Command) -> Output:
         return Output((Value((NAME,)),)) if not first.holds("rel") else Output((Value((ATOM,)),))
     if name == "dirname":
         if text is not None:
-            return Output((literal(text.rstrip("/").rpartition("/")[0] or ("/" if text[:1] == "/" else ".")),))
+            return Output(
+                (literal(text.rstrip("/").rpartition("/")[0] or ("/" if text[:1] == "/" else ".")),)
+            )
         return Output((Value((REL,)),)) if first.parts == (REL,) else UNKNOWN_OUTPUT
     if text is None:
         return UNKNOWN_OUTPUT
@@ -181,7 +183,9 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
             below = all(d is not None and f"{d}/".startswith(f"{worktree}/") and ".." not in d
                         for d in command.directories)  # fmt: skip
             return Output((literal(worktree),)) if below else UNKNOWN_OUTPUT
-        if any(w.startswith("--") and w not in ("--short", "--verify", "--abbrev-ref") for w in words):
+        if any(
+            w.startswith("--") and w not in ("--short", "--verify", "--abbrev-ref") for w in words
+        ):
             return UNKNOWN_OUTPUT
         return Output((Value((NAME,)),)) if "--abbrev-ref" in words else _atom()
     if words[0] in ("merge-base", "rev-list", "describe", "hash-object", "write-tree"):

@@ -151,7 +151,9 @@ class Rules:
         at = effect.at.text or "."
         for place in directories:
             if place is None:
-                raise Blocked("link-outside", f"the link to {target} is made from somewhere unknown")
+                raise Blocked(
+                    "link-outside", f"the link to {target} is made from somewhere unknown"
+                )
             base = os.path.dirname(os.path.join(place, at)) if effect.symbolic else place
             path = target if target.startswith("/") else f"{base}/{target}"
             if target.startswith("~"):

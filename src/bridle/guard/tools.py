@@ -26,7 +26,15 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """Fields that hold the command, typed text or patch."""
 
 
-_FILE = ("file_path", "path", "filePath", "notebook_path", "target_file", "filename", "absolute_path")
+_FILE = (
+    "file_path",
+    "path",
+    "filePath",
+    "notebook_path",
+    "target_file",
+    "filename",
+    "absolute_path",
+)
 _READ = Tool(action="read")
 _WRITE = Tool(action="write", paths=_FILE)
 _SHELL = Tool(action="shell", text=("command", "cmd", "commands", "script"))

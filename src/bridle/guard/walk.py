@@ -204,9 +204,7 @@ class Walk:
         scope.join(other)
         return output
 
-    def _loop(
-        self, cond: tree.Script, body: tree.Script, scope: Scope, stdin: Input
-    ) -> Output:
+    def _loop(self, cond: tree.Script, body: tree.Script, scope: Scope, stdin: Input) -> Output:
         output = SILENT
         entry = scope.copy()
         for turn in range(3):
@@ -252,9 +250,7 @@ class Walk:
 
     # --- redirections and assignments ----------------------------------------------------------
 
-    def _redirects(
-        self, redirects: tuple[tree.Redirect, ...], scope: Scope, stdin: Input
-    ) -> Input:
+    def _redirects(self, redirects: tuple[tree.Redirect, ...], scope: Scope, stdin: Input) -> Input:
         for redirect in redirects:
             expander = self._expander(scope)
             if redirect.body is not None:
@@ -460,9 +456,7 @@ class Walk:
             if isinstance(part, str):
                 text += part
             elif part == ANY:
-                raise Blocked(
-                    "command-unresolved", f"the program {effect.text.show()} for a shell"
-                )
+                raise Blocked("command-unresolved", f"the program {effect.text.show()} for a shell")
             else:
                 name = f"_bridle_hole_{inner.depth}_{number}"
                 inner.variables[name] = (Value((part,)),)
@@ -475,9 +469,7 @@ class Walk:
         if scope.depth > MAX_DEPTH:
             raise Blocked("shell-unparsed", "commands that run commands too deeply")
 
-    def _function(
-        self, name: str, args: tuple[Value, ...], scope: Scope, stdin: Input
-    ) -> Output:
+    def _function(self, name: str, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
         body = scope.functions[name]
         self.defined.pop(id(body), None)
         scope.depth += 1

@@ -16,7 +16,9 @@ MAX_BRACES = 200
 Substitute: TypeAlias = Callable[[tuple[tree.Stmt, ...], Scope], Output]
 
 _GLOB = re.compile(r"(\*+|\?|\[[^\]/]+\])")
-_ATOM_NAMES = frozenset("$ ? # ! RANDOM SECONDS LINENO UID EUID PPID BASHPID SHLVL EPOCHSECONDS".split())
+_ATOM_NAMES = frozenset(
+    "$ ? # ! RANDOM SECONDS LINENO UID EUID PPID BASHPID SHLVL EPOCHSECONDS".split()
+)
 _ANSI = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
     "e": "\x1b", "E": "\x1b", "\\": "\\", "'": "'", '"': '"', "?": "?",
@@ -290,9 +292,7 @@ class Expander:
             return literal(changed if len(op) == 2 else changed[:1] + text[1:])
         return UNKNOWN
 
-    def _replaced(
-        self, replace: tuple[tree.Word, tree.Word | None, bool], value: Value
-    ) -> Value:
+    def _replaced(self, replace: tuple[tree.Word, tree.Word | None, bool], value: Value) -> Value:
         source = self.single(replace[0]).text
         with_ = self.single(replace[1]).text if replace[1] is not None else ""
         text = value.text
@@ -407,9 +407,7 @@ def _braces(parts: tuple[tree.Part, ...]) -> list[tuple[tree.Part, ...]]:
     return result
 
 
-def _expand_braces(
-    items: list[str | tree.Part], budget: list[int]
-) -> list[list[str | tree.Part]]:
+def _expand_braces(items: list[str | tree.Part], budget: list[int]) -> list[list[str | tree.Part]]:
     for start, item in enumerate(items):
         if item != "{":
             continue

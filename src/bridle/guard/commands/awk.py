@@ -117,9 +117,7 @@ def script_effects(text: str, variables: dict[str, Value]) -> list[Effect]:
     return effects
 
 
-def _pipe(
-    tokens: list[tuple[str, str]], number: int, variables: dict[str, Value]
-) -> list[Effect]:
+def _pipe(tokens: list[tuple[str, str]], number: int, variables: dict[str, Value]) -> list[Effect]:
     if number + 1 < len(tokens) and tokens[number + 1][1] == "getline":
         # `"command" | getline`: the command stands before the bar.
         before = tokens[number - 1] if number else ("", "")
@@ -131,9 +129,7 @@ def _pipe(
     return [Shell(_constant(tokens, number + 1, variables))]
 
 
-def _constant(
-    tokens: list[tuple[str, str]], start: int, variables: dict[str, Value]
-) -> Value:
+def _constant(tokens: list[tuple[str, str]], start: int, variables: dict[str, Value]) -> Value:
     """The value of the expression from `start` to the end of the statement, when it is constant."""
     parts: list[str] = []
     for kind, token in tokens[start:]:

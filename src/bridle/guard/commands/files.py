@@ -49,7 +49,9 @@ def _is_folder(value: Value, command: Command) -> bool:
         return False
     if text.endswith("/") or text in (".", "..") or text.endswith("/."):
         return True
-    return any(is_directory(text if text[0] == "/" else f"{d}/{text}") for d in command.directories if text)
+    return any(
+        is_directory(text if text[0] == "/" else f"{d}/{text}") for d in command.directories if text
+    )
 
 
 def _destination(options: Parsed, command: Command) -> tuple[list[Value], Value | None, bool]:

@@ -262,4 +262,3 @@ _HANDLERS = {**gitrefs.HANDLERS, **gittree.HANDLERS}
 def dashed(command: Command) -> list[Effect]:
     """`git-push` and the like, called as programs."""
     return [Run((literal("git"), literal(command.name[4:]), *command.args), functions=False)]
-

@@ -43,8 +43,7 @@ _QUERIES: dict[str, frozenset[str]] = {
 """First words with which the tool only looks."""
 
 _PUBLISH = frozenset(
-    "publish unpublish deprecate owner adduser login logout dist-tag access token yank upload push"
-    .split()
+    "publish unpublish deprecate owner adduser login logout dist-tag access token yank upload push".split()
 )
 _PLACES = ("prefix", "C", "dir", "cwd", "target", "t", "root", "directory", "manifest-path",
            "target-dir", "project", "install-dir", "out-dir", "outdir", "o", "output",
@@ -76,13 +75,19 @@ def package_tool(command: Command) -> list[Effect]:
         return nested
     if first in _PUBLISH or (name == "npm" and words[:2] == ["profile", "set"]):
         return [Deny("publish", f"{name} {first}")]
-    effects: list[Effect] = [Mutates(f"{name} {first}".strip(), _first_place(options.values("C", "cwd")))]
+    effects: list[Effect] = [
+        Mutates(f"{name} {first}".strip(), _first_place(options.values("C", "cwd")))
+    ]
     if _is_global(name, words, texts):
         effects.append(Deny("system", f"{name} {first} installs outside the worktree"))
     for place in options.values(*_PLACES):
         if place.parts and not (name == "cargo" and place in options.values("p")):
             effects.append(Write(place, "merge"))
-    if any(AGENT_PACKAGES.match(word) for word in words[1:]) and first not in ("install", "i", "add"):
+    if any(AGENT_PACKAGES.match(word) for word in words[1:]) and first not in (
+        "install",
+        "i",
+        "add",
+    ):
         effects.append(Deny("agent-cli", f"{name} starts another agent"))
     return effects
 
@@ -142,7 +147,9 @@ def _is_global(name: str, words: list[str], texts: list[str]) -> bool:
         return first in ("install", "uninstall") and not any(t.startswith("--root") for t in texts)
     if name in ("pipx", "rustup", "nvm", "pyenv"):
         return True
-    return name == "gem" and first in ("install", "uninstall", "update") and "--user-install" in texts
+    return (
+        name == "gem" and first in ("install", "uninstall", "update") and "--user-install" in texts
+    )
 
 
 def ruff(command: Command) -> list[Effect]:

@@ -19,9 +19,7 @@ _PYTHON_WRITERS = {
 
 def shell(command: Command) -> list[Effect]:
     """Effects of a shell: -c text, a script file, or a program on standard input."""
-    options = read(
-        command.args, short="oO", long=("rcfile", "init-file", "command"), permute=False
-    )
+    options = read(command.args, short="oO", long=("rcfile", "init-file", "command"), permute=False)
     operands = list(options.operands)
     effects: list[Effect] = []
     for file in options.values("rcfile", "init-file"):
@@ -275,7 +273,15 @@ def make(command: Command) -> list[Effect]:
     effects.extend(Code(v, "make") for v in options.values("eval"))
     for operand in options.operands:
         name, equals, _ = operand.lead.partition("=")
-        if equals and name in ("DESTDIR", "PREFIX", "prefix", "O", "BUILDDIR", "OUT", "INSTALL_ROOT"):
+        if equals and name in (
+            "DESTDIR",
+            "PREFIX",
+            "prefix",
+            "O",
+            "BUILDDIR",
+            "OUT",
+            "INSTALL_ROOT",
+        ):
             effects.append(Write(operand.after(len(name) + 1), "merge"))
         elif equals and name in ("SHELL", ".SHELLFLAGS"):
             effects.append(Deny("command-unresolved", "make with another shell"))

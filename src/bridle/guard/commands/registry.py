@@ -199,4 +199,3 @@ def _targets(operands: list[Value], spec: Spec, reference: bool) -> list[Value]:
     if spec.operands == "second":
         return operands[1:2]
     return []
-

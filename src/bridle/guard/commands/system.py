@@ -136,8 +136,11 @@ def kill(command: Command) -> list[Effect]:
         if text == "--":
             targets.extend(args[number + 1 :])
             break
-        if text.startswith("-") and not signalled and not targets and (
-            len(args) > 1 and not (text == "-1" and number == len(args) - 1)
+        if (
+            text.startswith("-")
+            and not signalled
+            and not targets
+            and (len(args) > 1 and not (text == "-1" and number == len(args) - 1))
         ):
             signalled = True
         else:
@@ -146,9 +149,7 @@ def kill(command: Command) -> list[Effect]:
     for target in targets:
         if target.text in ("-1", "1", "-0"):
             return [Deny("session-control", f"kill {target.text} ends other agents' processes")]
-    own = all(
-        (t.text or "").startswith("%") or t.holds("atom") for t in targets
-    )
+    own = all((t.text or "").startswith("%") or t.holds("atom") for t in targets)
     return [] if own else [Mutates("kill ends a process")]
 
 
@@ -201,8 +202,14 @@ def container(command: Command) -> list[Effect]:
     effects: list[Effect] = [Mutates(f"{command.name} {first}")]
     for number, arg in enumerate(args):
         lead = arg.lead
-        if lead in ("--privileged", "--pid=host", "--ipc=host", "--userns=host", "--cap-add",
-                    "--uts=host") or lead.startswith(("--cap-add=", "--device", "--privileged=")):
+        if lead in (
+            "--privileged",
+            "--pid=host",
+            "--ipc=host",
+            "--userns=host",
+            "--cap-add",
+            "--uts=host",
+        ) or lead.startswith(("--cap-add=", "--device", "--privileged=")):
             effects.append(Deny("container", f"{command.name} with {lead}"))
         value: Value | None = None
         if lead in ("-v", "--volume", "--mount") and number + 1 < len(args):
@@ -258,11 +265,13 @@ def github(command: Command) -> list[Effect]:
     if words[0] == "api":
         texts = [a.text or "" for a in command.args]
         writing = any(
-            t in ("-f", "-F", "--field", "--raw-field", "--input") or
-            re.match(r"(-X|--method=?)(?!GET)[A-Z]", t) or t.startswith(("-f", "-F"))
+            t in ("-f", "-F", "--field", "--raw-field", "--input")
+            or re.match(r"(-X|--method=?)(?!GET)[A-Z]", t)
+            or t.startswith(("-f", "-F"))
             for t in texts
-        ) or any(a in ("-X", "--method") and b != "GET"
-                 for a, b in zip(texts, texts[1:], strict=False))
+        ) or any(
+            a in ("-X", "--method") and b != "GET" for a, b in zip(texts, texts[1:], strict=False)
+        )
         return [Deny("git-push", "changes the forge by its API")] if writing else []
     if len(words) > 1 and words[1] in reading:
         return []
@@ -318,4 +327,3 @@ def tracker(command: Command) -> list[Effect]:
     ):
         return [Write(a, "entry") for a in command.args[2:]] or [Mutates("sd")]
     return []
-
