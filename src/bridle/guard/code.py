@@ -11,6 +11,10 @@ from bridle.guard.paths import Places
 from bridle.guard.verdict import Blocked
 
 _PATH = re.compile(r"""['"`(\s=>:,|]((?:/|~/|\.\./)[^\s'"`;|)(<>,]*)""")
+_GUARDED = re.compile(
+    r"""['"`(\s=>:,]((?:\./)?\.(?:git|claude|codex|pi|gemini|opencode|github|bridle|clinerules|copilot)"""
+    r"""(?![\w-])[^\s'"`;|)(<>,]*)"""
+)
 _READ_ONLY_ROOTS = ("/proc/", "/sys/", "/etc/", "/usr/", "/bin/", "/lib", "/opt/")
 _WRITES = re.compile(
     r"write|unlink|remove|rmtree|mkdir|makedirs|rename|replace\(|copy|move|chmod|chown|symlink|link\("
@@ -39,11 +43,14 @@ def check_code(text: str, language: str, places: Places, directory: str) -> None
         r"(^|[|:\s'\"])!|\bsystem\(|call-process|shell-command", text
     ):
         raise Blocked("command-unresolved", "an editor command that runs a program")
-    writes = _WRITES.search(text) is not None
+    writes = language == "editor" or _WRITES.search(text) is not None
     if _HOME.search(text) and writes:
         raise Blocked("path-outside", f"{language} code that writes to the home directory")
     for match in _PATH.finditer(" " + text):
         _check_path(match.group(1), writes, language, places, directory)
+    if writes:
+        for match in _GUARDED.finditer(" " + text):
+            places.check_text(match.group(1), directory, "write")
 
 
 def _check_path(path: str, writes: bool, language: str, places: Places, directory: str) -> None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from bridle.guard.paths import Mode
-from bridle.guard.values import SILENT, Output, Value
+from bridle.guard.values import REL, SILENT, Output, Value, join
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -47,6 +47,11 @@ class Shell(msgspec.Struct, frozen=True):
     args: tuple[Value, ...] | None = None
     directory: Value | None = None
     sourced: bool = False
+
+
+def hook(program: Value) -> "Shell":
+    """A program given by an option or variable: it runs with a file name after its text."""
+    return Shell(join([*program.parts, " ", REL]))
 
 
 class Code(msgspec.Struct, frozen=True):

@@ -156,8 +156,6 @@ class Judge:
             self._check_path(fields[field], field, self.directory)
         found = False
         for text in texts:
-            if isinstance(text, list):
-                text = "\n".join(str(item) for item in text)
             if not isinstance(text, str):
                 raise Blocked("bad-input", "the patch is not text")
             directory = self._directory(fields)
@@ -194,13 +192,14 @@ class Judge:
             else:
                 self._text(command, directory, trace)
         elif isinstance(command, list):
+            items: list[Any] = command
             if fields.get("commands") is command:
-                for item in command:
+                for item in items:
                     inner = item.get("command") if isinstance(item, dict) else item
                     holder = item if isinstance(item, dict) else {}
                     self._run(inner, holder, directory, trace)
             else:
-                self._argv(command, fields, directory, trace)
+                self._argv(items, fields, directory, trace)
         else:
             raise Blocked("bad-input", "the command is not text")
 

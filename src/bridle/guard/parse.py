@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from bridle.guard import tree
+from bridle.guard.names import names
 
 MAX_COMMAND = 1 << 20
 """Longest command text that is parsed, in characters."""
@@ -31,9 +32,9 @@ class ParseError(Exception):
     """The text cannot be read as a shell program we know."""
 
 
-_RESERVED = frozenset(
+_RESERVED = names(
     "if then elif else fi do done case esac for while until select function time coproc in let "
-    "declare local export readonly typeset nameref".split()
+    "declare local export readonly typeset nameref"
 )
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-][A-Za-z0-9_./:@%+,=-]*(?: [A-Za-z0-9_./:@%+,=-]+)*\Z")
 _cache: dict[str, tree.Script] = {}
@@ -153,7 +154,7 @@ def _run_shfmt(data: bytes) -> bytes:
 
 
 def _exchange(in_write: int, out_read: int, data: bytes) -> tuple[bytes, int]:
-    """Feed `data` and collect the answer; the returned descriptor still needs closing (or is -1)."""
+    """Feed `data`, collect the answer; the returned descriptor needs closing (or is -1)."""
     deadline = time.monotonic() + TIME_LIMIT
     if len(data) <= 4096:
         os.write(in_write, data)

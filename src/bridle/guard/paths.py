@@ -268,7 +268,8 @@ def is_protected(parts: list[str], mode: Mode) -> bool:
 def covers_protected(parts: list[str]) -> bool:
     """Whether a pattern below the worktree may match a protected path or a folder above one.
 
-    As in a shell, a pattern matches a name that begins with a dot only when it does so itself.
+    Only a pattern that spells the first character counts: a shell's `*` leaves names with a dot
+    out, and a bare `*` means everyday files.
     """
     for rule in PROTECTED:
         pairs = list(zip(parts, rule, strict=False))
@@ -277,9 +278,7 @@ def covers_protected(parts: list[str]) -> bool:
         hit = True
         for pattern, name in pairs:
             sample = name.replace("*", "x")
-            if sample.startswith(".") and not pattern.startswith("."):
-                hit = False
-            elif not fnmatch.fnmatchcase(sample, pattern) and pattern != "**":
+            if pattern[0] != sample[0] or not fnmatch.fnmatchcase(sample, pattern):
                 hit = False
         if hit and (len(parts) >= len(rule) or rule[: len(parts)] != rule):
             return True

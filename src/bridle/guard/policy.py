@@ -6,6 +6,8 @@ worktree, a branch prefix with a wildcard): a wrong policy is an error, never an
 
 import msgspec
 
+from bridle.guard.names import names
+
 IMPLEMENTERS = frozenset({"builder", "merger"})
 """Capabilities that write files inside their worktree."""
 
@@ -17,9 +19,9 @@ COORDINATORS = frozenset({"coordinator", "orchestrator", "supervisor", "monitor"
 
 CAPABILITIES = IMPLEMENTERS | READERS | COORDINATORS
 
-TOO_BROAD = frozenset(
+TOO_BROAD = names(
     "git sh bash dash zsh ksh fish env command exec eval xargs find sudo su doas ssh nohup nice "
-    "timeout time setsid stdbuf python python3 node perl ruby php".split()
+    "timeout time setsid stdbuf python python3 node perl ruby php"
 )
 """Names that may not be allowed alone: they would let every command through."""
 

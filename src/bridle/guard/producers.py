@@ -4,6 +4,7 @@ import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command
+from bridle.guard.names import names
 from bridle.guard.values import (
     ATOM,
     NAME,
@@ -20,14 +21,14 @@ from bridle.guard.values import (
     summarize,
 )
 
-_ATOMS = frozenset(
+_ATOMS = names(
     "nproc whoami id uname arch uuidgen hostid seq wc md5sum sha1sum sha256sum cksum stat "
-    "logname tty hostname expr bc nl pgrep pidof".split()
+    "logname tty hostname expr bc nl pgrep pidof"
 )
-_FILTERS = frozenset("head tail sort uniq tac shuf grep egrep fgrep cat tee rg column".split())
-_SILENT = frozenset(
+_FILTERS = names("head tail sort uniq tac shuf grep egrep fgrep cat tee rg column")
+_SILENT = names(
     "cd pushd popd true false : test [ export set unset shift sleep mkdir touch rm mv cp ln chmod "
-    "kill wait source . alias trap umask read".split()
+    "kill wait source . alias trap umask read"
 )
 
 
@@ -173,9 +174,11 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
         return UNKNOWN_OUTPUT
     if words[0] in ("-C", "-c", "--git-dir", "--work-tree"):
         return UNKNOWN_OUTPUT
-    if words[0] in ("ls-files", "ls-tree") or "--name-only" in words or "--name-status" in words:
-        if words[0] in ("ls-files", "ls-tree", "diff", "show", "log", "diff-tree", "grep"):
-            return Output((Value((REL,)),))
+    named = words[0] in ("diff", "show", "log", "diff-tree", "grep") and (
+        "--name-only" in words or "--name-status" in words
+    )
+    if named or words[0] in ("ls-files", "ls-tree"):
+        return Output((Value((REL,)),))
     if words[0] == "grep" and any(w in ("-l", "--files-with-matches") for w in words):
         return Output((Value((REL,)),))
     if words[0] == "rev-parse":
@@ -228,7 +231,7 @@ def _listing(name: str, command: Command) -> Output:
         if not operands:
             return Output((Value((REL,)),))
         if any(o.holds("glob") for o in operands):
-            return Output(operands and tuple(operands))
+            return Output(tuple(operands))
         return Output((Value((NAME,)),))
     return UNKNOWN_OUTPUT
 

@@ -8,9 +8,11 @@ from typing import Literal
 
 import msgspec
 
+from bridle.guard.names import names
+
 Action = Literal[
-    "read", "write", "patch", "shell", "typed", "team", "interactive", "editor", "batch", "schedule",
-    "escalate",
+    "read", "write", "patch", "shell", "typed", "team", "interactive", "editor", "batch",
+    "schedule",
 ]  # fmt: skip
 """`read` changes nothing; `write` changes files named by `paths`; `patch` those its text names;
 `shell` runs a command; `typed` types into a running shell; `editor` writes unless its action only
@@ -138,24 +140,20 @@ _add(Tool(action="schedule"), "CronCreate CronDelete ScheduleWakeup PushNotifica
 TOOLS["ScheduleWakeup"] = _READ
 TOOLS["PushNotification"] = _READ
 
-READING_VERBS = frozenset(
-    """
+READING_VERBS = names("""
     read get list search find query fetch view show describe browse lookup inspect stat check count
     explain status diff log logs blame grep glob tree info help ping echo say resolve compare
     summarize analyze preview snapshot navigate screenshot wait
-    """.split()
-)
+    """)
 """First words of an unknown tool's name that promise to change nothing."""
 
-PATH_FIELDS = frozenset(
-    """
+PATH_FIELDS = names("""
     path file_path filepath filename file absolute_path target_file notebook_path destination dest
     source output output_path outputpath directory dir folder paths files old_path new_path target
     out outfile out_file save_path savepath
-    """.split()
-)
-COMMAND_FIELDS = frozenset(
-    "command cmd commands script shell shell_command bash exec args argv program code".split()
+    """)
+COMMAND_FIELDS = names(
+    "command cmd commands script shell shell_command bash exec args argv program code"
 )
 CWD_FIELDS = ("cwd", "workdir", "dir_path", "directory", "working_directory", "workingDirectory")
 
@@ -165,7 +163,7 @@ def lookup(name: str) -> Tool | None:
     tool = TOOLS.get(name)
     if tool is not None:
         return tool
-    if name.startswith("Team") or name.startswith("team_"):
+    if name.startswith(("Team", "team_")):
         return _TEAM
     tail = mcp_tail(name)
     if tail is None:

@@ -13,6 +13,7 @@ from bridle.guard.rules import Rules
 from bridle.guard.scope import Scope
 from bridle.guard.values import (
     ANY,
+    ATOM,
     EMPTY,
     SILENT,
     UNKNOWN,
@@ -66,7 +67,10 @@ class Walk:
     def program(self, text: str, directory: str) -> None:
         """Judge a whole program text run in the directory. Raises `Blocked`."""
         home = self.rules.places.home
-        variables = {"HOME": (literal(home),), "IFS": (literal(" \t\n"),)}
+        variables: dict[str, tuple[Value, ...]] = {
+            "HOME": (literal(home),),
+            "IFS": (literal(" \t\n"),),
+        }
         scratch = self.rules.policy.scratch
         if scratch is not None:
             variables["TMPDIR"] = (literal(scratch),)
@@ -145,6 +149,7 @@ class Walk:
                     expander.single(word)
                 if command.arithmetic:
                     expander.arithmetic(command.words)
+                    _count(command.words, scope)
                 return SILENT
             case tree.Declare():
                 return self._declare(command, scope)
@@ -223,6 +228,7 @@ class Walk:
     def _for(self, node: tree.For, scope: Scope, stdin: Input) -> Output:
         expander = self._expander(scope)
         expander.arithmetic(node.words)
+        _count(node.words, scope)
         if node.name:
             values: list[Value] = []
             if node.items is None:
@@ -231,7 +237,7 @@ class Walk:
                 for world in expander.worlds(node.items):
                     expander.choice = world
                     values.extend(f for word in node.items for f in expander.fields(word))
-            scope.assign(node.name, tuple(_loop_value(v) for v in values) or (EMPTY,))
+            scope.assign(node.name, tuple(values) or (EMPTY,))
         return self._loop((), node.body, scope, stdin)
 
     def _case(self, node: tree.Case, scope: Scope, stdin: Input) -> Output:
@@ -493,9 +499,9 @@ class Walk:
         if not operands:
             home = scope.lookup("HOME")
             scope.change_directory(home[0] if len(home) == 1 else UNKNOWN)
-        elif operands[0].text in ("-", None) and not _is_below(operands[0]):
-            scope.directories = (None,)
-        elif (operands[0].text or "").startswith(("+", "-")):
+        elif (operands[0].text in ("-", None) and not _is_below(operands[0])) or (
+            operands[0].text or ""
+        ).startswith(("+", "-")):
             scope.directories = (None,)
         else:
             scope.change_directory(operands[0])
@@ -594,9 +600,6 @@ class Walk:
             self._nested(Shell(arg.after(len(name) + 1)), scope, TERMINAL)
         return SILENT
 
-    def _source(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output | None:
-        return None
-
     def _getopts(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
         if len(args) > 1 and args[1].text:
             scope.assign(args[1].text, (UNKNOWN,))
@@ -656,13 +659,12 @@ def _leaves(statement: tree.Stmt) -> bool:
     return False
 
 
-def _loop_value(value: Value) -> Value:
-    """A loop over a pattern walks the names it matches."""
-    if value.holds("glob") and not value.lead.startswith(("/", "~", "..")):
-        texts = [p for p in value.parts if isinstance(p, str)]
-        if not any(".." in t.split("/") for t in texts) and not value.holds("any"):
-            return value
-    return value
+def _count(words: tuple[tree.Word, ...], scope: Scope) -> None:
+    """Variables that arithmetic names and nothing else has set are numbers."""
+    for word in words:
+        first = word.parts[0] if len(word.parts) == 1 else None
+        if isinstance(first, tree.Lit) and first.text.isidentifier():
+            scope.variables.setdefault(first.text, (Value((ATOM,)),))
 
 
 def _all_atoms(value: Value) -> bool:

@@ -1,11 +1,13 @@
-"""From a word of the tree to the values it may have: braces, tilde, parameters, splitting, globs."""
+"""From a word of the tree to the values it may have: braces, tilde, parameters, globs."""
 
 import fnmatch
+import itertools
 import re
 from collections.abc import Callable
 from typing import TypeAlias
 
 from bridle.guard import tree
+from bridle.guard.names import names
 from bridle.guard.scope import Scope
 from bridle.guard.values import ANY, ATOM, EMPTY, UNKNOWN, Hole, Output, Value, join, literal
 from bridle.guard.verdict import Blocked
@@ -16,9 +18,7 @@ MAX_BRACES = 200
 Substitute: TypeAlias = Callable[[tuple[tree.Stmt, ...], Scope], Output]
 
 _GLOB = re.compile(r"(\*+|\?|\[[^\]/]+\])")
-_ATOM_NAMES = frozenset(
-    "$ ? # ! RANDOM SECONDS LINENO UID EUID PPID BASHPID SHLVL EPOCHSECONDS".split()
-)
+_ATOM_NAMES = names("$ ? # ! RANDOM SECONDS LINENO UID EUID PPID BASHPID SHLVL EPOCHSECONDS")
 _ANSI = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
     "e": "\x1b", "E": "\x1b", "\\": "\\", "'": "'", '"': '"', "?": "?",
@@ -284,7 +284,7 @@ class Expander:
             return UNKNOWN if argument.text not in ("U", "L", "u") else value
         pattern = argument.text
         if text is None or pattern is None:
-            return UNKNOWN if value.holds("any") or not value.parts else _only_shape(value)
+            return _trimmed_shape(value, op, pattern) if value.parts else value
         if op in ("%", "%%", "#", "##"):
             return literal(_trim(text, pattern, op))
         if op in ("^", "^^", ",", ",,"):
@@ -303,25 +303,26 @@ class Expander:
         return literal(text.replace(source, with_, -1 if replace[2] else 1))
 
     def _sliced(self, bounds: tuple[tree.Word | None, tree.Word | None], value: Value) -> Value:
-        numbers: list[int | None] = []
-        for bound in bounds:
-            text = self.single(bound).text if bound is not None else None
-            if bound is not None and (text is None or not text.strip().isdigit()):
-                return UNKNOWN
-            numbers.append(int(text) if text is not None else None)
-        if value.text is None or numbers[0] is None:
+        texts = [self.single(bound).text if bound is not None else "" for bound in bounds]
+        text = value.text
+        if text is None or not all(t is not None and (t == "" or t.isdigit()) for t in texts):
             return UNKNOWN
-        start, length = numbers
-        return literal(value.text[start : None if length is None else start + length])
+        start = int(texts[0] or 0)
+        return literal(text[start : start + int(texts[1])] if texts[1] else text[start:])
 
 
-def _only_shape(value: Value) -> Value:
-    """What trimming leaves of a value with holes: a relative path stays one."""
+def _trimmed_shape(value: Value, op: str, pattern: str | None) -> Value:
+    """What trimming leaves of a value with holes: part of a path below here is one too."""
     kinds = {p.kind for p in value.parts if isinstance(p, Hole)}
     texts = [p for p in value.parts if isinstance(p, str)]
-    if kinds <= {"rel", "atom"} and not any("/" in t or ".." in t for t in texts):
-        return value if kinds == {"rel"} and not texts else Value((Hole("rel"),))
-    return UNKNOWN
+    climbs = any(".." in text for text in texts)
+    if not kinds <= {"rel", "atom", "glob"} or climbs:
+        return UNKNOWN
+    if not value.lead.startswith(("/", "~")):
+        return Value((Hole("rel"),))
+    if op in ("%", "%%") and pattern and not any(c in pattern for c in "/*?["):
+        return value
+    return Value((Hole("name"),)) if op == "##" and pattern == "*/" else UNKNOWN
 
 
 def _names(parts: tuple[tree.Part, ...], names: dict[str, None]) -> None:
@@ -427,7 +428,7 @@ def _expand_braces(items: list[str | tree.Part], budget: list[int]) -> list[list
         inner = items[start + 1 : end]
         if commas:
             edges = [start, *commas, end]
-            options = [items[a + 1 : b] for a, b in zip(edges, edges[1:], strict=False)]
+            options = [items[a + 1 : b] for a, b in itertools.pairwise(edges)]
         else:
             steps = _sequence("".join(i for i in inner if isinstance(i, str)))
             if steps is None or not all(isinstance(i, str) for i in inner):

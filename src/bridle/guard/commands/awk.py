@@ -33,8 +33,9 @@ def awk(command: Command) -> list[Effect]:
     )  # fmt: skip
     effects: list[Effect] = []
     for name in ("p", "d", "o", "pretty-print", "profile", "dump-variables"):
-        for target in options.values(name):
-            effects.append(Write(target if target.parts else literal("awkprof.out")))
+        effects.extend(
+            Write(v if v.parts else literal("awkvars.out")) for v in options.values(name)
+        )
     includes = options.values("i", "include", "l", "load")
     operands = list(options.operands)
     programs = options.values("e", "source")

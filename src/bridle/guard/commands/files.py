@@ -47,7 +47,7 @@ def _is_folder(value: Value, command: Command) -> bool:
     text = value.text
     if text is None:
         return False
-    if text.endswith("/") or text in (".", "..") or text.endswith("/."):
+    if text.endswith(("/", "/.")) or text in (".", ".."):
         return True
     return any(
         is_directory(text if text[0] == "/" else f"{d}/{text}") for d in command.directories if text
@@ -71,9 +71,8 @@ def _destination(options: Parsed, command: Command) -> tuple[list[Value], Value 
 def _put(sources: list[Value], destination: Value, folder: bool, mode: Mode) -> list[Effect]:
     if not folder:
         return [Write(destination, mode)]
-    return [Write(below(destination, source), mode) for source in sources] + [
-        Write(destination, "write")
-    ]
+    effects: list[Effect] = [Write(below(destination, source), mode) for source in sources]
+    return [*effects, Write(destination, "write")]
 
 
 def copy(command: Command) -> list[Effect]:
@@ -126,10 +125,7 @@ def link(command: Command) -> list[Effect]:
     folder = len(operands) > 1 or (
         _is_folder(place, command) and not options.has("n", "T", "no-dereference")
     )
-    effects: list[Effect] = []
-    for target in operands:
-        effects.append(Link(target, below(place, target) if folder else place, symbolic))
-    return effects
+    return [Link(t, below(place, t) if folder else place, symbolic) for t in operands]
 
 
 def hard_link(command: Command) -> list[Effect]:
@@ -216,9 +212,10 @@ def dd(command: Command) -> list[Effect]:
 
 
 _TAR_VALUES = (
-    "file", "directory", "exclude", "exclude-from", "files-from", "transform", "xform", "to-command",
-    "use-compress-program", "checkpoint-action", "info-script", "new-volume-script", "rsh-command",
-    "rmt-command", "index-file", "listed-incremental", "owner", "group", "mode", "mtime",
+    "file", "directory", "exclude", "exclude-from", "files-from", "transform", "xform",
+    "to-command", "use-compress-program", "checkpoint-action", "info-script", "new-volume-script",
+    "rsh-command", "rmt-command", "index-file", "listed-incremental", "owner", "group",
+    "mode", "mtime",
     "strip-components", "format", "label", "suffix", "add-file", "volno-file", "checkpoint?",
     "newer", "blocking-factor", "starting-file", "one-top-level?", "backup?",
 )  # fmt: skip
@@ -241,9 +238,8 @@ def tar(command: Command) -> list[Effect]:
     runs = ("to-command", "I", "use-compress-program", "F", "info-script", "new-volume-script",
             "rsh-command", "rmt-command")  # fmt: skip
     effects.extend(Shell(v) for v in options.values(*runs))
-    for action in options.values("checkpoint-action"):
-        if action.lead.startswith("exec="):
-            effects.append(Shell(action.after(5)))
+    actions = options.values("checkpoint-action")
+    effects.extend(Shell(a.after(5)) for a in actions if a.lead.startswith("exec="))
     written = ("g", "listed-incremental", "index-file", "volno-file")
     effects.extend(Write(v) for v in options.values(*written))
     archives = options.values("f", "file")
@@ -298,6 +294,17 @@ def seven_zip(command: Command) -> list[Effect]:
     if action in ("x", "e"):
         return [Write(out, "merge") for out in outs or [literal(".")]]
     return [Write(operands[0] if operands else UNKNOWN)]
+
+
+def ar(command: Command) -> list[Effect]:
+    """Effects of ar: t and p only look; x extracts here; the rest change the archive."""
+    words = list(command.args)
+    letters = (words[0].text or "").lstrip("-") if words else ""
+    if letters[:1] in ("t", "p"):
+        return []
+    if letters[:1] == "x":
+        return [Write(literal("."), "merge")]
+    return [Write(v) for v in words[1:2]] or [Doubt("ar")]
 
 
 def cpio(command: Command) -> list[Effect]:
@@ -375,7 +382,8 @@ def apply_patch(command: Command) -> list[Effect]:
     """Effects of Codex's apply_patch when it is called in a shell."""
     from bridle.guard.patches import patch_paths
 
-    texts = [a.text for a in command.args if a.text] or [command.stdin.script]
+    texts: list[str | None] = [a.text for a in command.args if a.text]
+    texts = texts or [command.stdin.script]
     effects: list[Effect] = [Mutates("apply_patch")]
     for text in texts:
         paths = patch_paths(text) if text is not None else None

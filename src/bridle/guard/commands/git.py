@@ -4,37 +4,44 @@ import msgspec
 
 from bridle.guard.commands import gitrefs, gittree
 from bridle.guard.commands.options import read
-from bridle.guard.effects import Command, Deny, Discard, Effect, Git, Mutates, Run, Shell, Write
+from bridle.guard.effects import (
+    Command,
+    Deny,
+    Discard,
+    Effect,
+    Git,
+    Mutates,
+    Run,
+    Shell,
+    Write,
+    hook,
+)
+from bridle.guard.names import names
 from bridle.guard.values import EMPTY, Value, literal
 
-READING = frozenset(
-    """
+READING = names("""
     status log show diff blame annotate grep ls-files ls-tree ls-remote rev-parse rev-list
     merge-base describe shortlog cat-file name-rev for-each-ref show-ref show-branch diff-tree
     diff-index diff-files cherry count-objects fsck verify-commit verify-tag verify-pack whatchanged
     range-diff help version var check-ignore check-attr check-mailmap check-ref-format column
     stripspace fmt-merge-msg get-tar-commit-id patch-id merge-tree request-pull show-index
-
-    """.split()
-)
+    """)
 """Subcommands that change nothing, apart from the options looked at in `_reading`."""
 
-SHARED = frozenset(
-    """
+SHARED = names("""
     gc prune repack pack-refs maintenance commit-graph multi-pack-index prune-packed
     update-server-info pack-redundant replace filter-branch filter-repo fast-import unpack-objects
     index-pack pack-objects sparse-checkout lfs-install flow scalar backfill
-    """.split()
-)
+    """)
 """Subcommands that change what all worktrees share."""
 
-PUSHING = frozenset(
+PUSHING = names(
     "push send-pack http-push receive-pack send-email imap-send cvsexportcommit remote-http "
-    "remote-https remote-ext remote-fd http-backend daemon".split()
+    "remote-https remote-ext remote-fd http-backend daemon"
 )
 
-OBJECTS = frozenset("hash-object mktree mktag commit-tree write-tree merge-file merge-index "
-                    "merge-one-file merge-recursive".split())  # fmt: skip
+OBJECTS = names("hash-object mktree mktag commit-tree write-tree merge-file merge-index "
+                    "merge-one-file merge-recursive")  # fmt: skip
 
 _VALUED = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env",
@@ -51,9 +58,9 @@ _RUNNING_KEYS = (
 )  # fmt: skip
 """Configuration keys (whole, or parts) whose value git runs as a command."""
 
-_ELSEWHERE = frozenset(
+_ELSEWHERE = names(
     "GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY GIT_INDEX_FILE GIT_NAMESPACE "
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES".split()
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES"
 )
 
 
@@ -102,6 +109,9 @@ def _globals(command: Command) -> tuple[GlobalOptions, list[Value]]:
                 options.unknown = True
             break
         args.pop(0)
+        if lead[:2] in ("-C", "-c") and len(lead) > 2:
+            args.insert(0, arg.after(2))
+            lead = text = lead[:2]
         name, equals, _ = lead.partition("=")
         value = arg.after(len(name) + 1) if equals else EMPTY
         if name in _VALUED and not equals and name != "--exec-path":
@@ -161,7 +171,7 @@ def config_effects(key: str, value: Value) -> list[Effect]:
         if value.text == "/dev/null":
             return []
         return [Deny("git-shared", f"git with {key} set")]
-    if key.startswith("include") or key.startswith("protocol.ext"):
+    if key.startswith(("include", "protocol.ext")):
         return [Deny("git-shared", f"git with {key} set")]
     if any(key == k or (k[0] == "." and key.endswith(k)) or (k[-1] == "." and key.startswith(k))
            for k in _RUNNING_KEYS):  # fmt: skip
@@ -169,8 +179,8 @@ def config_effects(key: str, value: Value) -> list[Effect]:
         if value.text is not None and text in ("", "true", "false", "0", "1", "less", "cat"):
             return []
         if text.startswith("!"):
-            return [Shell(value.after(1))]
-        return [Shell(value)]
+            return [hook(value.after(1))]
+        return [hook(value)]
     return []
 
 
@@ -241,9 +251,8 @@ def _reading(name: str, args: list[Value]) -> list[Effect]:
     effects.extend(Shell(v) for v in known.values("upload-pack", "exec"))
     if known.has("lost-found") and name == "fsck":
         effects.append(Git("fsck"))
-    for operand in known.operands:
-        if operand.lead.startswith(("ext::", "fd::")):
-            effects.append(Deny("command-unresolved", f"git {name} with a command as its remote"))
+    if any(operand.lead.startswith(("ext::", "fd::")) for operand in known.operands):
+        effects.append(Deny("command-unresolved", f"git {name} with a command as its remote"))
     return effects
 
 
@@ -253,7 +262,7 @@ def _grep(args: list[Value]) -> list[Effect]:
         optional="O", flags=("or", "only-matching", "recurse-submodules", "and", "not"),
     )  # fmt: skip
     pagers = options.values("O", "open-files-in-pager")
-    return [Shell(v) if v.parts else Mutates("git grep opens a pager") for v in pagers]
+    return [hook(v) if v.parts else Mutates("git grep opens a pager") for v in pagers]
 
 
 _HANDLERS = {**gitrefs.HANDLERS, **gittree.HANDLERS}

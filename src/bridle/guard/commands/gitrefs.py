@@ -79,7 +79,7 @@ def fetch(args: list[Value], command: Command) -> list[Effect]:
     for number, operand in enumerate(options.operands):
         if operand.lead.startswith(("ext::", "fd::")):
             effects.append(Deny("command-unresolved", "git fetch with a command as its remote"))
-        if number == 0 and len(options.operands) > 1 or "://" in operand.lead:
+        if (number == 0 and len(options.operands) > 1) or "://" in operand.lead:
             continue
         shown = operand.show()
         if number and ":" in shown:
@@ -107,7 +107,7 @@ def config(args: list[Value], command: Command) -> list[Effect]:
         options.has("get", "get-all", "get-regexp", "list", "l", "get-urlmatch", "get-color",
                     "get-colorbool", "blob")
         or first in ("get", "list", "get-all", "get-regexp")
-        or len(words) == 1 and first not in ("edit", "set", "unset")
+        or (len(words) == 1 and first not in ("edit", "set", "unset"))
     )  # fmt: skip
     if reads or not args:
         return []

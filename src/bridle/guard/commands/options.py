@@ -55,7 +55,7 @@ def read(
     while rest:
         arg = rest.pop()
         lead = arg.lead
-        if not lead.startswith("-") or lead == "-" and arg.text is not None:
+        if not lead.startswith("-") or (lead == "-" and arg.text is not None):
             if arg.open_start:
                 parsed.open_options = True
             parsed.operands.append(arg)

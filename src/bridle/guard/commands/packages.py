@@ -6,24 +6,25 @@ from bridle.guard.commands.options import read
 from bridle.guard.commands.programs import output_options
 from bridle.guard.commands.system import AGENT_PACKAGES
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell, Write
+from bridle.guard.names import names
 from bridle.guard.values import Value, literal
 
 _QUERIES: dict[str, frozenset[str]] = {
-    "npm": frozenset("ls list view info show search outdated root prefix bin help config explain fund "
-                     "ping doctor why version --version -v ll la query".split()),
-    "pnpm": frozenset("ls list why outdated root bin help config view info -v --version ll".split()),
-    "yarn": frozenset("list info why outdated versions help config bin --version -v".split()),
-    "bun": frozenset("pm outdated --version -v --help".split()),
-    "pip": frozenset("list show freeze check search config debug help index inspect hash "
-                     "--version -V".split()),
-    "uv": frozenset("tree version help --version -V".split()),
-    "poetry": frozenset("show check env about search version --version config".split()),
-    "cargo": frozenset("tree metadata search locate-project pkgid read-manifest verify-project "
-                       "version help --version -V --list".split()),
-    "go": frozenset("list version env doc vet help".split()),
-    "gem": frozenset("list search query info environment which --version contents".split()),
-    "bundle": frozenset("list show info outdated check --version".split()),
-    "composer": frozenset("show info outdated validate why depends licenses --version".split()),
+    "npm": names("ls list view info show search outdated root prefix bin help config explain fund "
+                     "audit ping doctor why version --version -v ll la query"),
+    "pnpm": names("ls list why outdated root bin help config view info -v --version ll"),
+    "yarn": names("list info why outdated versions help config bin --version -v"),
+    "bun": names("pm outdated --version -v --help"),
+    "pip": names("list show freeze check search config debug help index inspect hash "
+                     "--version -V"),
+    "uv": names("tree version help --version -V"),
+    "poetry": names("show check env about search version --version config"),
+    "cargo": names("tree metadata search locate-project pkgid read-manifest verify-project "
+                       "version help --version -V --list"),
+    "go": names("list version env doc vet help"),
+    "gem": names("list search query info environment which --version contents"),
+    "bundle": names("list show info outdated check --version"),
+    "composer": names("show info outdated validate why depends licenses --version"),
     "mvn": frozenset(("--version", "-v")),
     "gradle": frozenset(("--version", "-v", "tasks", "projects", "dependencies")),
     "conda": frozenset(("list", "info", "search", "--version")),
@@ -42,34 +43,34 @@ _QUERIES: dict[str, frozenset[str]] = {
 }  # fmt: skip
 """First words with which the tool only looks."""
 
-_PUBLISH = frozenset(
-    "publish unpublish deprecate owner adduser login logout dist-tag access token yank upload push".split()
+_PUBLISH = names(
+    "publish unpublish deprecate owner adduser login logout dist-tag access token yank upload push"
 )
 _PLACES = ("prefix", "C", "dir", "cwd", "target", "t", "root", "directory", "manifest-path",
            "target-dir", "project", "install-dir", "out-dir", "outdir", "o", "output",
            "working-dir", "modules-folder", "cache-dir", "src", "chdir")  # fmt: skip
 
+_VALUED = (
+    *(place for place in _PLACES if len(place) > 1),
+    "package", "filter", "workspace", "registry", "features", "python", "bin", "requirement",
+    "index-url", "constraint", "profile", "group", "extra", "example", "test", "jobs",
+)  # fmt: skip
+
 
 def package_tool(command: Command) -> list[Effect]:
     """Effects of a package manager or build tool by its first word."""
     name = "pip" if re.fullmatch(r"pip[\d.]*", command.name) else command.name
-    options = read(
-        command.args, short="Ctopw" if name != "cargo" else "pFjZ",
-        long=tuple(p for p in _PLACES if len(p) > 1)
-        + ("package", "filter", "workspace", "registry", "features", "python", "bin", "requirement",
-           "index-url", "constraint", "profile", "group", "extra", "example", "test", "jobs"),
-    )  # fmt: skip
+    options = read(command.args, short="Ctopw" if name != "cargo" else "pFjZ", long=_VALUED)
     words = [o.text or "" for o in options.operands]
     first = words[0] if words else ""
     queries = _QUERIES.get(name, frozenset())
     texts = [a.text or "" for a in command.args]
     if texts and texts[0] in queries and not first:
         return []
-    if first in queries and not (name in ("npm", "pnpm", "yarn", "pip", "poetry")
-                                 and first == "config" and len(words) > 1
-                                 and words[1] not in ("list", "get", "ls", "--list")):  # fmt: skip
-        if not (first in ("version", "env", "pm") and len(words) > 1 and name in ("npm", "poetry")):
-            return []
+    sets = first == "config" and len(words) > 1 and words[1] not in ("list", "get", "ls")
+    bumps = first in ("version", "env", "pm") and len(words) > 1 and name in ("npm", "poetry")
+    if first in queries and not sets and not bumps:
+        return []
     nested = _nested(name, command, options.operands)
     if nested is not None:
         return nested
@@ -80,9 +81,9 @@ def package_tool(command: Command) -> list[Effect]:
     ]
     if _is_global(name, words, texts):
         effects.append(Deny("system", f"{name} {first} installs outside the worktree"))
-    for place in options.values(*_PLACES):
-        if place.parts and not (name == "cargo" and place in options.values("p")):
-            effects.append(Write(place, "merge"))
+    ignored = options.values("p") if name == "cargo" else []
+    places = [v for v in options.values(*_PLACES) if v.parts and v not in ignored]
+    effects.extend(Write(place, "merge") for place in places)
     if any(AGENT_PACKAGES.match(word) for word in words[1:]) and first not in (
         "install",
         "i",
@@ -101,6 +102,7 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
     words = [o.text or "" for o in operands]
     first = words[0] if words else ""
     args = list(command.args)
+    texts = [a.text for a in args]
     if name in ("npm", "pnpm", "yarn", "bun") and first in ("exec", "x", "dlx"):
         position = next(i for i, a in enumerate(args) if a.text == first)
         rest = read(args[position + 1 :], short="pc", long=("package", "call"), permute=False)
@@ -117,15 +119,14 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
         return [Code(args[-1] if args else None, "bun")]
     if name == "deno" and first == "eval":
         return [Code(operands[1] if len(operands) > 1 else None, "deno")]
-    if name == "go" and first in ("fmt", "generate", "fix") or (name, first) == ("cargo", "fmt"):
+    if (name == "go" and first in ("fmt", "generate", "fix")) or (name, first) == ("cargo", "fmt"):
         if name == "cargo" and any((a.text or "") == "--check" for a in args):
             return []
         return [Mutates(f"{name} {first}"), Write(literal("."), "merge")]
     if name == "go" and first == "vet":
         return []
-    if name == "cargo" and first in ("check", "clippy", "test", "build", "bench", "doc", "run"):
-        if any((a.text or "") == "--fix" for a in args):
-            return [Mutates(f"cargo {first} --fix"), Write(literal("."), "merge")]
+    if name == "cargo" and first in ("check", "clippy", "fix") and "--fix" in texts:
+        return [Mutates(f"cargo {first} --fix"), Write(literal("."), "merge")]
     return None
 
 
@@ -219,13 +220,12 @@ def curl(command: Command) -> list[Effect]:
     if options.has("O", "remote-name", "remote-name-all", "J", "remote-header-name"):
         places = options.values("output-dir") or [literal(".")]
         effects.extend(Write(place, "merge") for place in places)
-    for formatted in options.values("w", "write-out"):
-        if "%output{" in formatted.show():
-            effects.append(Deny("path-unresolved", "curl writes a file named in its format"))
+    if any("%output{" in form.show() for form in options.values("w", "write-out")):
+        effects.append(Deny("path-unresolved", "curl writes a file named in its format"))
     if options.has("K", "config"):
         effects.append(Mutates("curl with a configuration file"))
-    for socket in options.values("unix-socket"):
-        effects.append(Deny("sandbox-escape", f"curl talks to the socket {socket.show()}"))
+    if options.has("unix-socket", "abstract-unix-socket"):
+        effects.append(Deny("sandbox-escape", "curl talks to a local socket"))
     if any(o.lead.startswith("file:") for o in options.operands) and options.has("T"):
         effects.append(Deny("path-outside", "curl writes a local file by URL"))
     return effects

@@ -3,13 +3,15 @@
 import re
 
 from bridle.guard.commands.options import Parsed, read
+from bridle.guard.commands.system import agent_script
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell, Write
+from bridle.guard.names import names
 from bridle.guard.values import Value, literal
 
-SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish rbash posh yash".split())
+SHELLS = names("sh bash dash zsh ksh mksh ash fish rbash posh yash")
 
-_PYTHON_MODULES_READ = frozenset(
-    "json.tool this calendar tokenize ast dis platform site sysconfig tabnanny symtable".split()
+_PYTHON_MODULES_READ = names(
+    "json.tool this calendar tokenize ast dis platform site sysconfig tabnanny symtable"
 )
 _PYTHON_WRITERS = {
     "zipfile": ("-e", "--extract", "-c", "--create"),
@@ -21,9 +23,8 @@ def shell(command: Command) -> list[Effect]:
     """Effects of a shell: -c text, a script file, or a program on standard input."""
     options = read(command.args, short="oO", long=("rcfile", "init-file", "command"), permute=False)
     operands = list(options.operands)
-    effects: list[Effect] = []
-    for file in options.values("rcfile", "init-file"):
-        effects.append(Mutates(f"a shell that first runs {file.show()}"))
+    startup = options.values("rcfile", "init-file")
+    effects: list[Effect] = [Mutates(f"a shell that first runs {v.show()}") for v in startup]
     if options.has("version", "help"):
         return []
     if options.has("c", "command"):
@@ -46,7 +47,7 @@ def _script_file(file: Value, command: Command) -> list[Effect]:
         return [Deny("command-unresolved", "a script made by another command")]
     if file.holds("any"):
         return [Deny("command-unresolved", f"the script {file.show()}")]
-    return [Mutates(f"the script {file.show()}")]
+    return [Mutates(f"the script {file.show()}"), *agent_script(file)]
 
 
 def _stdin_program(command: Command, options: Parsed | None) -> list[Effect]:
@@ -84,12 +85,12 @@ def python(command: Command) -> list[Effect]:
         lead, text = arg.lead, arg.text
         if text in ("--version", "--help", "-V", "-VV", "-h", "--help-all", "--help-env"):
             return []
-        if text == "-" or text is None and not lead.startswith("-"):
+        if text == "-" or (text is None and not lead.startswith("-")):
             return _program_stdin(command, "python") if text == "-" else [Mutates("a script")]
         if not lead.startswith("-"):
             if text in ("/dev/stdin", "/dev/fd/63", "/dev/fd/0"):
                 return _program_stdin(command, "python")
-            return [Mutates(f"the program {text}")]
+            return [Mutates(f"the program {text}"), *agent_script(arg)]
         if lead.startswith("--"):
             if lead == "--check-hash-based-pycs":
                 args = args[1:]
@@ -127,9 +128,8 @@ def _module(module: Value, args: list[Value], command: Command) -> list[Effect]:
             return [Write(operands[0])] if operands else []
         return [Write(v, "merge") for v in operands[1:2] or [literal(".")]]
     if name == "venv":
-        return [Write(a, "merge") for a in args if not a.lead.startswith("-")] + [
-            Mutates("makes an environment")
-        ]
+        made = [a for a in args if not a.lead.startswith("-")]
+        return [Mutates("makes an environment"), *(Write(a, "merge") for a in made)]
     if name == "pip":
         return [Run((literal("pip"), *args), functions=False)]
     known = name.replace("_", "-")
@@ -137,7 +137,7 @@ def _module(module: Value, args: list[Value], command: Command) -> list[Effect]:
 
     if known in CHECKERS or known in SPECS or known in ("ruff", "pytest", "coverage"):
         return [Run((literal(known), *args), functions=False)]
-    return [Mutates(f"the module {name}"), *output_options(args)]
+    return [Mutates(f"the module {name}"), *agent_script(module), *output_options(args)]
 
 
 def output_options(args: list[Value] | tuple[Value, ...]) -> list[Effect]:
@@ -212,7 +212,8 @@ def interpreter(command: Command) -> list[Effect]:
     if operands and operands[0].text == "eval" and command.name in ("deno",):
         return [Code(v, command.name) for v in operands[1:2]] or [Code(None, command.name)]
     if operands and operands[0].text != "-":
-        return [Mutates(f"the program {operands[0].show()}"), *output_options(command.args)]
+        found = agent_script(operands[0])
+        return [Mutates(f"the program {operands[0].show()}"), *found, *output_options(command.args)]
     if command.piped or (operands and operands[0].text == "-"):
         return _program_stdin(command, command.name)
     return [Mutates(f"an interactive {command.name}")]
@@ -235,6 +236,9 @@ def perl(command: Command) -> list[Effect]:
     return effects
 
 
+_EDITOR_VALUES = frozenset({"--cmd", "-S", "--eval", "-eval", "-f", "-l", "--load", "--funcall"})
+
+
 def editor(command: Command) -> list[Effect]:
     """Effects of vim, emacs and the like: the files they open and the commands they are given."""
     effects: list[Effect] = [Mutates("an editor")]
@@ -244,9 +248,9 @@ def editor(command: Command) -> list[Effect]:
         text = arg.text
         if text in ("--version", "--help"):
             return []
-        if text in ("-c", "--cmd", "-S", "--eval", "-eval", "-f", "-l", "--load", "--funcall"):
+        if text in _EDITOR_VALUES or re.fullmatch(r"-[a-zA-Z]*c", text or ""):
             value = args.pop(0) if args else literal("")
-            if text in ("-c", "--cmd", "--eval", "-eval"):
+            if text not in ("-S", "-f", "-l", "--load", "--funcall"):
                 effects.append(Code(value, "editor"))
             continue
         if arg.lead.startswith("+"):

@@ -16,7 +16,8 @@ from bridle.guard.commands import (
 from bridle.guard.commands.options import read
 from bridle.guard.commands.programs import output_options
 from bridle.guard.commands.table import CHECKERS, READERS, SPECS, Spec
-from bridle.guard.effects import Command, Doubt, Effect, Mutates, Shell, Write
+from bridle.guard.effects import Command, Doubt, Effect, Mutates, Write, hook
+from bridle.guard.names import names
 from bridle.guard.values import Value, literal
 
 Handler = Callable[[Command], list[Effect]]
@@ -29,7 +30,11 @@ HANDLERS: dict[str, Handler] = {
     "link": files.hard_link, "install": files.install, "rsync": files.rsync, "scp": files.scp,
     "dd": files.dd, "tar": files.tar, "gtar": files.tar, "bsdtar": files.tar,
     "unzip": files.unzip, "7z": files.seven_zip, "7za": files.seven_zip, "7zr": files.seven_zip,
-    "unrar": files.seven_zip, "rar": files.seven_zip, "cpio": files.cpio, "patch": files.patch,
+    "unrar": files.seven_zip, "rar": files.seven_zip, "cpio": files.cpio, "ar": files.ar,
+    "ip": system.ip,
+    "hg": system.version_control, "svn": system.version_control, "jj": system.version_control,
+    "sl": system.version_control, "bzr": system.version_control, "fossil": system.version_control,
+    "patch": files.patch,
     "mktemp": files.mktemp, "tempfile": files.mktemp, "ed": files.editor_text,
     "red": files.editor_text, "apply_patch": files.apply_patch, "applypatch": files.apply_patch,
     "prename": files.rename_all, "busybox": files.run_applet, "toybox": files.run_applet,
@@ -58,17 +63,17 @@ for _handler, _names in (
     (system.scheduler, system.SCHEDULERS),
     (system.system, system.SYSTEM),
     (system.session_control, system.SESSION_CONTROL),
-    (system.remote_shell, frozenset("ssh sftp telnet rsh rlogin rexec ftp lftp sshpass autossh "
-                                    "socat nc ncat netcat".split())),
-    (system.container, frozenset("docker podman nerdctl docker-compose podman-compose".split())),
-    (system.kubectl, frozenset("kubectl terraform tofu helm oc aws gcloud az heroku vercel netlify "
-                               "fly flyctl pulumi ansible ansible-playbook".split())),
+    (system.remote_shell, names("ssh sftp telnet rsh rlogin rexec ftp lftp sshpass autossh "
+                                    "socat nc ncat netcat")),
+    (system.container, names("docker podman nerdctl docker-compose podman-compose")),
+    (system.kubectl, names("kubectl terraform tofu helm oc aws gcloud az heroku vercel netlify "
+                               "fly flyctl pulumi ansible ansible-playbook")),
     (packages.package_tool, frozenset(packages._QUERIES) - {"ruff", "helm"}
-     | {"twine", "flit", "hg", "svn", "jj", "sl", "mvnw", "gradlew", "sbt", "ant", "lerna", "nx",
+     | {"twine", "flit",     "mvnw", "gradlew", "sbt", "ant", "lerna", "nx",
         "turbo", "tox", "nox", "bazel", "meson", "zig", "stack", "cabal"}),
-    (packages.test_runner, frozenset("pytest py.test jest vitest mocha ava tap rspec phpunit bats "
+    (packages.test_runner, names("pytest py.test jest vitest mocha ava tap rspec phpunit bats "
                                      "ctest nosetests nose2 behave karma cypress playwright "
-                                     "coverage green ginkgo gotestsum nextest".split())),
+                                     "coverage green ginkgo gotestsum nextest")),
 ):  # fmt: skip
     for _name in _names:
         HANDLERS.setdefault(_name, _handler)
@@ -86,6 +91,9 @@ _ONLY_ASKS = frozenset({"--version", "--help", "-V", "-h", "-version", "version"
 def base_name(name: str) -> str:
     """The name a command is known by: no path, no version, no zsh `=`."""
     base = name.rsplit("/", 1)[-1].removesuffix(".exe")
+    if "@" in base[1:]:
+        # A package with its version, as runners take it: codex@latest.
+        base = base[0] + base[1:].partition("@")[0]
     if base.startswith("=") and len(base) > 1:
         base = base[1:]
     if _LOADER.match(base):
@@ -160,10 +168,10 @@ def by_spec(command: Command, spec: Spec) -> list[Effect]:
         return []
     effects: list[Effect] = [Write(v) for v in options.values(*spec.writes) if v.text != "-"]
     effects.extend(Write(v, "merge") for v in options.values(*spec.into))
-    effects.extend(Shell(v) for v in options.values(*spec.runs))
-    if spec.mutates and (not spec.mutates_when or options.has(*spec.mutates_when)):
-        if not options.has(*spec.unless):
-            effects.append(Mutates(spec.mutates))
+    effects.extend(hook(v) for v in options.values(*spec.runs))
+    changes = not spec.mutates_when or options.has(*spec.mutates_when)
+    if spec.mutates and changes and not options.has(*spec.unless):
+        effects.append(Mutates(spec.mutates))
     if options.open_options and (spec.writes or spec.when or spec.runs or spec.into):
         effects.append(Doubt(command.name))
     if options.has(*spec.unless) or (spec.when and not options.has(*spec.when)):

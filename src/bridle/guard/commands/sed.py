@@ -112,26 +112,30 @@ def _skip_address(text: str, position: int) -> int:
 
 def _delimited(text: str, position: int, delimiter: str) -> int:
     """Where the text after an unescaped delimiter starts; brackets hide delimiters."""
-    bracket = False
     while position < len(text):
         char = text[position]
         if char == "\\":
             position += 2
             continue
-        if bracket:
-            if char == "]":
-                bracket = False
-        elif char == "[" and delimiter != "[":
-            close = text.find("]", position + 2)
-            if 0 <= close and delimiter not in text[position:close]:
-                bracket = True
-                position += 1
-                if text[position : position + 1] == "^":
-                    position += 1
-        elif char == delimiter:
+        if char == delimiter:
             return position + 1
+        if char == "[":
+            close = _bracket_end(text, position)
+            if close > 0:
+                position = close
+                continue
         position += 1
     raise SedError
+
+
+def _bracket_end(text: str, position: int) -> int:
+    """Where a bracket expression ends, 0 when it does not; a first `]` is one of its members."""
+    position += 1
+    if text[position : position + 1] == "^":
+        position += 1
+    if text[position : position + 1] == "]":
+        position += 1
+    return text.find("]", position) + 1
 
 
 def _plain_delimited(text: str, position: int, delimiter: str) -> int:

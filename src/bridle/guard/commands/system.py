@@ -1,19 +1,19 @@
 """Commands that reach beyond the session: agents, terminals, other users, machines, the system."""
 
+import itertools
 import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Write
+from bridle.guard.names import names
 from bridle.guard.values import Value, literal
 
-AGENT_CLIS = frozenset(
-    """
-    claude claude-code codex pi gemini gemini-cli copilot opencode cline aider goose amp cursor-agent
-    qwen qwen-code kimi crush droid openhands auggie kiro kiro-cli acpx cn continue plandex gptme
-    openclaw happy vibe mini swe-agent sweagent devin jules forge codebuff trae-cli iflow rovodev
-    letta mentat interpreter
-    """.split()
-)
+AGENT_CLIS = names("""
+    claude claude-code codex pi gemini gemini-cli copilot opencode cline aider goose amp
+    cursor-agent qwen qwen-code kimi crush droid openhands auggie kiro kiro-cli acpx cn continue
+    plandex gptme openclaw happy vibe mini swe-agent sweagent devin jules forge codebuff trae-cli
+    iflow rovodev letta mentat interpreter opencode-ai aider-chat pi-coding-agent gemini-cli-core
+    """)
 """Coding agents: started from inside one they would run without its guard."""
 
 AGENT_PACKAGES = re.compile(
@@ -21,22 +21,20 @@ AGENT_PACKAGES = re.compile(
     r"|github/copilot|opencode-ai|sourcegraph/amp|qwen-code/qwen-code)(@.*)?\Z"
 )
 
-PRIVILEGE = frozenset(
+PRIVILEGE = names(
     "sudo sudoedit su doas pkexec runuser setpriv chroot unshare nsenter capsh newgrp sg visudo "
-    "machinectl pivot_root bwrap gosu su-exec sudo-rs run0 calife".split()
+    "machinectl pivot_root bwrap gosu su-exec sudo-rs run0 calife"
 )
 
-SCHEDULERS = frozenset("crontab at batch systemd-run anacron atrm launchctl schtasks".split())
+SCHEDULERS = names("crontab at batch systemd-run anacron atrm launchctl schtasks")
 
-SYSTEM = frozenset(
-    """
+SYSTEM = names("""
     mount umount losetup mkfs fdisk parted swapon swapoff useradd userdel usermod groupadd passwd
     chpasswd chsh chfn iptables nft ufw sysctl modprobe insmod rmmod reboot shutdown halt poweroff
     init telinit update-alternatives dpkg rpm apt apt-get aptitude dnf yum apk pacman zypper brew
     port snap flatpak nix-env hostnamectl timedatectl loginctl setcap mkswap wipefs dmsetup
     cryptsetup service initctl rc-service kexec grub-install efibootmgr insserv update-rc.d
-    """.split()
-)
+    """)
 
 _READING_USES: dict[str, frozenset[str]] = {
     "crontab": frozenset({"-l"}),
@@ -51,21 +49,19 @@ _READING_USES: dict[str, frozenset[str]] = {
     "mount": frozenset({"-l", "--version"}),
     "sysctl": frozenset({"-a", "-n"}),
     "service": frozenset({"--status-all"}),
-    "systemctl": frozenset(
-        "status list-units list-unit-files is-active is-enabled show cat --version".split()
-    ),
+    "systemctl": names("status list-units list-unit-files is-active is-enabled show cat --version"),
     "launchctl": frozenset({"list", "print"}),
-    "tmux": frozenset(
+    "tmux": names(
         "-V ls list-sessions list-windows list-panes list-clients has-session has list-keys "
-        "list-commands".split()
+        "list-commands"
     ),
     "screen": frozenset({"-ls", "-list", "-v", "--version"}),
     "zellij": frozenset({"list-sessions", "ls", "--version"}),
 }
 
-SESSION_CONTROL = frozenset(
+SESSION_CONTROL = names(
     "tmux screen zellij byobu dtach abduco tmate dvtm wezterm kitten ttyrec reptyr tmuxinator "
-    "mosh conspy".split()
+    "mosh conspy"
 )
 
 
@@ -80,6 +76,68 @@ def agent_cli(command: Command) -> list[Effect]:
     if command.name == "mini" or command.name == "forge" or command.name == "interpreter":
         return [Mutates(f"the program {command.name}")]
     return [Deny("agent-cli", f"{command.name} starts another agent, outside this guard")]
+
+
+_AGENT_PATH = re.compile(
+    r"claude-code|@openai/codex|pi-coding-agent|@google/gemini-cli|opencode-ai|@github/copilot"
+)
+
+
+def agent_script(script: Value) -> list[Effect]:
+    """A refusal when a program file given to an interpreter is a coding agent."""
+    shown = script.show()
+    if shown.rstrip("/").rpartition("/")[2] in AGENT_CLIS or _AGENT_PATH.search(shown):
+        return [Deny("agent-cli", f"{shown} starts another agent, outside this guard")]
+    return []
+
+
+def version_control(command: Command) -> list[Effect]:
+    """hg, svn, jj and the like: looking is free, sending is a push."""
+    words = [a.text or "" for a in command.args if not a.lead.startswith("-")]
+    first = words[0] if words else ""
+    sends = {"push", "dcommit", "submit", "send", "import"}
+    if first in sends or words[:2] == ["git", "push"]:
+        return [Deny("git-push", f"{command.name} {first} sends work to a remote")]
+    if command.name == "svn" and first in (
+        "commit",
+        "ci",
+        "delete",
+        "copy",
+        "mkdir",
+        "move",
+        "lock",
+    ):
+        return [Deny("git-push", f"svn {first} changes the remote repository")]
+    reading = {
+        "",
+        "log",
+        "status",
+        "st",
+        "diff",
+        "show",
+        "annotate",
+        "blame",
+        "cat",
+        "info",
+        "ls",
+        "list",
+        "help",
+        "version",
+        "root",
+        "id",
+        "heads",
+        "summary",
+        "paths",
+        "files",
+    }
+    return [] if first in reading else [Mutates(f"{command.name} {first}")]
+
+
+def ip(command: Command) -> list[Effect]:
+    """ip: showing is free."""
+    words = {a.text or "" for a in command.args}
+    changes = {"add", "del", "delete", "set", "flush", "replace", "change", "exec", "attach"}
+    return [Deny("system", "ip changes the network")] if words & changes else []
 
 
 def privilege(command: Command) -> list[Effect]:
@@ -181,8 +239,8 @@ def remote_shell(command: Command) -> list[Effect]:
     return [Deny("remote", f"{command.name} runs commands outside this session")]
 
 
-_CONTAINER_READ = frozenset(
-    "ps images image logs inspect version info stats top port diff history search events".split()
+_CONTAINER_READ = names(
+    "ps images image logs inspect version info stats top port diff history search events"
 )
 
 
@@ -269,9 +327,7 @@ def github(command: Command) -> list[Effect]:
             or re.match(r"(-X|--method=?)(?!GET)[A-Z]", t)
             or t.startswith(("-f", "-F"))
             for t in texts
-        ) or any(
-            a in ("-X", "--method") and b != "GET" for a, b in zip(texts, texts[1:], strict=False)
-        )
+        ) or any(a in ("-X", "--method") and b != "GET" for a, b in itertools.pairwise(texts))
         return [Deny("git-push", "changes the forge by its API")] if writing else []
     if len(words) > 1 and words[1] in reading:
         return []
@@ -290,8 +346,8 @@ def _clone_target(command: Command) -> list[Effect]:
     return [Write(place, "merge") for place in places]
 
 
-_OWN_DENIED = frozenset("run serve acp mcp model-server demo daemon init".split())
-_SESSION_READ = frozenset("list show logs export wait".split())
+_OWN_DENIED = names("run serve acp mcp model-server demo daemon init")
+_SESSION_READ = names("list show logs export wait")
 
 
 def orchestrator(command: Command) -> list[Effect]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from bridle.guard.names import names
 from bridle.guard.paths import Mode
 
 Which = Literal["none", "all", "first", "last", "second", "rest"]
@@ -38,7 +39,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     deep: tuple[str, ...] = ()
     """With one of these options the change reaches everything below."""
     here: str = ""
-    """Reason that the current directory gets files, unless an `into` or `writes` option is given."""
+    """Reason that the current directory gets files, unless an option names another place."""
     mutates: str = ""
     """A change that is not a path of the arguments."""
     mutates_when: tuple[str, ...] = ()
@@ -47,26 +48,24 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 
 _READ = Spec()
 
-READERS = frozenset(
-    """
-    cat head tail wc ls dir vdir pwd echo printf grep egrep fgrep zgrep bzgrep xzgrep cut tr nl
-    tac rev fold fmt column comm cmp diff diff3 stat file du df basename dirname realpath
-    readlink uname whoami id groups who w uptime free ps pgrep pidof pstree lsof true false :
-    test [ expr seq sleep md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
-    od hexdump strings nm objdump readelf ldd size which whereis whatis apropos tldr help more
-    most zcat bzcat xzcat zstdcat lz4cat zless zmore zdiff zcmp jq gron getent getconf locale
-    tty nproc lscpu lsblk lsusb lspci lsmod arch cal ncal bc factor numfmt tsort join paste look
-    tput clear reset pathchk mountpoint findmnt printenv logname users last vmstat iostat mpstat
-    netstat ss ping dig nslookup host traceroute whois base64 base32 basenc shuf pr expand
-    unexpand ptx colordiff difft delta tokei scc exa eza lsd duf dust procs btop htop top
-    glances figlet cowsay banner hostid uuidgen pkg-config wait jobs times fg bg break continue
-    return exit logout ulimit caller compgen dirs nop lsattr getfacl getfattr lscgroup lsns
-    lslocks lsipc ipcs sensors acpi sw_vers system_profiler otool dwarfdump c++filt addr2line
-    icdiff ugrep sift pt csvcut csvgrep csvlook csvstat glow mdcat sha3sum xxhsum crc32 namei
-    pcregrep pcre2grep units loc sloccount dmesg hwinfo inxi neofetch screenfetch fastfetch
-    getopt
-    """.split()
-)
+READERS = names("""
+    type zipinfo pipdeptree ts pv ifconfig arp lsscsi cat head tail wc ls dir vdir pwd echo printf
+    grep egrep fgrep zgrep bzgrep xzgrep cut tr nl tac rev fold fmt column comm cmp diff diff3
+    stat file du df basename dirname realpath readlink uname whoami id groups who w uptime free ps
+    pgrep pidof pstree lsof true false : test [ expr seq sleep md5sum sha1sum sha224sum sha256sum
+    sha384sum sha512sum b2sum cksum sum od hexdump strings nm objdump readelf ldd size which
+    whereis whatis apropos tldr help more most zcat bzcat xzcat zstdcat lz4cat zless zmore zdiff
+    zcmp jq gron getent getconf locale tty nproc lscpu lsblk lsusb lspci lsmod arch cal ncal bc
+    factor numfmt tsort join paste look tput clear reset pathchk mountpoint findmnt printenv
+    logname users last vmstat iostat mpstat netstat ss ping dig nslookup host traceroute whois
+    base64 base32 basenc shuf pr expand unexpand ptx colordiff difft delta tokei scc exa eza lsd
+    duf dust procs btop htop top glances figlet cowsay banner hostid uuidgen pkg-config wait jobs
+    times fg bg break continue return exit logout ulimit caller compgen dirs nop lsattr getfacl
+    getfattr lscgroup lsns lslocks lsipc ipcs sensors acpi sw_vers system_profiler otool dwarfdump
+    c++filt addr2line icdiff ugrep sift pt csvcut csvgrep csvlook csvstat glow mdcat sha3sum
+    xxhsum crc32 namei pcregrep pcre2grep units loc sloccount dmesg hwinfo inxi neofetch
+    screenfetch fastfetch getopt
+    """)
 """Commands that only read and print, whatever their options."""
 
 _EDITOR = Spec(
@@ -176,7 +175,6 @@ SPECS: dict[str, Spec] = {
     "pbzip2": _GZIP, "lz4": _GZIP, "zstd": _GZIP, "unzstd": _GZIP, "brotli": _GZIP,
     "zip": Spec(operands="first", short="bntTiPx", long=("output-file", "temp-path"),
                 writes=("O", "output-file")),
-    "ar": Spec(operands="second"),
     "ranlib": Spec(operands="all"),
     "strip": Spec(operands="all", short="oFINKR", writes=("o",)),
     "objcopy": Spec(operands="last", short="IOFBjRNGKWL"),
@@ -245,7 +243,9 @@ SPECS: dict[str, Spec] = {
                                  mutates_when=("p",)),
     "enable": Spec(short="fn", mutates="changes the shell's builtins", mutates_when=("f", "n")),
     "bind": Spec(short="xf", mutates="changes key bindings"),
-    "complete": _READ, "shopt": _READ, "history": Spec(mutates="writes the history",
+    "complete": Spec(short="CFAGPSWXoa", mutates="a completion that runs a command",
+                     mutates_when=("C",)),
+    "shopt": _READ, "history": Spec(mutates="writes the history",
                                                        mutates_when=("w", "a", "r", "c")),
     "fc": Spec(mutates="runs commands again", unless=("l",)),
     "pygmentize": Spec(short="olfOPS", writes=("o",)),
@@ -265,23 +265,19 @@ SPECS: dict[str, Spec] = {
 for _name in ("cc", "clang", "g++", "clang++", "c++", "ld", "rustc", "ghc", "gfortran", "as"):
     SPECS[_name] = SPECS["gcc"]
 
-CHECKERS = frozenset(
-    """
+CHECKERS = names("""
     flake8 pyflakes pycodestyle pylint bandit vulture mypy pyright pyre ty shellcheck hadolint
     yamllint markdownlint actionlint semgrep codespell pydocstyle radon xenon jshint golangci-lint
     staticcheck tflint checkmake vale ansible-lint
-    """.split()
-)
+    """)
 """Linters and type checkers: they read sources; their output options are judged."""
 
-OUTPUT_OPTIONS = frozenset(
-    """
+OUTPUT_OPTIONS = names("""
     o out outfile out-file out-dir outdir output output-file output-dir output-directory output-path
     dest destination dest-dir destdir target target-dir target-directory prefix root rootdir
     install-dir install-root log log-file logfile report report-file junitxml junit-xml basetemp
     save save-to save-dir write-to export export-file dump dump-file cache-dir cachedir build-dir
     builddir dist-dir workdir work-dir chdir directory dir B cov-report-dir coverage-dir
     html-report xml-report json-report artifacts-dir
-    """.split()
-)
+    """)
 """Options of unknown programs whose value is taken for a written path."""

@@ -5,7 +5,8 @@ import re
 import msgspec
 
 from bridle.guard.commands.options import read
-from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Shell, Write
+from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Shell, Write, hook
+from bridle.guard.names import names
 from bridle.guard.values import EMPTY, REL, UNKNOWN, Hole, Output, Value, join, literal
 
 
@@ -63,8 +64,9 @@ WRAPPERS: dict[str, Wrapper] = {
     "direnv": Wrapper(skip=1, subcommands=("exec",)),
     "uv": Wrapper(
         short="pw", subcommands=("run",), chdir=("directory", "project"),
-        long=("with", "python", "directory", "project", "group", "extra", "env-file", "with-editable",
-              "with-requirements", "index-url", "package", "module", "only-group", "no-group"),
+        long=("with", "python", "directory", "project", "group", "extra", "env-file",
+              "with-editable", "with-requirements", "index-url", "package", "module",
+              "only-group", "no-group"),
     ),
     "uvx": Wrapper(short="pw", long=("with", "python", "from")),
     "poetry": Wrapper(subcommands=("run",), short="C", chdir=("C", "directory"),
@@ -275,9 +277,9 @@ def parallel(command: Command) -> list[Effect]:
 
 _FIND_ACTIONS = {"-exec": False, "-execdir": False, "-ok": False, "-okdir": False}
 _FIND_WRITES = {"-fprint": 1, "-fprint0": 1, "-fls": 1, "-fprintf": 2}
-_FIND_NAMES = frozenset(
+_FIND_NAMES = names(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -newer -inum -samefile "
-    "-lname -empty -perm -user -size -mtime -mmin".split()
+    "-lname -empty -perm -user -size -mtime -mmin"
 )
 
 
@@ -291,6 +293,7 @@ def find(command: Command) -> list[Effect]:
         starts.append(args.pop(0))
     effects: list[Effect] = []
     named = any(a.text in _FIND_NAMES for a in args)
+    pattern = _name_pattern(args)
     number = 0
     while number < len(args):
         word = args[number].text
@@ -304,7 +307,7 @@ def find(command: Command) -> list[Effect]:
                 )
             argv = args[number + 1 : end]
             for start in starts or [literal(".")]:
-                filled = tuple(replaced(a, "{}", _found(start)) for a in argv)
+                filled = tuple(replaced(a, "{}", _found(start, pattern)) for a in argv)
                 effects.append(Run(filled, functions=False))
             number = end
         elif word in _FIND_WRITES:
@@ -312,7 +315,7 @@ def find(command: Command) -> list[Effect]:
             number += _FIND_WRITES[word]
         elif word == "-delete":
             for start in starts or [literal(".")]:
-                target = _found(start) if named else start
+                target = _found(start, pattern) if named else start
                 effects.append(Write(target, "entry" if named else "tree"))
         elif args[number].open_start:
             effects.append(Mutates("find with an expression only known at run time"))
@@ -320,15 +323,42 @@ def find(command: Command) -> list[Effect]:
     return effects
 
 
-def _found(start: Value) -> Value:
+def _name_pattern(args: list[Value]) -> str:
+    """The pattern that the names found must match, empty when there is none or several.
+
+    A -path pattern says more than a -name pattern; it is seen from the starting point.
+    """
+    for options in (("-path", "-wholename", "-ipath"), ("-name", "-iname")):
+        given = [n for n, a in enumerate(args) if a.text in options]
+        negated = [n for n in given if n and args[n - 1].text in ("!", "-not")]
+        if len(given) == 1 and not negated and given[0] + 1 < len(args):
+            return (args[given[0] + 1].text or "").removeprefix("./")
+    return ""
+
+
+def pattern_value(pattern: str) -> Value:
+    """A path pattern as a value, component by component."""
+    pieces: list[str | Hole] = []
+    for number, component in enumerate(pattern.split("/")):
+        wild = any(c in component for c in "*?[")
+        pieces.append("/" if number else "")
+        pieces.append(Hole("glob", component) if wild else component)
+    return join(pieces)
+
+
+def _found(start: Value, pattern: str = "") -> Value:
     """A path that find prints for this starting point."""
+    if pattern and "/" in pattern:
+        # Seen from the directory, as -path patterns are.
+        return pattern_value(pattern)
+    found = Hole("glob", pattern) if pattern else REL
     text = start.text
     if text in (".", "./"):
-        return Value((REL,))
+        return Value((found,))
     if start.holds("any"):
         return UNKNOWN
     tail = "" if text is not None and text.endswith("/") else "/"
-    return join([*start.parts, tail, REL])
+    return join([*start.parts, tail, found])
 
 
 def fd(command: Command) -> list[Effect]:
@@ -344,8 +374,8 @@ def fd(command: Command) -> list[Effect]:
             if tuple(argv) == command.args[number + 1 :]:
                 argv.append(Value((REL,)))
             before = read(command.args[:number], short="teEdcSj", long=values)
-            base = [v for v in before.operands[1:]]
-            outside = [v for v in base + before.values("base-directory", "search-path")]
+            base = list(before.operands[1:])
+            outside = list(base + before.values("base-directory", "search-path"))
             runs: list[Effect] = [Run(tuple(argv), functions=False)] if argv else []
             for place in outside:
                 filled = [replaced(a, "{}", _found(place)) for a in command.args[number + 1 :]]
@@ -362,7 +392,7 @@ def rg(command: Command) -> list[Effect]:
               "context", "after-context", "before-context", "pre-glob", "sort", "color",
               "max-depth", "encoding", "engine"),
     )  # fmt: skip
-    effects: list[Effect] = [Shell(v) for v in options.values("pre", "hostname-bin")]
+    effects: list[Effect] = [hook(v) for v in options.values("pre", "hostname-bin")]
     return effects
 
 
