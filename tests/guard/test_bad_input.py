@@ -158,11 +158,13 @@ JSON = st.recursive(
     | st.floats(allow_nan=False)
     | st.text(max_size=30)
     | st.sampled_from(["git push", "/etc/passwd", "a.txt", "rm -rf /", "$(x", "~", "\ud800"]),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(
-        st.sampled_from(["command", "cmd", "path", "file_path", "args", "input", "cwd", "x"]),
-        inner,
-        max_size=4,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["command", "cmd", "path", "file_path", "args", "input", "cwd", "x"]),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=12,
 )

@@ -123,7 +123,9 @@ def test_quotes_and_escapes_hide_nothing(scout: Judge, data: st.DataObject, comm
 @given(
     words=st.lists(
         st.text("abcABC019_./:@%+=,-", min_size=1, max_size=8)
-        | st.sampled_from(["if", "for", "in", "time", "ls", "export", "A=1", "--x=y", "%1", "-", "@"]),
+        | st.sampled_from(
+            ["if", "for", "in", "time", "ls", "export", "A=1", "--x=y", "%1", "-", "@"]
+        ),
         min_size=1,
         max_size=5,
     )
@@ -154,7 +156,19 @@ def test_the_short_cut_agrees_on_many_generated_commands() -> None:
 
 def test_the_short_cut_takes_plain_commands_only() -> None:
     assert parsing.plain("git status -sb") is not None
-    for text in ("a  b", "a;b", "A=1 ls", "if x", "ls *", "a\tb", " ls", "~/x", "a\nb", "{a,b}", ""):
+    for text in (
+        "a  b",
+        "a;b",
+        "A=1 ls",
+        "if x",
+        "ls *",
+        "a\tb",
+        " ls",
+        "~/x",
+        "a\nb",
+        "{a,b}",
+        "",
+    ):
         assert parsing.plain(text) is None
 
 
