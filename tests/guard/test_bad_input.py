@@ -158,18 +158,20 @@ JSON = st.recursive(
     | st.floats(allow_nan=False)
     | st.text(max_size=30)
     | st.sampled_from(["git push", "/etc/passwd", "a.txt", "rm -rf /", "$(x", "~", "\ud800"]),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(
-        st.sampled_from(["command", "cmd", "path", "file_path", "args", "input", "cwd", "x"]),
-        inner,
-        max_size=4,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["command", "cmd", "path", "file_path", "args", "input", "cwd", "x"]),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=12,
 )
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(tool=st.sampled_from([*TOOLS, "mcp__x__do", "who knows"]) | JSON, data=JSON)
 def test_any_json_gets_a_verdict(builder: Judge, scout: Judge, tool: Any, data: Any) -> None:
@@ -181,14 +183,14 @@ def test_any_json_gets_a_verdict(builder: Judge, scout: Judge, tool: Any, data: 
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     text=st.text(max_size=40)
     | st.lists(
         st.sampled_from(
-            ["rm", "git", "push", "'", '"', "$", "(", ")", "{", "}", "|", "&&", ";", ">", "<", "<<E",
-             "\n", " ", "a.txt", "$x", "${x", "`", "*", "~", "[[", "]]", "if", "then", "fi", "E",
+            ["rm", "git", "push", "'", '"', "$", "(", ")", "{", "}", "|", "&&", ";", ">", "<",
+             "<<E", "\n", " ", "a.txt", "$x", "${x", "`", "*", "~", "[[", "]]", "if", "then", "fi", "E",
              "awk", "sed", "-i", "s/a/b/w", "find", "-exec", "xargs", "\\", "#", "=", "@(", "é"]
         ),
         max_size=14,
