@@ -77,6 +77,11 @@ class AgentRuntime(ABC):
     def __init__(self, settings: AdapterSettings | None = None) -> None:
         self.settings = settings or AdapterSettings()
 
+    def use_binary(self, binary: str) -> None:
+        """Use the CLI at `binary` (a path or a name on PATH) from now on; for proofs on a version
+        that is not the installed one."""
+        self.settings = msgspec.structs.replace(self.settings, binary=binary)
+
     # -- identity and availability --------------------------------------------------------------
 
     @property

@@ -103,6 +103,7 @@ class ClaudeRuntime(AgentRuntime):
             thinking=True,
             message_usage=True,
             reports_cost=True,
+            retries=True,
             resume=True,
             fork=True,
             abort=True,
@@ -234,7 +235,7 @@ class ClaudeRuntime(AgentRuntime):
                 raise WrongUse(f"no such account folder: {folder}")
             base[CONFIG_HOME] = folder
         if options.model_server is not None:
-            home = files.folder()
+            home = base[CONFIG_HOME] if options.account_dir is not None else files.folder()
             seed_config_home(home, options.model_server.api_key, cwd)
             base = server_env(base, options.model_server, home)
         if options.provider is not None and options.model_server is None:

@@ -78,6 +78,7 @@ class ScriptedRuntime(AgentRuntime):
             thinking=True,
             message_usage=True,
             reports_cost=True,
+            retries=True,
             resume=True,
             abort=True,
             instruction_file=self.instruction_path,
