@@ -64,7 +64,6 @@ class CodexRuntime(AgentRuntime):
             options=HONOURED,
             interactive=True,
             thinking=True,
-            retries=True,
             resume=True,
             abort=True,
             instruction_file=self.instruction_path,

@@ -30,7 +30,6 @@ from bridle.testing.record import RecordedRequest
 from bridle.testing.server import ScriptedModel
 
 PERMITTED = {"permission_mode": "bypass"}
-_PASSED_ON = ("PATH", "TMPDIR", "SYSTEMROOT")
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -136,7 +135,12 @@ class Lab:
         base = parent or _state_folder()
         os.makedirs(base, mode=0o700, exist_ok=True)
         self.folder = os.path.join(base, f"conformance-{secrets.token_hex(6)}")
-        os.mkdir(self.folder, 0o700)
+        self.temp = os.path.join(self.folder, "tmp")
+        """For what agents leave in temp folders; short, since sockets are made there too."""
+        for made in (self.folder, self.temp):
+            os.mkdir(made, 0o700)
+        self.longest = 0.0
+        """Seconds of the longest run so far that came to its end by itself."""
 
     def __enter__(self) -> "Lab":
         return self
@@ -188,10 +192,10 @@ class Lab:
 
     def environment(self, place: Place) -> dict[str, str]:
         """What the agent is started in: built from nothing, with a home of its own."""
-        kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         return {
-            **kept,
+            "PATH": os.environ.get("PATH", os.defpath),
             "HOME": place.home,
+            "TMPDIR": self.temp,
             "TERM": "dumb",
             "LANG": "C.UTF-8",
             "CONFORMANCE_API_KEY": self.planted,
@@ -275,6 +279,8 @@ class Lab:
                 watcher.join(self.run_seconds)
         outcome.seconds = time.monotonic() - began
         outcome.lines, outcome.exit, outcome.result = tap.lines, tap.exit, run.result
+        if run.result.status == "completed":
+            self.longest = max(self.longest, outcome.seconds)
         outcome.left = marked_processes(plan.session_id)
         if outcome.left:
             kill_marked(plan.session_id)

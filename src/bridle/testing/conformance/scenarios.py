@@ -229,7 +229,8 @@ def abort_in_reply(lab: Lab) -> Callable[[PrintRun, ScriptedModel], None]:
 
 def timed_out(lab: Lab) -> list[Outcome]:
     """The model falls silent in its reply, until the run's time is over."""
-    seconds = min(lab.run_seconds, 20.0)
+    # Long enough for this agent to be in its reply by then.
+    seconds = min(lab.run_seconds, 2 * lab.longest + 2 if lab.longest else 20.0)
     return [lab.run(lab.place("timed-out"), [_STALLED], timeout=seconds)]
 
 
@@ -298,7 +299,6 @@ SCENARIOS: dict[str, Scenario] = {
     "tools": tools,
     **{name: _fault(name) for name in FAULTS},
     "error_refused_connection": refused_connection,
-    "timed_out": timed_out,
     "aborted": aborted,
     "retried": retried,
     "huge_output": huge_output,
@@ -309,5 +309,6 @@ SCENARIOS: dict[str, Scenario] = {
     "deployed": deployed,
     "history": history,
     "unknown_resume": unknown_resume,
+    "timed_out": timed_out,
 }
 """By name, in the order in which they are started."""

@@ -66,7 +66,7 @@ def _retry(seen: Seen) -> str:
     outcome.completed()
     retries = outcome.of(ev.Retry)
     if not retries and not seen.lab.features.retries:
-        raise Unsupported("the agent does not tell that it tries again")
+        raise Unsupported("the agent does not tell of each call that it makes again")
     need(bool(retries), "a failed call was made again and no retry was shown")
     kind = retries[0].error.kind
     need(kind == "overloaded", f"the retry tells {kind}, not overloaded")

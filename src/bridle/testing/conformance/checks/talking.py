@@ -88,7 +88,7 @@ def _variants(outcome: Outcome) -> list[str]:
     """What the wire that the agent used lets it see of the script's token counts."""
     protocols = {request.protocol for request in outcome.requests}
     if protocols == {"anthropic-messages"}:
-        return ["no reasoning"]
+        return ["no reasoning", "all"]
     # OpenAI's and Google's wires were made without cache writes; newer agents read them.
     return ["all", "writes are input"]
 
