@@ -4,9 +4,9 @@ The order of the rules matters: the prompt sign stands in every menu and beside 
 so it proves readiness only under a rule, with nothing above it that says otherwise.
 
 Most dialogs have "no" as their default, and which do changes between versions, so Enter is only
-ever sent when the wanted row is seen to be chosen. Where rows are numbered, the number is the key:
-it needs no second one, and nothing happens when it comes too early. Keys that come before a menu
-takes them are lost one by one, so a sequence would end in Enter on the wrong row.
+ever sent when the wanted row is seen to be chosen. Where rows are numbered, the number is the key;
+where they are not, Home and End choose. Keys that come before a menu takes them are lost one by
+one, so a sequence of two would end in Enter on the wrong row.
 """
 
 import itertools
@@ -55,8 +55,9 @@ def detect_ready(pane: str) -> ReadyState:
 def _dialog(lines: list[str]) -> Dialog:
     """The dialog and the one key (by tmux's name for it) that is safe to send now.
 
-    Send it, then look again: only a changed pane shows that it was taken. While the pane stays
-    the same, give it half a second before the key is sent once more.
+    Send it, then look again: only a changed pane shows that it was taken. Home and End may be sent
+    again while the pane stays the same, since they do the same twice as once (Down wraps around);
+    a number or Enter must not be, or it may answer the next dialog: give it several seconds.
     """
     text = "\n".join(lines)
     for name, mark, wanted in DIALOGS:
@@ -75,7 +76,7 @@ def _key(lines: list[str], wanted: str) -> str | None:
         return "Enter"
     if rows[meant[-1]][2]:
         return rows[meant[-1]][2]
-    return "Down" if chosen[-1] < meant[-1] else "Up"
+    return "End" if chosen[-1] < meant[-1] else "Home"
 
 
 def _has_prompt(lines: list[str]) -> bool:
