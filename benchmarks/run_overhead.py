@@ -14,12 +14,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks._measure import Cost, cost_of, in_turns, median, print_table
-from bridle.drives.spec import SESSION_MARK
-from bridle.testing import ScriptedModel
 from tests.support.clis import cli_path
+
+from bridle.drives.processes import marked_processes
+from bridle.testing import ScriptedModel
 
 BIN = Path(sys.executable).parent
 SCRIPT = """
@@ -49,7 +51,9 @@ def start_row(rounds: int) -> bool:
         rounds,
         {
             "python -c pass": lambda: cost_of([sys.executable, "-c", "pass"], env, Path.cwd()),
-            "bridle --version": lambda: cost_of([str(BIN / "bridle"), "--version"], env, Path.cwd()),
+            "bridle --version": lambda: cost_of(
+                [str(BIN / "bridle"), "--version"], env, Path.cwd()
+            ),
         },
     )
     floor = median([cost.cpu for cost in costs["python -c pass"]])
@@ -83,6 +87,7 @@ def run_row(version: str, rounds: int) -> bool:
             "IS_SANDBOX": "1",
         }
         prompt = "Write hello.txt, then say that you are done."
+        sessions: list[str] = []
 
         def plain() -> Cost:
             argv = [claude, "-p", "--permission-mode", "bypassPermissions", prompt]
@@ -95,10 +100,11 @@ def run_row(version: str, rounds: int) -> bool:
             result = json.loads(cost.output)
             assert result["status"] == "completed", result
             assert result["usage"]["input_tokens"] == 300, result
+            sessions.append(result["session_id"])
             return cost
 
         costs = in_turns(rounds, {"claude -p": plain, "bridle run": ours})
-        left = _left_running()
+        left = sum(len(marked_processes(session_id)) for session_id in sessions)
     return _report(version, costs, left)
 
 
@@ -112,27 +118,14 @@ def _home_and_worktree(folder: Path) -> tuple[Path, Path]:
     return home, worktree
 
 
-def _checked(worktree: Path, work: "object") -> Cost:
+def _checked(worktree: Path, work: Callable[[], Cost]) -> Cost:
     """Run the work and see that the agent really did it."""
     written = worktree / "hello.txt"
     written.unlink(missing_ok=True)
-    assert callable(work)
-    cost: Cost = work()
+    cost = work()
     assert written.read_text() == "hi\n"
     assert b"ORCHESTRA_COMPLETE" in cost.output
     return cost
-
-
-def _left_running() -> int:
-    """Processes that still carry any session's mark."""
-    found = 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                found += f"{SESSION_MARK}=".encode() in (entry / "environ").read_bytes()
-            except OSError:
-                continue
-    return found
 
 
 def _report(version: str, costs: dict[str, list[Cost]], left: int) -> bool:

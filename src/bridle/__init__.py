@@ -1,5 +1,138 @@
-"""Bridle drives every coding agent through one interface."""
+"""Bridle drives every coding agent through one interface.
+
+    result = bridle.run_sync("Fix the failing test", runtime="codex", permission_mode="bypass")
+
+Every public name stands here and is loaded on first use, so importing the package costs next to
+nothing. Events are in `bridle.events`, errors in `bridle.errors`.
+"""
 
 from bridle._version import __version__
 
-__all__ = ["__version__"]
+TYPE_CHECKING = False  # type checkers take it for true; `typing` costs as much as all of Python
+if TYPE_CHECKING:
+    from bridle import errors, events
+    from bridle.config import Config, apply_config, load_config
+    from bridle.core.errors import AgentError, BridleError, ErrorInfo, WrongUse
+    from bridle.core.events import AnyEvent, Event, decode_event, encode_event
+    from bridle.core.features import Features
+    from bridle.core.options import (
+        DEFAULT_MARKER,
+        HooksDef,
+        ModelServer,
+        OverlayContent,
+        Provider,
+        QualityGate,
+        ResolvedModel,
+        RunOptions,
+        SpawnOptions,
+    )
+    from bridle.core.results import Availability, RunResult, TranscriptSummary
+    from bridle.core.usage import Usage
+    from bridle.drives.spec import Question
+    from bridle.running import (
+        EventStream,
+        SyncEventStream,
+        run,
+        run_interactive,
+        run_sync,
+        stream,
+        stream_sync,
+    )
+    from bridle.runtimes.base import AgentRuntime
+    from bridle.runtimes.registry import available_runtimes, get_runtime
+
+del TYPE_CHECKING
+
+__all__ = [
+    "__version__",
+    "AgentError",
+    "AgentRuntime",
+    "AnyEvent",
+    "apply_config",
+    "Availability",
+    "available_runtimes",
+    "BridleError",
+    "Config",
+    "decode_event",
+    "DEFAULT_MARKER",
+    "encode_event",
+    "ErrorInfo",
+    "errors",
+    "Event",
+    "events",
+    "EventStream",
+    "Features",
+    "get_runtime",
+    "HooksDef",
+    "load_config",
+    "ModelServer",
+    "OverlayContent",
+    "Provider",
+    "QualityGate",
+    "Question",
+    "ResolvedModel",
+    "run",
+    "run_interactive",
+    "run_sync",
+    "RunOptions",
+    "RunResult",
+    "SpawnOptions",
+    "stream",
+    "stream_sync",
+    "SyncEventStream",
+    "TranscriptSummary",
+    "Usage",
+    "WrongUse",
+]
+
+_HOMES = {
+    "bridle.config": ("Config", "apply_config", "load_config"),
+    "bridle.core.errors": ("AgentError", "BridleError", "ErrorInfo", "WrongUse"),
+    "bridle.core.events": ("AnyEvent", "Event", "decode_event", "encode_event"),
+    "bridle.core.features": ("Features",),
+    "bridle.core.options": (
+        "DEFAULT_MARKER",
+        "HooksDef",
+        "ModelServer",
+        "OverlayContent",
+        "Provider",
+        "QualityGate",
+        "ResolvedModel",
+        "RunOptions",
+        "SpawnOptions",
+    ),
+    "bridle.core.results": ("Availability", "RunResult", "TranscriptSummary"),
+    "bridle.core.usage": ("Usage",),
+    "bridle.drives.spec": ("Question",),
+    "bridle.running": (
+        "EventStream",
+        "SyncEventStream",
+        "run",
+        "run_interactive",
+        "run_sync",
+        "stream",
+        "stream_sync",
+    ),
+    "bridle.runtimes.base": ("AgentRuntime",),
+    "bridle.runtimes.registry": ("available_runtimes", "get_runtime"),
+}
+"""Where each public name is defined."""
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from the module that owns it, on first use."""
+    from importlib import import_module
+
+    if name in ("errors", "events"):
+        return import_module(f"bridle.{name}")
+    for module, names in _HOMES.items():
+        if name in names:
+            value: object = getattr(import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *__all__})

@@ -11,8 +11,11 @@ def main() -> int:
         sys.stdout.write(f"bridle {__version__}\n")
         return 0
     from bridle.cli import run
+    from bridle.cli.startup import leave
 
-    return run(sys.argv[1:])
+    status = run(sys.argv[1:])
+    leave(status)
+    return status
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The library's face for runs: one prompt through any agent, awaited or streamed, sync or async."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,12 @@ from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
 from bridle.core.results import RunResult
-from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all
+from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all, remove_folders
 from bridle.drives.recorder import Recorder
+from bridle.drives.spec import Question
 
 if TYPE_CHECKING:
+    from anyio import CancelScope
     from anyio.abc import TaskGroup
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from bridle.runtimes.base import AgentRuntime, RunPlan
 
 EventHandler = Callable[[Event], Awaitable[None] | None]
+AsyncPermissionPolicy = Callable[[Question], Awaitable[tuple[bool, str, str]]]
+"""A permission callback for the async face; it may wait for a person."""
 
 
 def new_session_id() -> str:
@@ -53,10 +58,19 @@ def prepare(
 
     Raises what `AgentRuntime.plan_run` raises, before anything happened.
     """
-    if not options.prompt.strip():
-        raise WrongUse("the prompt is empty", hint="say what the agent is to do")
+    _check_values(options)
     environment = dict(os.environ if env is None else env)
     plan = runtime.plan_run(options, environment, new_session_id())
+    try:
+        return _prepared(runtime, options, plan, permission)
+    except BaseException:
+        remove_folders(plan.private_dirs)
+        raise
+
+
+def _prepared(
+    runtime: "AgentRuntime", options: RunOptions, plan: "RunPlan", permission: PermissionPolicy
+) -> Prepared:
     redactor = Redactor([*secrets_in(plan.spec.env), *plan.secrets])
     recorder = Recorder(
         runtime=runtime.id,
@@ -77,18 +91,48 @@ def prepare(
     return Prepared(run, plan, redactor)
 
 
+def _check_values(options: RunOptions) -> None:
+    """Refuse values that no runtime can make sense of."""
+    if not options.prompt.strip():
+        raise WrongUse("the prompt is empty", hint="say what the agent is to do")
+    try:
+        options.prompt.encode()
+    except UnicodeEncodeError:
+        raise WrongUse("the prompt holds characters that are not Unicode text") from None
+    for name, least in (("timeout", 0), ("budget_usd", 0), ("max_turns", 0)):
+        value = getattr(options, name)
+        # Written so that a value which is not a number at all is refused too.
+        if value is not None and not value > least:
+            raise WrongUse(f"{name} must be more than {least}, not {value}")
+
+
 class EventStream:
     """The events of one run as they happen.
 
-    Contract: use it in `async with` and iterate inside; leaving the block ends the agent and waits
-    until it is gone, also under cancellation. `result` is there after the last event.
+    Contract: use it in `async with`, once, and iterate inside; leaving the block ends the agent and
+    waits until it is gone, also under cancellation. `result` is there after the last event, and
+    after the block in any case. What the block raises comes out as it is. What the permission
+    callback raises ends the agent and comes out of the iteration.
     """
 
-    def __init__(self, runtime: "AgentRuntime", options: RunOptions) -> None:
-        self._prepared = prepare(runtime, options)
-        self._group: TaskGroup | None = None
-        self._receive: MemoryObjectReceiveStream[Event] | None = None
+    def __init__(
+        self,
+        runtime: "AgentRuntime",
+        options: RunOptions,
+        *,
+        permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
+    ) -> None:
         self.result: RunResult | None = None
+        self._permission = permission
+        self._prepared = prepare(
+            runtime, options, permission=refuse_all if permission is None else self._decide
+        )
+        self._group: TaskGroup | None = None
+        self._receive: MemoryObjectReceiveStream[list[Event]] | None = None
+        self._ready: deque[Event] = deque()
+        self._problem: BaseException | None = None
+        self._asking: CancelScope | None = None
+        self._left = False
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -102,7 +146,9 @@ class EventStream:
     async def __aenter__(self) -> "EventStream":
         import anyio
 
-        send, self._receive = anyio.create_memory_object_stream[Event](0)
+        if self._group is not None:
+            raise WrongUse("this run was already started", hint="make a new stream for each run")
+        send, self._receive = anyio.create_memory_object_stream[list[Event]](0)
         self._group = await anyio.create_task_group().__aenter__()
         self._group.start_soon(self._work, send)
         return self
@@ -112,61 +158,105 @@ class EventStream:
         kind: type[BaseException] | None,
         problem: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool | None:
+    ) -> None:
         assert self._group is not None
         assert self._receive is not None
+        self._left = True
         self._receive.close()
         if self.result is None:
             self._prepared.run.abort("the caller left the run")
-        return await self._group.__aexit__(kind, problem, trace)
+        if self._asking is not None:
+            self._asking.cancel()
+        # The group only waits for the worker, which ends by itself now. It is not told of the
+        # block's exception, or it would wrap that in a group.
+        self._group.cancel_scope.shield = True
+        await self._group.__aexit__(None, None, None)
+        if problem is None:
+            self._raise_problem()
 
-    def __aiter__(self) -> AsyncIterator[Event]:
-        assert self._receive is not None, "use `async with` before iterating"
-        return self._receive.__aiter__()
+    def __aiter__(self) -> "EventStream":
+        if self._receive is None:
+            raise WrongUse("the stream is not open", hint="use `async with stream as events` first")
+        return self
 
-    async def _work(self, send: "MemoryObjectSendStream[Event]") -> None:
-        """Own the worker thread: it ends by itself, or is aborted and then waited for."""
+    async def __anext__(self) -> Event:
         import anyio
-        from anyio import from_thread, to_thread
 
-        def follow() -> None:
-            for event in self._prepared.run.events():
-                try:
-                    from_thread.run(send.send, event)
-                except (anyio.BrokenResourceError, anyio.get_cancelled_exc_class()):
-                    self._prepared.run.abort("the caller left the run")
+        assert self._receive is not None
+        while not self._ready:
+            try:
+                self._ready.extend(await self._receive.receive())
+            except (anyio.EndOfStream, anyio.ClosedResourceError):
+                self._raise_problem()
+                raise StopAsyncIteration from None
+        return self._ready.popleft()
+
+    def _raise_problem(self) -> None:
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+
+    async def _work(self, send: "MemoryObjectSendStream[list[Event]]") -> None:
+        """Own the worker thread. It cannot be cancelled from outside: it ends when the agent has,
+        and leaving the block ends the agent."""
+        import anyio
+        from anyio import to_thread
 
         try:
-            with anyio.CancelScope() as scope:
-                await self._shielded(to_thread.run_sync, follow, scope)
+            with anyio.CancelScope(shield=True):
+                # A limiter of its own: a hundred runs at once must not wait for one another.
+                await to_thread.run_sync(self._follow, send, limiter=anyio.CapacityLimiter(1))
         finally:
-            self.result = self._prepared.run.result
             send.close()
 
-    async def _shielded(self, run_sync: Any, follow: Callable[[], None], scope: Any) -> None:
+    def _follow(self, send: "MemoryObjectSendStream[list[Event]]") -> None:
+        """In the worker thread: play the run; hand events over, waiting while nobody takes them."""
+        import anyio
+        from anyio import from_thread
+
+        run = self._prepared.run
+        try:
+            for batch in run.batches():
+                if self._left:
+                    continue
+                try:
+                    from_thread.run(send.send, batch)
+                except anyio.BrokenResourceError:
+                    run.abort("the caller left the run")
+        except BaseException as problem:
+            self._problem = problem
+        finally:
+            self.result = run.result
+
+    def _decide(self, question: Question) -> tuple[bool, str, str]:
+        """In the worker thread: ask the caller, who may answer now or later."""
+        from anyio import from_thread
+
+        assert self._permission is not None
+        answer = self._permission(question)
+        if isinstance(answer, tuple):
+            return answer
+        return from_thread.run(self._wait_for, answer)
+
+    async def _wait_for(self, answer: Awaitable[tuple[bool, str, str]]) -> tuple[bool, str, str]:
         import anyio
 
-        done = anyio.Event()
-
-        async def thread() -> None:
-            with anyio.CancelScope(shield=True):
-                await run_sync(follow, limiter=anyio.CapacityLimiter(1))
-            done.set()
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(thread)
-            try:
-                await done.wait()
-            except anyio.get_cancelled_exc_class():
-                self._prepared.run.abort("cancelled")
-                raise
+        with anyio.CancelScope() as self._asking:
+            if self._left:
+                self._asking.cancel()
+            return await answer
+        return False, "bridle", "the caller left the run"
 
 
 async def run_options(
-    runtime: "AgentRuntime", options: RunOptions, *, on_event: EventHandler | None = None
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    *,
+    on_event: EventHandler | None = None,
+    permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
 ) -> RunResult:
     """Run `options` to its end; `on_event` sees each event and may be async."""
-    async with EventStream(runtime, options) as stream:
+    async with EventStream(runtime, options, permission=permission) as stream:
         async for event in stream:
             if on_event is not None:
                 waiting = on_event(event)
@@ -181,18 +271,13 @@ def run_interactive(
 ) -> int:
     """Let a person drive the agent at this terminal; returns its exit status.
 
-    The agent owns the terminal: Ctrl-C goes to it, not to us.
+    The agent owns the terminal: Ctrl-C goes to it, not to us. See `run_at_terminal`.
     """
-    import signal
-    import subprocess
+    from bridle.drives.interactive import run_at_terminal
 
-    spec = runtime.plan_interactive(options, dict(os.environ if env is None else env))
-    old = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        done = subprocess.Popen(spec.argv, cwd=spec.cwd, env=spec.env)
-        return done.wait()
-    finally:
-        signal.signal(signal.SIGINT, old)
+    return run_at_terminal(
+        runtime.plan_interactive(options, dict(os.environ if env is None else env))
+    )
 
 
 def _resolve(
@@ -207,7 +292,36 @@ def _resolve(
 
             config = load_config(options.get("cwd"))
         runtime = get_runtime(runtime, config)
-    return runtime, RunOptions(prompt=prompt, **options)
+    wanted = options_from(prompt, options)
+    if config is not None:
+        from bridle.config import apply_config
+
+        wanted = apply_config(wanted, config, runtime.id)
+    return runtime, wanted
+
+
+def options_from(prompt: str, options: Mapping[str, Any]) -> RunOptions:
+    """`RunOptions` from keywords; `WrongUse` names a keyword that is none, or whose value has the
+    wrong type. Path objects are taken as their text."""
+    for name in options:
+        if name not in RunOptions.__struct_fields__:
+            raise WrongUse(f"unknown option: {name}", hint=_nearest(name))
+    plain = {
+        name: os.fspath(value) if isinstance(value, os.PathLike) else value
+        for name, value in options.items()
+    }
+    try:
+        return msgspec.convert({"prompt": prompt, **plain}, RunOptions)
+    except msgspec.ValidationError as problem:
+        what, _, where = str(problem).partition(" - at `$.")
+        raise WrongUse(f"option {where.rstrip('`') or 'unknown'}: {what}") from None
+
+
+def _nearest(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, RunOptions.__struct_fields__, n=1)
+    return f"did you mean {close[0]}?" if close else "see the fields of RunOptions"
 
 
 async def run(
@@ -216,16 +330,18 @@ async def run(
     runtime: "str | AgentRuntime | None" = None,
     config: "Config | None" = None,
     on_event: EventHandler | None = None,
+    permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
     **options: Any,
 ) -> RunResult:
     """Run one prompt through an agent and return the result.
 
-    `options` are the fields of `RunOptions`. A failed run is a result with `error`, not an
+    `options` are the fields of `RunOptions`. `permission` answers the agent's permission requests
+    (all are refused without it); it may be async. A failed run is a result with `error`, not an
     exception; `result.failure()` gives the exception. Raises `UnknownRuntime`, `NotInstalled`,
     `UnsupportedOption`, `ConfigError` or `WrongUse` before anything is started.
     """
     chosen, wanted = _resolve(prompt, runtime, config, options)
-    return await run_options(chosen, wanted, on_event=on_event)
+    return await run_options(chosen, wanted, on_event=on_event, permission=permission)
 
 
 def stream(
@@ -233,11 +349,15 @@ def stream(
     *,
     runtime: "str | AgentRuntime | None" = None,
     config: "Config | None" = None,
+    permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
     **options: Any,
 ) -> EventStream:
-    """The events of one run: `async with bridle.stream(…) as events: async for event in events`."""
+    """The events of one run: `async with bridle.stream(…) as events: async for event in events`.
+
+    Takes and raises what `run` does.
+    """
     chosen, wanted = _resolve(prompt, runtime, config, options)
-    return EventStream(chosen, wanted)
+    return EventStream(chosen, wanted, permission=permission)
 
 
 def run_sync(
@@ -245,20 +365,42 @@ def run_sync(
     *,
     runtime: "str | AgentRuntime | None" = None,
     config: "Config | None" = None,
+    permission: PermissionPolicy | None = None,
     **options: Any,
 ) -> RunResult:
     """`run` for programs without an event loop; it starts none."""
-    events = stream_sync(prompt, runtime=runtime, config=config, **options)
+    events = stream_sync(prompt, runtime=runtime, config=config, permission=permission, **options)
     for _ in events:
         pass
     return events.result
 
 
 class SyncEventStream:
-    """The events of one run, iterated without an event loop. `result` is there at the end."""
+    """The events of one run, iterated without an event loop. `result` is there at the end.
 
-    def __init__(self, runtime: "AgentRuntime", options: RunOptions) -> None:
-        self._prepared = prepare(runtime, options)
+    Contract: iterate it once. Breaking out of the loop, or leaving a `with` block around it, ends
+    the agent and waits until it is gone.
+    """
+
+    def __init__(
+        self,
+        runtime: "AgentRuntime",
+        options: RunOptions,
+        *,
+        permission: PermissionPolicy | None = None,
+    ) -> None:
+        self._prepared = prepare(runtime, options, permission=permission or refuse_all)
+
+    def __enter__(self) -> "SyncEventStream":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._prepared.run.close()
 
     def __iter__(self) -> Iterator[Event]:
         return self._prepared.run.events()
@@ -283,8 +425,9 @@ def stream_sync(
     *,
     runtime: "str | AgentRuntime | None" = None,
     config: "Config | None" = None,
+    permission: PermissionPolicy | None = None,
     **options: Any,
 ) -> SyncEventStream:
     """`stream` for programs without an event loop: iterate it, then read `result`."""
     chosen, wanted = _resolve(prompt, runtime, config, options)
-    return SyncEventStream(chosen, wanted)
+    return SyncEventStream(chosen, wanted, permission=permission)

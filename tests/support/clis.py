@@ -1,27 +1,261 @@
-"""Where the coding-agent CLIs under test are installed."""
+"""Installs the pinned real CLIs that tests run, each once, into a cache folder.
 
+The pins are data (`PINS`); the cache is `BRIDLE_CLI_CACHE`, else `~/.cache/bridle/clis`, with one
+folder `<name>-<version>` each, complete when it holds a file `.complete`. Standard library and
+`npm` only. `python -m tests.support.clis` installs everything that is missing.
+"""
+
+import argparse
+import contextlib
+import fcntl
 import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-_BINARIES = {
-    "claude": "node_modules/@anthropic-ai/claude-code-linux-x64/claude",
-    "codex": "node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl",
-    "pi": "node_modules/.bin/pi",
-    "pi-1.5.0": "node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js",
-    "node": "node_modules/node/bin/node",
-}
+ATTEMPTS = 3
+INSTALL_SECONDS = 600.0
+"""Longest time one call of npm may take."""
+LOCK_SECONDS = 3 * INSTALL_SECONDS
+"""Longest time to wait for another process that installs the same CLI."""
+
+
+class Pin(NamedTuple):
+    """One version of one CLI and how it is installed."""
+
+    name: str
+    version: str
+    packages: tuple[str, ...]
+    """npm packages with exact versions, installed the ordinary way."""
+    command: str
+    """Pattern of the command to start, below the CLI's folder; the first match counts."""
+    unpacked: str = ""
+    """A package that npm cannot install (a dependency of it is not published): its tarball is
+    unpacked below `node_modules` instead."""
+    node: str = ""
+    """Version of Node that must start it; empty where the command starts by itself."""
+
+
+_CLAUDE = "node_modules/@anthropic-ai/claude-code-*/claude"
+_CODEX = "node_modules/@openai/codex-*/vendor/*/*/codex"
+_PI = "@earendil-works/pi-coding-agent"
+
+PINS: tuple[Pin, ...] = (
+    Pin("claude", "2.1.197", ("@anthropic-ai/claude-code@2.1.197",), _CLAUDE),
+    Pin("claude", "2.1.325", ("@anthropic-ai/claude-code@2.1.325",), _CLAUDE),
+    Pin("codex", "0.120.0", ("@openai/codex@0.120.0",), _CODEX),
+    Pin("codex", "0.166.0", ("@openai/codex@0.166.0",), _CODEX),
+    Pin("node", "22.23.3", ("node@22.23.3",), "node_modules/node/bin/node"),
+    Pin("pi", "0.74.2", (f"{_PI}@0.74.2",), "node_modules/.bin/pi"),
+    Pin(
+        "pi",
+        "1.5.0",
+        ("jiti@2.7.0", "@silvia-odwyer/photon-node@0.3.4"),
+        f"node_modules/{_PI}/dist/bundle/cli.js",
+        unpacked=f"{_PI}@1.5.0",
+        node="22.23.3",
+    ),
+)
+
+
+class RegistryRefused(Exception):
+    """The package registry did not give a package, also after retries."""
+
+
+class InstallFailed(Exception):
+    """A CLI could not be installed for a reason that is not the registry's."""
 
 
 def cli_path(name: str, version: str) -> Path:
-    """Return the program to start; `FileNotFoundError` when it is not installed.
+    """The command that starts `name` in `version`, installed first when it is missing.
 
-    Pi 1.5.0 is a JavaScript file for Node 22, which is in the cache as `node`.
+    Native binaries for claude and codex, the bin script for pi 0.74.2 (it needs Node on PATH), a
+    small shell script for a CLI that needs a Node of its own.
     """
-    cache = Path(os.environ.get("BRIDLE_CLI_CACHE") or Path.home() / ".cache/bridle/clis")
-    path = cache / f"{name}-{version}" / _BINARIES.get(f"{name}-{version}", _BINARIES[name])
-    if name == "codex":
-        # The folder inside the vendor tree was renamed between releases.
-        path = next((each for each in path.glob("*/codex") if each.is_file()), path / "bin/codex")
-    if not path.is_file():
-        raise FileNotFoundError(f"{name} {version} is not installed at {path}")
-    return path
+    folder = ensure(name, version)
+    pin = _pin(name, version)
+    found = _command_in(folder, pin)
+    return _wrapper(found, pin) if pin.node else found
+
+
+def ensure(name: str, version: str, say: Callable[[str], None] | None = None) -> Path:
+    """The folder of an installed CLI; installs it when it is missing.
+
+    Contract: safe to call from many processes at once (one installs, the others wait), leaves
+    nothing half-installed, ends in bounded time. Raises `RegistryRefused` or `InstallFailed`.
+    """
+    pin = _pin(name, version)
+    folder = _cache() / f"{name}-{version}"
+    if (folder / ".complete").exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(folder.parent / f".{folder.name}.lock"):
+        if not (folder / ".complete").exists():
+            _install(pin, folder, say or (lambda line: None))
+    return folder
+
+
+def _pin(name: str, version: str) -> Pin:
+    for pin in PINS:
+        if (pin.name, pin.version) == (name, version):
+            return pin
+    raise InstallFailed(f"no pin for {name} {version}")
+
+
+def _cache() -> Path:
+    configured = os.environ.get("BRIDLE_CLI_CACHE")
+    return Path(configured) if configured else Path.home() / ".cache" / "bridle" / "clis"
+
+
+def _command_in(folder: Path, pin: Pin) -> Path:
+    # Both a launcher's own folder and folders beside the binary may match; the binary is a file.
+    found = sorted(path for path in folder.glob(pin.command) if path.is_file())
+    if not found:
+        raise InstallFailed(f"{pin.name} {pin.version}: no {pin.command} below {folder}")
+    return found[0]
+
+
+def _wrapper(script: Path, pin: Pin) -> Path:
+    """A command beside the script that starts it on its own Node.
+
+    It stands inside the package's folder, as the real command does, so that what looks for the
+    package's manifest from the command finds it.
+    """
+    node = cli_path("node", pin.node)
+    package = next(parent for parent in script.parents if (parent / "package.json").exists())
+    wrapper = package / "bin" / pin.name
+    text = f'#!/bin/sh\nexec "{node}" "{script}" "$@"\n'
+    if not wrapper.exists() or wrapper.read_text() != text:
+        wrapper.parent.mkdir(exist_ok=True)
+        handle, partial = tempfile.mkstemp(dir=wrapper.parent)
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.chmod(partial, 0o755)
+        os.replace(partial, wrapper)
+    return wrapper
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock file at `path`; waits for another holder, but not for ever."""
+    until = time.monotonic() + LOCK_SECONDS
+    with path.open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise InstallFailed(f"another process holds {path} for too long") from None
+                time.sleep(0.2)
+        yield
+
+
+def _install(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
+    """Install into a temporary sibling and rename, so that a folder is whole or not there."""
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        (partial / "package.json").write_text('{"private":true}\n')
+        if pin.packages:
+            _npm_with_retries(["install", *_QUIET, *pin.packages], partial, pin, say)
+        if pin.unpacked:
+            _unpack(pin, partial, say)
+        _command_in(partial, pin)
+        (partial / ".complete").touch()
+        partial.chmod(0o755)
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _unpack(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
+    """Put a package's published tarball where npm would have put the package."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        _npm_with_retries(["pack", "--pack-destination", scratch, pin.unpacked], folder, pin, say)
+        (tarball,) = Path(scratch).glob("*.tgz")
+        with tarfile.open(tarball) as archive:
+            archive.extractall(scratch, filter="data")
+        target = folder / "node_modules" / pin.unpacked.rpartition("@")[0]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (Path(scratch) / "package").rename(target)
+
+
+_QUIET = ("--no-audit", "--no-fund", "--no-progress", "--save-exact", "--loglevel=error")
+_REGISTRY_CODE = re.compile(
+    r"npm (?:error|ERR!) code (E4\d\d|E5\d\d|ETARGET|ENOVERSIONS|ENOTFOUND|ECONN\w+|ETIMEDOUT"
+    r"|EAI_AGAIN|ERR_SOCKET_TIMEOUT|EINTEGRITY|ENETUNREACH|EHOSTUNREACH|FETCH_ERROR|UND_\w+)"
+)
+
+
+def _npm_with_retries(args: list[str], cwd: Path, pin: Pin, say: Callable[[str], None]) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise InstallFailed("npm was not found on PATH; the tests' CLIs come from its registry")
+    for attempt in range(1, ATTEMPTS + 1):
+        say(f"{pin.name} {pin.version}: npm {args[0]}, attempt {attempt} of {ATTEMPTS}")
+        refusal = _npm([npm, *args], cwd)
+        if refusal is None:
+            return
+        if attempt < ATTEMPTS:
+            time.sleep(2.0**attempt)
+    raise RegistryRefused(f"{pin.name} {pin.version}: the registry refused: {refusal}")
+
+
+def _npm(command: list[str], cwd: Path) -> str | None:
+    """Run npm; None when it did its work, else how the registry refused. Other failures raise."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=INSTALL_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {INSTALL_SECONDS:g} s"
+    if done.returncode == 0:
+        return None
+    code = _REGISTRY_CODE.search(done.stderr)
+    if code is None:
+        raise InstallFailed(f"npm {command[1]} exited {done.returncode}: {done.stderr[-800:]}")
+    return code[1]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Install the named CLIs (`claude`, or `claude-2.1.325`), all of them by default."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.clis", description=__doc__)
+    parser.add_argument("--all", action="store_true", help="install all pins (the default)")
+    parser.add_argument("names", nargs="*", help="claude, codex, pi, or NAME-VERSION")
+    wanted = parser.parse_args(argv)
+    failed = False
+    for pin in PINS:
+        label = f"{pin.name}-{pin.version}"
+        if wanted.names and not wanted.all and not {pin.name, label} & set(wanted.names):
+            continue
+        try:
+            ensure(pin.name, pin.version, _say)
+            _say(f"{label}: {cli_path(pin.name, pin.version)}")
+        except (RegistryRefused, InstallFailed) as problem:
+            failed = True
+            _say(f"{label}: FAILED: {problem}")
+    return 1 if failed else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

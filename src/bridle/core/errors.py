@@ -294,6 +294,16 @@ AGENT_ERRORS: dict[str, type[AgentError]] = {
 """Agent errors by kind, so that a stored `ErrorInfo` can become an exception again."""
 
 
+def exit_code_of(kind: str) -> int:
+    """The exit status of a command that ended with an error of `kind`."""
+    if kind == UnsupportedOption.kind:
+        return UnsupportedOption.exit_code
+    if kind == WrongUse.kind:
+        return WrongUse.exit_code
+    cls = AGENT_ERRORS.get(kind)
+    return cls.exit_code if cls is not None else AgentError.exit_code
+
+
 def error_from_info(info: ErrorInfo) -> BridleError:
     """The exception that an `ErrorInfo` stands for."""
     cls = AGENT_ERRORS.get(info.kind)

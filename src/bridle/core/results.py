@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from bridle.core.errors import BridleError, ErrorInfo, error_from_info
+from bridle.core.errors import BridleError, ErrorInfo, error_from_info, exit_code_of
 from bridle.core.events import RunStatus
 from bridle.core.usage import NO_USAGE, Usage
 
@@ -36,6 +36,13 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     def failure(self) -> BridleError | None:
         """The exception that this result's error stands for, None when the run completed."""
         return None if self.error is None else error_from_info(self.error)
+
+    @property
+    def exit_status(self) -> int:
+        """The exit status of a command that ends with this result; 0 only when it completed."""
+        if self.error is not None:
+            return exit_code_of(self.error.kind)
+        return 0 if self.status == "completed" else 1
 
 
 STATUS_OF_KIND: dict[str, RunStatus] = {

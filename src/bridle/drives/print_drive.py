@@ -2,9 +2,10 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Generator, Iterator
 
-from bridle.core.errors import Aborted, AgentError, TimedOut
+from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut
 from bridle.core.events import Event
 from bridle.core.results import RunResult
 from bridle.drives.attached import AttachedProcess
@@ -13,6 +14,9 @@ from bridle.drives.spec import Normalizer, ProcessExit, ProcessSpec, Question
 
 PermissionPolicy = Callable[[Question], tuple[bool, str, str]]
 """Answers a permission request: (allowed, who decided, reason)."""
+
+_SHOWN = 2000
+"""Characters of a line that is shown when its adapter stumbled over it."""
 
 
 def refuse_all(question: Question) -> tuple[bool, str, str]:
@@ -27,9 +31,10 @@ def refuse_all(question: Question) -> tuple[bool, str, str]:
 class PrintRun:
     """One prompt through one process.
 
-    Contract: iterate `events` to the end, once; then `result` is complete. `abort` may be called
-    from any thread or a signal handler; the events still end in order. Leaving the iteration early
-    ends the agent. Errors of the agent are in the result, never raised.
+    Contract: iterate `events` (or `batches`) to the end, once; then `result` is complete. `abort`
+    may be called from any thread or a signal handler; the events still end in order. Leaving the
+    iteration early ends the agent. Errors of the agent are in the result, never raised; what the
+    permission callback raises is raised here, after the agent has ended.
     """
 
     def __init__(
@@ -43,13 +48,16 @@ class PrintRun:
     ) -> None:
         self._normalizer = normalizer
         self._recorder = recorder
-        self._private_dirs = private_dirs
         self._permission = permission
         self._process = AttachedProcess(spec, recorder.redactor)
         self._aborted: AgentError | None = None
+        self._begun = False
+        # Also when the run is dropped before it was started.
+        self._clean_up = weakref.finalize(self, remove_folders, private_dirs)
 
     def abort(self, reason: str = "interrupted", *, now: bool = False) -> None:
-        """Stop the agent; the run ends with status `aborted`."""
+        """Stop the agent; the run ends with status `aborted`. With `now` it gets no time to do so
+        itself."""
         self._aborted = self._aborted or Aborted(reason)
         self._process.request_stop(now=now)
 
@@ -58,61 +66,111 @@ class PrintRun:
         """The run's result; complete when `events` has ended."""
         return self._recorder.result()
 
+    def close(self) -> None:
+        """End the agent, if it runs, and remove what was made for this run. Safe in any state."""
+        try:
+            self._process.close()
+        finally:
+            self._clean_up()
+
     def events(self) -> Iterator[Event]:
         """Start the agent and hand over each event as it happens, to the last."""
-        recorder, process = self._recorder, self._process
+        batches = self.batches()
         try:
-            try:
-                process.start()
-            except AgentError as problem:
-                recorder.fail(problem)
-                recorder.finish(ProcessExit(code=None))
-            else:
-                yield from self._follow()
-                self._normalizer.finish(process.exit or ProcessExit(code=None))
-            yield from recorder.drain()
+            for batch in batches:
+                yield from batch
         finally:
-            process.close()
-            for folder in self._private_dirs:
-                shutil.rmtree(folder, ignore_errors=True)
+            batches.close()
 
-    def _follow(self) -> Iterator[Event]:
+    def batches(self) -> Generator[list[Event], None, None]:
+        """Like `events`, but those that came together are handed over together."""
+        recorder, process = self._recorder, self._process
+        if self._begun:
+            raise RuntimeError("a run is played once")
+        self._begun = True
+        try:
+            if self._aborted is not None:
+                recorder.fail(self._aborted)
+                recorder.finish(ProcessExit(code=None))
+            elif self._started():
+                yield from self._follow()
+                self._finish(process.exit or ProcessExit(code=None))
+            if events := recorder.drain():
+                yield events
+        finally:
+            self.close()
+
+    def _started(self) -> bool:
+        try:
+            self._process.start()
+        except AgentError as problem:
+            self._recorder.fail(problem)
+            self._recorder.finish(ProcessExit(code=None))
+            return False
+        return True
+
+    def _follow(self) -> Iterator[list[Event]]:
         recorder, process = self._recorder, self._process
         timeout = recorder.options.timeout
         deadline = None if timeout is None else time.monotonic() + timeout
         while (lines := process.next_lines(deadline)) is not None:
             for line in lines:
-                self._normalizer.feed(recorder.redactor.line(line))
-                self._answer_questions()
+                self._feed(line)
             if recorder.input_done:
                 process.close_input()
             if recorder.stop_requested is not None:
                 process.request_stop()
-            yield from recorder.drain()
             if self._aborted is not None:
                 recorder.fail(self._aborted)
             elif deadline is not None and time.monotonic() >= deadline:
                 recorder.fail(TimedOut(f"the agent did not finish within {timeout:g} s"))
                 process.request_stop()
                 deadline = None
+            if events := recorder.drain():
+                yield events
         if self._aborted is not None:
             recorder.fail(self._aborted)
         if process.failure is not None:
             recorder.fail(process.failure)
 
-    def _answer_questions(self) -> None:
+    def _feed(self, line: bytes) -> None:
         recorder = self._recorder
+        line = recorder.redactor.line(line)
+        try:
+            self._normalizer.feed(line)
+        except Exception as problem:
+            # An adapter promises not to raise. When it does, the line is shown and the run goes on:
+            # one message we cannot read must not cost the user all the others.
+            recorder.unknown(
+                {"line": line[:_SHOWN].decode(errors="replace"), "problem": repr(problem)[:_SHOWN]}
+            )
         while recorder.replies:
             self._process.write(recorder.replies.pop(0))
         while recorder.questions:
-            question = recorder.questions.pop(0)
-            allowed, by, reason = self._permission(question)
-            self._process.write(question.answer(allowed, reason))
-            recorder.permission_decided(
-                question.request_id,
-                tool_name=question.tool_name,
-                tool_call_id=question.tool_call_id,
-                decision="allow" if allowed else "deny",
-                by=by,
-                reason=reason,
-            )
+            self._answer(recorder.questions.pop(0))
+
+    def _answer(self, question: Question) -> None:
+        allowed, by, reason = self._permission(question)
+        self._process.write(question.answer(allowed, reason))
+        self._recorder.permission_decided(
+            question.request_id,
+            tool_name=question.tool_name,
+            tool_call_id=question.tool_call_id,
+            decision="allow" if allowed else "deny",
+            by=by,
+            reason=reason,
+        )
+
+    def _finish(self, exit: ProcessExit) -> None:
+        try:
+            self._normalizer.finish(exit)
+        except Exception as problem:
+            self._recorder.fail(ProtocolDrift(f"the adapter failed at the end: {problem!r}"))
+        # The adapter does this itself; again it has no effect.
+        self._recorder.finish(exit)
+
+
+def remove_folders(folders: tuple[str, ...]) -> None:
+    """Remove folders that were made for one run, with all in them."""
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)

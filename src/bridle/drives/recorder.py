@@ -56,8 +56,11 @@ def utc_now() -> str:
 class Recorder:
     """Collects the events of one session in one process.
 
-    Contract: not thread-safe; one owner feeds it and drains it. `finish` may be called once, after
-    the process is gone; every other method may be called in any order and never raises.
+    Contract: not thread-safe; one owner feeds it and drains it. Every method may be called in any
+    order and never raises; `finish` is called when the process is gone, and after it nothing more
+    is recorded. A process may play several turns: each has its own error, text and marker, and the
+    run is judged by its last turn, which knows how the earlier ones ended. The run's text is the
+    last one that is not empty, its marker is detected when any turn's was.
     """
 
     def __init__(
@@ -91,10 +94,10 @@ class Recorder:
         self.stop_requested: AgentError | None = None
         """Set when a limit that Bridle itself enforces is reached: the holder must stop the agent
         and then `finish`."""
+        self.replies: list[bytes] = []
+        """Bytes for the agent's stdin, in order; the driver takes and writes them."""
         self.questions: list[Question] = []
         """Permission requests that wait for an answer; the driver takes them and replies."""
-        self.replies: list[bytes] = []
-        """Answers to what the agent asks of its host beside permissions; the driver writes them."""
         self.agent_counts_turns = False
         """Set by an adapter whose agent keeps to `max_turns` itself: a call that it tried again is
         one turn to it, and would be two here."""
@@ -115,11 +118,19 @@ class Recorder:
         self._block: str | None = None
         self._held = ""
         self._tools: dict[str, str] = {}
+        self._tool_held: dict[str, str] = {}
+        self._tools_done: set[str] = set()
+        self._compacting = False
+        self._early: list[Any] = []
         self._model_calls = 0
         self._turn_usage_base = NO_USAGE
         self._turn_cost_base = 0.0
+        self._turn_text = ""
+        self._turn_marker = False
         self._last_status: ev.RunStatus | None = None
+        self._last_error: AgentError | None = None
         self._exit: ProcessExit | None = None
+        self._finished = False
         self._instructions = "\n".join(
             part
             for part in (options.prompt, options.system_prompt, options.append_system_prompt)
@@ -136,10 +147,15 @@ class Recorder:
     def source(self, raw: Any) -> None:
         """Name the wire message that the following events come from; kept only if asked for."""
         if self.options.include_raw:
-            self._raw = raw
+            self._raw = self.redactor.value(raw)
+
+    def reply(self, data: bytes) -> None:
+        """Send bytes to the agent, as they are; for adapters whose wire asks and answers."""
+        self.replies.append(data)
 
     def fail(self, error: AgentError) -> None:
-        """Remember why the turn fails. The first cause stands; later ones are its consequences."""
+        """Remember why the open turn (or the first, before it opened) fails. The first cause
+        stands; later ones are its consequences. A turn that has ended is not judged again."""
         if self.error is None:
             self.error = error
 
@@ -154,21 +170,26 @@ class Recorder:
 
         A turn that the agent did not close itself failed; `error` says why, else the exit does.
         """
+        if self._finished:
+            return
         self._exit = exit
         if self._last_status is None or self.turn_open:
             if self.error is None:
                 self.fail(_death(exit))
             self.turn_ended()
+        if self._compacting:
+            self.compaction_ended("the agent ended first", synthetic=True)
         failed = self._last_status != "completed"
         how = _exit_words(exit)
         self._change_state("failed" if failed else "stopped", f"process {how}")
         self._emit(
             ev.SessionEnd, exit_code=exit.code, signal=exit.signal_name, reason=f"process {how}"
         )
+        self._finished = True
 
     def result(self) -> RunResult:
         """The run's result; complete once `finish` was called."""
-        exit = self._exit or ProcessExit(code=None)
+        error = self._last_error if self._last_status is not None else self.error
         return RunResult(
             runtime=self.runtime,
             runtime_version=self.runtime_version,
@@ -176,7 +197,7 @@ class Recorder:
             native_session_id=self.native_session_id,
             model=self.model,
             status=self._last_status or "failed",
-            exit_code=exit.code,
+            exit_code=self._exit.code if self._exit else None,
             text=self.text,
             marker_detected=self.marker_detected,
             usage=self.usage,
@@ -184,7 +205,7 @@ class Recorder:
             cost_source=self.cost_source if self.cost_usd is not None else "unknown",
             duration_ms=int((time.monotonic() - self._started_at) * 1000),
             ignored_options=self._ignored,
-            error=self._error_info(exit) if self._last_status != "completed" else None,
+            error=None if error is None else self._error_info(error),
         )
 
     # -- session and turns ----------------------------------------------------------------------
@@ -213,16 +234,24 @@ class Recorder:
             drive=self._drive,
             synthetic=synthetic,
         )
+        early, self._early = self._early, []
+        for raw in early:
+            self.unknown(raw)
 
     def turn_started(self, *, evidence: str = "agent_start", synthetic: bool = False) -> None:
         """The agent took a prompt. No effect while a turn is open."""
-        if self.turn_open:
+        if self.turn_open or self._finished:
             return
         if not self._session_started:
             self.session_started(None, synthetic=True)
+        if self._last_status is not None:
+            # What failed an earlier turn is over; a stop that Bridle asked for is not.
+            self.error = self.stop_requested
         self.turn += 1
         self.turn_open = True
-        self.error = None if self._last_status is not None else self.error
+        self._turn_text = ""
+        self._turn_marker = False
+        self._tools_done.clear()
         self._turn_usage_base = self.usage
         self._turn_cost_base = self.cost_usd or 0.0
         self._change_state("working", evidence)
@@ -233,15 +262,16 @@ class Recorder:
 
         `text` is the runtime's own final text, where it tells one; else the last message's.
         """
+        if self._finished:
+            return
         if not self.turn_open:
             self.turn_started(synthetic=True)
         self.message_ended(synthetic=True)
         for tool_call_id in list(self._tools):
             self.tool_ended(tool_call_id, is_error=True, result=None, synthetic=True)
         if text is not None:
-            self.text = self.redactor.text(text)
-            self._look_for_marker(self.text)
-        info = None if self.error is None else self._error_info(self._exit)
+            self._said(self.redactor.text(text))
+        info = None if self.error is None else self._error_info(self.error)
         if info is not None:
             self._emit(
                 ev.ErrorRaised,
@@ -252,15 +282,16 @@ class Recorder:
             )
         self._emit(ev.UsageTotals, usage=self.usage, cost_usd=self.cost_usd)
         self._last_status = "completed" if info is None else STATUS_OF_KIND.get(info.kind, "failed")
+        self._last_error = self.error
         cost = None if self.cost_usd is None else self.cost_usd - self._turn_cost_base
         self._emit(
             ev.AgentEnd,
             turn=self.turn,
             status=self._last_status,
-            text=self.text,
+            text=self._turn_text,
             usage=self.usage - self._turn_usage_base,
             cost_usd=cost,
-            marker_detected=self.marker_detected,
+            marker_detected=self._turn_marker,
             error=info,
         )
         self.turn_open = False
@@ -274,6 +305,8 @@ class Recorder:
 
     def message_started(self, message_id: str | None = None, *, synthetic: bool = False) -> None:
         """An assistant message begins; an open one is closed first."""
+        if self._finished:
+            return
         if not self.turn_open:
             self.turn_started(synthetic=True)
         self.message_ended(synthetic=True)
@@ -286,9 +319,17 @@ class Recorder:
             ev.MessageStart, message_id=self._message_id, role="assistant", synthetic=synthetic
         )
 
+    def next_call(self) -> None:
+        """The agent is about to call the model again: limits are looked at before it does.
+
+        For a wire that announces a call; the others are looked at when the answer begins.
+        """
+        self._check_turns()
+        self._check_budget()
+
     def text_delta(self, text: str, *, synthetic: bool = False) -> None:
         """A piece of the message's text; opens message and block where needed."""
-        if text:
+        if text and not self._finished:
             if self._block != "text":
                 self.block_started("text", synthetic=synthetic)
             text, self._held = self.redactor.split(self._held + text)
@@ -298,7 +339,7 @@ class Recorder:
 
     def thinking_delta(self, text: str, *, synthetic: bool = False) -> None:
         """A piece of the model's reasoning; opens message and block where needed."""
-        if text:
+        if text and not self._finished:
             if self._block != "thinking":
                 self.block_started("thinking", synthetic=synthetic)
             text, self._held = self.redactor.split(self._held + text)
@@ -307,7 +348,7 @@ class Recorder:
 
     def block_started(self, kind: str, *, synthetic: bool = False) -> None:
         """A block of `kind` (`text` or `thinking`) begins."""
-        if self._block == kind:
+        if self._block == kind or self._finished:
             return
         self.block_ended(synthetic=synthetic)
         if self._message_id is None:
@@ -320,7 +361,7 @@ class Recorder:
         if self._block is None:
             return
         kind, self._block = self._block, None
-        held, self._held = self._held, ""
+        held, self._held = self.redactor.text(self._held), ""
         if held:
             if kind == "text":
                 self._message_text.append(held)
@@ -342,9 +383,7 @@ class Recorder:
         self.block_ended(synthetic=synthetic)
         message_id, self._message_id = self._message_id, None
         text = "".join(self._message_text)
-        if text:
-            self.text = text
-            self._look_for_marker(text)
+        self._said(text)
         self.model = model or self.model
         if usage is not None:
             self.usage += usage
@@ -366,24 +405,31 @@ class Recorder:
         self, tool_call_id: str, tool_name: str, args: Any, *, synthetic: bool = False
     ) -> None:
         """The agent calls a tool; an open message is closed first. A repeat has no effect."""
-        if tool_call_id in self._tools:
+        if tool_call_id in self._tools or self._finished:
             return
         if not self.turn_open:
             self.turn_started(synthetic=True)
         self.message_ended(synthetic=True)
         self._check_budget()
         self._tools[tool_call_id] = tool_name
+        self._tools_done.discard(tool_call_id)
         self._emit(
             ev.ToolExecutionStart,
             tool_call_id=tool_call_id,
             tool_name=tool_name,
-            args=args,
+            args=self.redactor.value(args),
             synthetic=synthetic,
         )
 
     def tool_updated(self, tool_call_id: str, text: str) -> None:
-        """Output of a tool that runs; ignored when no such tool runs."""
-        if tool_call_id in self._tools:
+        """The next piece of a running tool's output (not all of it so far); ignored when no such
+        tool runs."""
+        if tool_call_id not in self._tools:
+            return
+        text, held = self.redactor.split(self._tool_held.pop(tool_call_id, "") + text)
+        if held:
+            self._tool_held[tool_call_id] = held
+        if text:
             self._emit(ev.ToolExecutionUpdate, tool_call_id=tool_call_id, text=text)
 
     def tool_ended(
@@ -396,15 +442,22 @@ class Recorder:
         args: Any = None,
         synthetic: bool = False,
     ) -> None:
-        """The tool ended. One that was never announced gets its start now."""
+        """The tool ended. One that was never announced gets its start now; a repeat has no
+        effect."""
+        if self._finished or (tool_call_id in self._tools_done and tool_call_id not in self._tools):
+            return
         if tool_call_id not in self._tools:
             self.tool_started(tool_call_id, tool_name or "unknown", args, synthetic=True)
+        held = self.redactor.text(self._tool_held.pop(tool_call_id, ""))
+        if held:
+            self._emit(ev.ToolExecutionUpdate, tool_call_id=tool_call_id, text=held)
+        self._tools_done.add(tool_call_id)
         self._emit(
             ev.ToolExecutionEnd,
             tool_call_id=tool_call_id,
             tool_name=self._tools.pop(tool_call_id),
             is_error=is_error,
-            result=result,
+            result=self.redactor.value(result),
             synthetic=synthetic,
         )
 
@@ -412,6 +465,10 @@ class Recorder:
 
     def permission_requested(self, question: Question) -> None:
         """The agent asks whether it may act; the driver will answer."""
+        if self._finished:
+            return
+        if not self.turn_open:
+            self.turn_started(synthetic=True)
         self.questions.append(question)
         self._change_state("waiting_permission", f"permission request {question.request_id}")
         self._emit(
@@ -419,7 +476,7 @@ class Recorder:
             request_id=question.request_id,
             tool_call_id=question.tool_call_id,
             tool_name=question.tool_name,
-            args=question.args,
+            args=self.redactor.value(question.args),
         )
 
     def permission_decided(
@@ -433,6 +490,8 @@ class Recorder:
         tool_call_id: str | None = None,
     ) -> None:
         """A tool call was allowed or refused."""
+        if not self.turn_open:
+            self.turn_started(synthetic=True)
         self._emit(
             ev.PermissionDecision,
             request_id=request_id,
@@ -440,24 +499,31 @@ class Recorder:
             tool_name=tool_name,
             decision=decision,
             by=by,
-            reason=reason,
+            reason=self.redactor.text(reason),
         )
         if self._state == "waiting_permission":
             self._change_state("working", f"permission decision {request_id}")
 
-    def compaction_started(self, reason: str) -> None:
-        """The agent begins to shorten its context."""
-        self._emit(ev.AutoCompactionStart, reason=reason)
+    def compaction_started(self, reason: str, *, synthetic: bool = False) -> None:
+        """The agent begins to shorten its context. No effect while it does so."""
+        if self._compacting or self._finished:
+            return
+        if not self._session_started:
+            self.session_started(None, synthetic=True)
+        self._compacting = True
+        self._emit(ev.AutoCompactionStart, reason=reason, synthetic=synthetic)
 
-    def compaction_ended(self, reason: str) -> None:
-        """The context is shortened, or that failed."""
-        self._emit(ev.AutoCompactionEnd, reason=reason)
+    def compaction_ended(self, reason: str, *, synthetic: bool = False) -> None:
+        """The context is shortened, or that failed. One never announced gets its start now."""
+        self.compaction_started(reason, synthetic=True)
+        self._compacting = False
+        self._emit(ev.AutoCompactionEnd, reason=reason, synthetic=synthetic)
 
     def retrying(self, attempt: int, delay_ms: int | None, error: AgentError) -> None:
         """A model call failed; the runtime will try again."""
         if not self.turn_open:
             self.turn_started(synthetic=True)
-        self._emit(ev.Retry, attempt=attempt, delay_ms=delay_ms, error=error.info())
+        self._emit(ev.Retry, attempt=attempt, delay_ms=delay_ms, error=self._error_info(error))
 
     def set_usage(self, usage: Usage) -> None:
         """Replace the session's totals by what the runtime itself sums up."""
@@ -469,14 +535,20 @@ class Recorder:
         self.cost_source = source
 
     def unknown(self, raw: Any) -> None:
-        """A wire message that no dialect knows; kept, never fatal."""
-        kept, self._raw = self._raw, raw
+        """A wire message that no dialect knows; kept, never fatal. One that comes before the
+        session is named is handed over right after `session_start`."""
+        if not self._session_started:
+            self._early.append(raw)
+            return
+        kept, self._raw = self._raw, self.redactor.value(raw)
         self._emit(ev.Unknown)
         self._raw = kept
 
     # -- inside ---------------------------------------------------------------------------------
 
     def _emit(self, cls: type[ev.Event], **fields: Any) -> None:
+        if self._finished:
+            return
         self._seq += 1
         self._out.append(
             cls(
@@ -511,9 +583,13 @@ class Recorder:
             )
         )
 
-    def _look_for_marker(self, text: str) -> None:
-        if not self.marker_detected:
-            self.marker_detected = find_marker(text, self.options.marker, self._instructions)
+    def _said(self, text: str) -> None:
+        """The agent's latest text: the turn's, and the run's unless a later one replaces it."""
+        if not text:
+            return
+        self.text = self._turn_text = text
+        if not self._turn_marker and find_marker(text, self.options.marker, self._instructions):
+            self._turn_marker = self.marker_detected = True
 
     # Limits are looked at when the agent goes on, so that work which ended at its limit counts.
 
@@ -529,17 +605,19 @@ class Recorder:
                 BudgetExceeded(f"cost {cost:.4f} USD is over the budget of {limit:.4f} USD")
             )
 
-    def _error_info(self, exit: ProcessExit | None) -> ErrorInfo | None:
-        if self.error is None:
-            return None
-        info = self.error.info()
+    def _error_info(self, error: AgentError) -> ErrorInfo:
+        """The error as events and results show it; how the process ended only once that is known
+        and only for the turn it ended."""
+        info = error.info()
+        exit = self._exit
         return msgspec.structs.replace(
             info,
             message=self.redactor.text(info.message),
+            hint=self.redactor.text(info.hint),
             runtime=self.runtime,
             runtime_version=self.runtime_version,
-            exit_status=exit.code if exit else info.exit_status,
-            stderr_tail=exit.stderr_tail if exit else info.stderr_tail,
+            exit_status=exit.code if exit and exit.code is not None else info.exit_status,
+            stderr_tail=(exit.stderr_tail if exit else "") or self.redactor.text(info.stderr_tail),
         )
 
 

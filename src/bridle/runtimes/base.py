@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
+from bridle.core.errors import ConfigError, NotInstalled, UnsupportedOption, WrongUse
 from bridle.core.events import Event
 from bridle.core.features import Features
 from bridle.core.options import (
@@ -168,7 +168,12 @@ class AgentRuntime(ABC):
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The process of a run that a person drives at the terminal."""
-        raise UnsupportedOption(self.id, "interactive", [], reason="it has no terminal interface")
+        raise UnsupportedOption(
+            self.id,
+            "interactive",
+            supporters("interactive", self.id),
+            reason="it has no terminal interface",
+        )
 
     # -- worktree -------------------------------------------------------------------------------
 
@@ -241,15 +246,20 @@ def check_options(
 
 
 def supporters(option: str, besides: str) -> list[str]:
-    """Names of the other runtimes that honour `option`."""
+    """Names of the other runtimes that honour `option` (or `interactive`, which is a feature)."""
     from bridle.runtimes.registry import available_runtimes, get_runtime
 
     names = []
     for name in available_runtimes():
         if name == besides:
             continue
-        runtime = get_runtime(name)
-        if option in runtime.features_of(runtime.dialect(None)[0]).options:
+        try:
+            runtime = get_runtime(name)
+        except ConfigError:
+            # A stranger's adapter that does not load must not hide the answer for the others.
+            continue
+        features = runtime.features_of(runtime.dialect(None)[0])
+        if option in features.options or (option == "interactive" and features.interactive):
             names.append(name)
     return names
 

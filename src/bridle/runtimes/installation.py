@@ -79,15 +79,19 @@ def remembered_version(binary: str, ask: Callable[[], str | None]) -> str | None
         found = os.stat(binary)
     except OSError:
         return None
-    key = f"{os.path.realpath(binary)}:{found.st_mtime_ns}:{found.st_size}"
+    return remembered(f"{os.path.realpath(binary)}:{found.st_mtime_ns}:{found.st_size}", ask)
+
+
+def remembered(key: str, ask: Callable[[], str | None]) -> str | None:
+    """What `ask` once answered for `key`, from the user's cache file; None is asked again."""
     cache = _read_cache()
     if key in cache:
         return cache[key]
-    version = ask()
-    if version:
-        cache[key] = version
+    answer = ask()
+    if answer:
+        cache[key] = answer
         _write_cache(cache)
-    return version
+    return answer
 
 
 def _cache_path() -> str:

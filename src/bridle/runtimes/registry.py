@@ -25,6 +25,11 @@ def available_runtimes(config: "Config | None" = None) -> list[str]:
     return sorted({*_entries(), *(config.presets() if config else ())})
 
 
+def is_registered(name: str) -> bool:
+    """Whether an adapter is registered under `name`, beside what a configuration declares."""
+    return name in _entries()
+
+
 def get_runtime(name: str | None = None, config: "Config | None" = None) -> "AgentRuntime":
     """The runtime called `name`; else the configuration's default; else `claude`.
 
@@ -34,6 +39,8 @@ def get_runtime(name: str | None = None, config: "Config | None" = None) -> "Age
     wanted = name or (config.runtime.default if config else None) or DEFAULT_RUNTIME
     preset = config.preset(wanted) if config else None
     target = _entries().get(wanted)
+    if config is not None:
+        _check_sections(config)
     if target is None and preset is not None:
         from bridle.runtimes.preset import PresetRuntime
 
@@ -42,6 +49,24 @@ def get_runtime(name: str | None = None, config: "Config | None" = None) -> "Age
         raise UnknownRuntime(wanted, available_runtimes(config))
     cls = _load(wanted, target)
     return cls(_settings(wanted, config) if config else None)
+
+
+def _check_sections(config: "Config") -> None:
+    """Refuse sections that nothing would ever read: a name nobody has, keys of another kind."""
+    entries = _entries()
+    for name, section in config.runtime.adapters.items():
+        where = f"runtime.adapters.{name}"
+        if name not in entries and not section.binary:
+            known = ", ".join(sorted(entries))
+            raise ConfigError(
+                f"{where}: there is no such runtime, and no `binary` declares one",
+                hint=f"runtimes: {known}",
+            )
+        if name in entries and (keys := section.preset_keys()):
+            raise ConfigError(
+                f"{where}.{keys[0]}: only for runtimes declared by configuration",
+                hint=f"the adapter of {name} takes binary, mode and model",
+            )
 
 
 def _settings(name: str, config: "Config") -> "AdapterSettings":

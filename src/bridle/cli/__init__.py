@@ -1,0 +1,174 @@
+"""The command line: one module a noun, imported only when its command is called.
+
+A command's module has `configure(parser)`, which adds its arguments, and `execute(args)`, which
+does the work and returns the exit status. Errors meant for the user are raised; this package says
+them in one line with a hint, and never shows a traceback.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False  # type checkers take it for true; importing `typing` would slow the help
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from typing import Protocol
+
+    from bridle.core.errors import BridleError
+
+    class Command(Protocol):
+        """What a command's module offers. It may also have `failure(problem, argv)`, the JSON to
+        print when it could not do its work, or None; without it that is `{"error": …}`."""
+
+        def configure(self, parser: ArgumentParser) -> None:
+            """Add the command's arguments."""
+
+        def execute(self, args: Namespace) -> int:
+            """Do the work; returns the exit status. Raises `BridleError` for the user to read."""
+
+
+COMMANDS = {
+    "run": ("bridle.cli.run_command", "run one prompt through an agent"),
+    "runtime": ("bridle.cli.runtime", "list, show and choose runtimes"),
+    "model-server": ("bridle.cli.model_server", "serve a scripted model on loopback"),
+    "demo": ("bridle.cli.demo", "watch several agents work offline, without keys or CLIs"),
+}
+"""Command to the module that holds it, and the line that the help shows."""
+
+INTERRUPTED = 130
+_DEBUG = "BRIDLE_DEBUG"
+
+
+def run(argv: list[str]) -> int:
+    """Run the command line `argv` (without the program's name); returns the exit status."""
+    if sys.stdout is None:  # started with it closed
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it stays open as long as we run
+    try:
+        status = _dispatch(argv)
+        sys.stdout.flush()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()  # whoever read it went away
+        return INTERRUPTED
+    except OSError as problem:
+        _drop_output()
+        where = f": {problem.filename}" if problem.filename else ""
+        sys.stderr.write(f"bridle: error: {problem.strerror or problem}{where}\n")
+        return 1
+    except Exception as problem:
+        return _bug(problem)
+    return status
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere, or it would fail again when the process ends."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv:
+        sys.stderr.write(top_help())
+        return 2
+    name, rest = argv[0], argv[1:]
+    if name in ("-h", "--help", "help"):
+        if rest and rest[0] in COMMANDS:
+            return _command(rest[0], ["--help"])
+        sys.stdout.write(top_help())
+        return 0
+    if name in ("-V", "--version"):
+        from bridle._version import __version__
+
+        sys.stdout.write(f"bridle {__version__}\n")
+        return 0
+    return _command(name, rest)
+
+
+def _command(name: str, argv: list[str]) -> int:
+    from bridle.cli.startup import WithoutCollection, import_msgspec
+
+    with WithoutCollection():
+        import_msgspec()
+        from bridle.core.errors import BridleError
+
+    module: Command | None = None
+    try:
+        with WithoutCollection():
+            module = load(name)
+        return module.execute(parser_of(name, module).parse_args(argv))
+    except BridleError as problem:
+        return _refuse(problem, argv, module)
+
+
+def load(name: str) -> "Command":
+    """The module of the command `name`; `WrongUse` with the nearest name when there is none."""
+    if name not in COMMANDS:
+        from bridle.cli.parsing import unknown
+
+        raise unknown("command", name, list(COMMANDS), "`bridle --help`")
+    from importlib import import_module
+
+    return import_module(COMMANDS[name][0])
+
+
+def parser_of(name: str, module: "Command") -> "ArgumentParser":
+    """The argument parser of a command."""
+    from bridle.cli.parsing import CommandParser
+
+    parser = CommandParser(prog=f"bridle {name}", description=f"{_sentence(COMMANDS[name][1])}.")
+    module.configure(parser)
+    return parser
+
+
+def top_help() -> str:
+    """What `bridle --help` shows."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, (_, text) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: bridle COMMAND [ARGUMENTS]",
+            "",
+            "Drive every coding agent through one interface.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "`bridle COMMAND --help` tells a command's arguments; every command has --json.",
+            "`bridle --version` tells the version.",
+            "",
+        ]
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _refuse(problem: "BridleError", argv: list[str], module: "Command | None") -> int:
+    """Say an error: one line and a hint on stderr, with --json also as data on stdout."""
+    from bridle.cli.output import error_object, say_error, write_line
+
+    make = getattr(module, "failure", None)
+    if make is not None:
+        data = make(problem, argv)
+    else:
+        data = error_object(problem) if "--json" in argv else None
+    if data is not None:
+        write_line(data)
+    say_error(problem)
+    return problem.exit_code
+
+
+def _bug(problem: Exception) -> int:
+    if os.environ.get(_DEBUG):
+        import traceback
+
+        traceback.print_exception(problem)
+    what = " ".join(f"{type(problem).__name__}: {problem}".split())
+    sys.stderr.write(f"bridle: error: this is a bug in bridle: {what}\n")
+    sys.stderr.write(f"hint: {_DEBUG}=1 shows where; please report it\n")
+    return 1

@@ -1,0 +1,80 @@
+"""Asks the person at the terminal what an agent may do."""
+
+import os
+import select
+import sys
+import time
+
+import msgspec
+
+from bridle.cli.output import safe
+from bridle.drives.spec import Question
+
+_LONGEST = 4000
+_GRACE = 1.0
+
+
+class TerminalPermission:
+    """Answers permission requests by asking the person at the terminal.
+
+    Contract: called from the thread that reads the run's events; waits for the person no longer
+    than the run may last. Whatever is not a clear yes is a no.
+    """
+
+    def __init__(self, timeout: float | None = None) -> None:
+        self._over = False
+        self._always: set[str] = set()
+        # A little past the run's own end, so that it is the run that times out and not the
+        # question, after which the agent would go on.
+        self._deadline = None if timeout is None else time.monotonic() + timeout + _GRACE
+        self._wake_read, self._wake_write = os.pipe()
+
+    def interrupt(self) -> None:
+        """Ask nothing more, and end the waiting for an answer; for a signal handler."""
+        self._over = True
+        os.write(self._wake_write, b"x")
+
+    def __call__(self, question: Question) -> tuple[bool, str, str]:
+        """(allowed, who decided, reason) for one request."""
+        if self._over:
+            return False, "person", "interrupted"
+        if question.tool_name in self._always:
+            return True, "person", "all calls of this tool were allowed"
+        sys.stdout.flush()
+        sys.stderr.write(_text(question))
+        sys.stderr.flush()
+        answer = self._answer()
+        if answer is None:
+            reason = "interrupted" if self._over else "nobody answered in time"
+            return False, "person" if self._over else "bridle", reason
+        if answer in ("a", "always"):
+            self._always.add(question.tool_name)
+        if answer in ("a", "always", "y", "yes"):
+            return True, "person", "allowed at the terminal"
+        return False, "person", "refused at the terminal"
+
+    def _answer(self) -> str | None:
+        """What the person typed; None when time ran out or they interrupted instead.
+
+        The handler of a signal wakes the waiting through a pipe, so that an interruption is seen
+        whenever it comes.
+        """
+        left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        ready, _, _ = select.select([sys.stdin, self._wake_read], [], [], left)
+        if self._over or sys.stdin not in ready:
+            return None
+        return sys.stdin.readline().strip().lower()
+
+
+def can_ask() -> bool:
+    """Whether a person is there: the terminal can be read and written."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _text(question: Question) -> str:
+    args = msgspec.json.format(msgspec.json.encode(question.args, enc_hook=str), indent=2).decode()
+    shown = safe(args if len(args) <= _LONGEST else args[:_LONGEST] + "\n…")
+    return (
+        f"\nThe agent asks to use {safe(question.tool_name)}:\n{shown}\n"
+        "Allow it? [y]es, [N]o, [a]lways this tool: "
+    )

@@ -1,0 +1,17 @@
+"""`bridle demo`: several agents at work, offline."""
+
+import argparse
+
+from bridle.cli.parsing import add_json
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `bridle demo`."""
+    add_json(parser)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the demo."""
+    from bridle.demo import main
+
+    return main(json=args.json)

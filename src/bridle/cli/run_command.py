@@ -1,0 +1,171 @@
+"""`bridle run`: one prompt through an agent."""
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+import msgspec
+
+from bridle.cli import run_arguments
+from bridle.cli.output import warn
+from bridle.cli.run_view import HumanView, JsonView, StreamView, View, run_end
+from bridle.config import apply_config, load_config
+from bridle.core.errors import BridleError, WrongUse
+from bridle.core.options import ModelServer, RunOptions, options_in_use
+from bridle.core.results import RunResult
+from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all
+from bridle.running import Prepared, prepare
+from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.registry import get_runtime
+
+_STOPPING = b"\nstopping the agent; once more kills it at once\n"
+
+configure = run_arguments.configure
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the prompt and show it in the way that was asked for."""
+    name = run_arguments.runtime_of(args)
+    wanted = run_arguments.options_of(args)
+    config = load_config(args.cwd)
+    runtime = get_runtime(name, config)
+    options = apply_config(wanted, config, runtime.id)
+    if args.interactive:
+        return _interactive(runtime, options, run_arguments.output_of(args))
+    permission = _permission(options)
+    prepared = prepare(runtime, options, permission=permission)
+    if args.verbose:
+        _describe(runtime, options, prepared)
+    for text in _warnings(prepared):
+        warn(text)
+    return _follow(prepared.run, _view(run_arguments.output_of(args)), permission)
+
+
+def failure(problem: BridleError, argv: list[str]) -> bytes | None:
+    """A run that could not start, in the shape of every other run's result."""
+    output = run_arguments.output_in(argv)
+    if output == "text":
+        return None
+    result = RunResult(
+        runtime=getattr(problem, "runtime", ""), status="failed", error=problem.info()
+    )
+    return run_end(result) if output == "stream-json" else msgspec.json.encode(result)
+
+
+def _view(output: str) -> View:
+    if output == "text":
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # it is the real one
+        return HumanView()
+    return JsonView() if output == "json" else StreamView()
+
+
+def _permission(options: RunOptions) -> PermissionPolicy:
+    if options.permission_mode == "ask":
+        from bridle.cli.asking import TerminalPermission, can_ask
+
+        if can_ask():
+            return TerminalPermission(options.timeout)
+    return refuse_all
+
+
+def _follow(run: PrintRun, view: View, permission: PermissionPolicy) -> int:
+    """Show each event and the result; a reader that goes away ends the agent."""
+    lost: OSError | None = None
+    # Closed whatever happens here: leaving the iteration early is what ends the agent.
+    closing = contextlib.closing(run.events())  # type: ignore[type-var]  # it is a generator
+    with _interruptible(run, permission), closing as events:
+        for event in events:
+            if lost is None:
+                try:
+                    view.event(event)
+                except OSError as problem:
+                    lost = problem
+                    run.abort("the output cannot be written")
+    if lost is not None:
+        raise lost
+    result = run.result
+    view.end(result)
+    return result.exit_status
+
+
+@contextlib.contextmanager
+def _interruptible(run: PrintRun, permission: PermissionPolicy) -> Iterator[None]:
+    """End the agent on Ctrl-C, SIGTERM or a lost terminal; kill it at once the second time."""
+    asked = False
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal asked
+        if sys.stderr.isatty():
+            # The agent may take seconds to end; a person should see that it was understood.
+            os.write(2, b"\nkilling the agent\n" if asked else _STOPPING)
+        run.abort(f"stopped by {signal.Signals(number).name}", now=asked)
+        asked = True
+        interrupt = getattr(permission, "interrupt", None)
+        if interrupt is not None:
+            interrupt()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    old = {number: signal.getsignal(number) for number in numbers}
+    try:
+        for number in numbers:
+            # One that is ignored stays so: that is what `nohup` means.
+            if old[number] is not signal.SIG_IGN:
+                signal.signal(number, stop)
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, old[number])
+
+
+def _interactive(runtime: AgentRuntime, options: RunOptions, output: str) -> int:
+    if output != "text":
+        raise WrongUse("--interactive shows the agent's own screen and prints no JSON")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise WrongUse("--interactive needs a terminal")
+    return 0 if runtime.run_interactive(options) == 0 else 1
+
+
+def _warnings(prepared: Prepared) -> list[str]:
+    ignored = prepared.plan.ignored_options
+    return [
+        *prepared.plan.warnings,
+        *([f"not supported, ignored: {', '.join(ignored)}"] if ignored else []),
+    ]
+
+
+def _describe(runtime: AgentRuntime, options: RunOptions, prepared: Prepared) -> None:
+    """What is about to happen, without any secret."""
+    import shlex
+
+    plan, hide = prepared.plan, prepared.redactor.text
+    shown = [
+        f"prompt ({len(options.prompt)} characters)",
+        f"permission_mode={options.permission_mode}",
+        *(f"{name}={_shown(getattr(options, name))}" for name in options_in_use(options)),
+    ]
+    if options.timeout is not None:
+        shown.append(f"timeout={options.timeout:g}")
+    if options.env:
+        shown.append(f"env ({', '.join(sorted(options.env))})")
+    lines = {
+        "runtime": f"{runtime.id} {plan.installation.version or '(version unknown)'}",
+        "dialect": plan.dialect.name,
+        "session": plan.session_id,
+        "cwd": plan.spec.cwd,
+        "options": ", ".join(shown),
+        # Each word by itself: quoting could break a secret up so that it is not recognised.
+        "command": shlex.join(hide(word) for word in plan.spec.argv),
+    }
+    for key, value in lines.items():
+        sys.stderr.write(f"{key + ':':<9}{hide(value)}\n")
+    sys.stderr.flush()
+
+
+def _shown(value: object) -> str:
+    """An option's value as JSON; of a model server only the address, its key is secret."""
+    if isinstance(value, ModelServer):
+        return value.url
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,161 @@
+"""What a person sees of a run while it goes on, and what a program reads of it."""
+
+import os
+import sys
+from typing import Any, Protocol
+
+import msgspec
+
+from bridle.cli.output import Style, one_line, safe, say_error, write_json, write_line
+from bridle.core.events import (
+    AutoCompactionStart,
+    Event,
+    MessageEnd,
+    MessageUpdate,
+    PermissionDecision,
+    Retry,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    encode_event,
+)
+from bridle.core.results import RunResult
+
+
+class View(Protocol):
+    """Shows one run. Contract: `event` for each event, then `end` once."""
+
+    def event(self, event: Event) -> None:
+        """Show one event as it happens."""
+
+    def end(self, result: RunResult) -> None:
+        """Show the result."""
+
+
+class JsonView:
+    """One object at the end."""
+
+    def event(self, event: Event) -> None:
+        """Events are not shown."""
+
+    def end(self, result: RunResult) -> None:
+        """The result as one line of JSON."""
+        write_json(result)
+
+
+class StreamView:
+    """One event a line as it happens, and the result as the last."""
+
+    def event(self, event: Event) -> None:
+        """The event as one line of JSON, handed over at once."""
+        write_line(encode_event(event))
+
+    def end(self, result: RunResult) -> None:
+        """The line that ends the stream."""
+        write_line(run_end(result))
+
+
+def run_end(result: RunResult) -> bytes:
+    """The last line of `--stream-json`."""
+    return msgspec.json.encode({"type": "run_end", **msgspec.to_builtins(result)})
+
+
+class HumanView:
+    """Text on stdout, everything else on stderr.
+
+    On a terminal the text shows as it streams; otherwise stdout gets the final text alone, so that
+    another program can read it.
+    """
+
+    def __init__(self) -> None:
+        self._live = sys.stdout.isatty()
+        self._style = Style(sys.stderr)
+        self._width = _terminal_width()
+        self._at_line_start = True
+        self._shown = ""
+
+    def event(self, event: Event) -> None:
+        """Text as it streams; one line for each tool call, retry and refusal."""
+        if isinstance(event, MessageUpdate):
+            if self._live and event.kind == "text_delta":
+                self._text(event.text)
+        elif isinstance(event, MessageEnd):
+            self._shown = event.text
+            self._fresh_line()
+        elif isinstance(event, ToolExecutionStart):
+            self._note(f"· {event.tool_name} {_gist(event.args)}")
+        elif isinstance(event, ToolExecutionEnd):
+            if event.is_error:
+                self._note(f"  {event.tool_name} failed: {_gist(event.result)}")
+        elif isinstance(event, PermissionDecision):
+            if event.decision == "deny":
+                self._note(f"  {event.tool_name} refused: {event.reason}")
+        elif isinstance(event, Retry):
+            delay = f" in {event.delay_ms / 1000:.1f} s" if event.delay_ms else ""
+            self._note(f"  attempt {event.attempt} failed, again{delay}: {event.error.message}")
+        elif isinstance(event, AutoCompactionStart):
+            self._note(f"  shortening the conversation {event.reason}")
+
+    def end(self, result: RunResult) -> None:
+        """The final text where it did not show yet, a closing line, and the error if any."""
+        if result.text and not (self._live and result.text == self._shown):
+            text = safe(result.text) if self._live else result.text
+            sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        sys.stdout.flush()
+        self._note(closing_line(result))
+        problem = result.failure()
+        if problem is not None:
+            say_error(problem)
+
+    def _text(self, text: str) -> None:
+        text = safe(text)
+        if text:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            self._at_line_start = text.endswith("\n")
+
+    def _fresh_line(self) -> None:
+        if not self._at_line_start:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._at_line_start = True
+
+    def _note(self, text: str) -> None:
+        self._fresh_line()
+        indent = "  " if text.startswith("  ") else ""
+        line = indent + one_line(text, self._width - len(indent))
+        sys.stderr.write(self._style.dim(line) + "\n")
+        sys.stderr.flush()
+
+
+def closing_line(result: RunResult) -> str:
+    """How the run ended: time, tokens, cost."""
+    parts = [f"{result.status.replace('_', ' ')} in {result.duration_ms / 1000:.1f} s"]
+    usage = result.usage
+    if usage.total:
+        cached = usage.cache_read_tokens + usage.cache_write_tokens
+        beside = f" (+{cached:,} cached)" if cached else ""
+        parts.append(f"{usage.input_tokens:,}{beside} tokens in, {usage.output_tokens:,} out")
+        cost = result.cost_usd
+        parts.append("cost unknown" if cost is None else f"${cost:.4f}")
+    return " · ".join(parts)
+
+
+_TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description")
+
+
+def _gist(value: Any) -> str:
+    """What a call is about, in one line: its most telling argument, else all of them."""
+    if isinstance(value, dict):
+        for key in _TELLING:
+            if value.get(key):
+                return _gist(value[key])
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _terminal_width() -> int:
+    try:
+        return max(40, os.get_terminal_size(2).columns or 80)
+    except OSError:
+        return 200

@@ -1,0 +1,113 @@
+"""`bridle runtime`: which agents there are, what each can do, and which is the default."""
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from bridle.cli.output import one_line, warn, write_json
+from bridle.cli.parsing import CommandParser, add_json
+from bridle.config import Config, load_config
+from bridle.runtimes.report import RuntimeReport, report_runtime, report_runtimes
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `bridle runtime`."""
+    verbs = parser.add_subparsers(
+        dest="verb", metavar="VERB", required=True, parser_class=CommandParser
+    )
+    listing = verbs.add_parser("list", help="all runtimes", description="List all runtimes.")
+    add_json(listing)
+    show = verbs.add_parser(
+        "show", help="one runtime in detail", description="Show what one runtime can do."
+    )
+    show.add_argument("runtime", metavar="R")
+    add_json(show)
+    change = verbs.add_parser(
+        "set", help="choose the default runtime", description="Choose the default runtime."
+    )
+    change.add_argument("key", choices=("default",), metavar="default", help="what to set")
+    change.add_argument("runtime", metavar="R")
+    change.add_argument(
+        "--project", action="store_true", help="in the project's file instead of the user's"
+    )
+    add_json(change)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """List, show or set."""
+    config = load_config()
+    if args.verb == "list":
+        return _list(config, as_json=args.json)
+    if args.verb == "show":
+        return _show(config, args.runtime, as_json=args.json)
+    return _set_default(config, args)
+
+
+def _list(config: Config, *, as_json: bool) -> int:
+    reports = report_runtimes(config)
+    if as_json:
+        write_json({"runtimes": reports})
+        return 0
+    rows = [["", "RUNTIME", "VERSION", "DIALECT", "NOTES"]]
+    for report in reports:
+        version = report.version or ("unknown" if report.installed else "not installed")
+        mark = "*" if report.default else ""
+        rows.append([mark, report.name, version, report.dialect or "", _notes(report)])
+    _table(rows)
+    sys.stdout.write("* is the default\n")
+    return 0
+
+
+def _notes(report: RuntimeReport) -> str:
+    return one_line("; ".join((*report.reasons, *report.hints)))
+
+
+def _show(config: Config, name: str, *, as_json: bool) -> int:
+    report = report_runtime(name, config)
+    if as_json:
+        write_json(report)
+        return 0
+    on = [key for key, value in report.features.items() if value is True]
+    facts: dict[str, Any] = {
+        "runtime": f"{report.name}{' (default)' if report.default else ''}",
+        "declared by": report.declared_by,
+        "stability": report.stability,
+        "installed": report.binary or "no",
+        "version": report.version or "unknown",
+        "tested": "yes, this version" if report.tested else "not this version",
+        "dialect": report.dialect or "",
+        "login": report.credentials,
+        "instructions": report.instruction_file,
+        "drives": ", ".join(report.drives),
+        "features": ", ".join(on) or "none",
+        "options": ", ".join(report.options) or "none beside those that all runtimes have",
+        "notes": _notes(report),
+    }
+    _table([[key, str(value)] for key, value in facts.items() if value])
+    return 0
+
+
+def _set_default(config: Config, args: argparse.Namespace) -> int:
+    from bridle.config.edit import set_value
+    from bridle.config.places import new_project_file, user_file
+    from bridle.runtimes.registry import get_runtime
+
+    name = get_runtime(args.runtime, config).id
+    path = new_project_file(os.curdir) if args.project else user_file(os.environ)
+    set_value(path, ("runtime", "default"), name)
+    in_force = load_config().runtime.default
+    if args.json:
+        write_json({"file": path, "key": "runtime.default", "value": name, "in_force": in_force})
+    else:
+        sys.stdout.write(f"runtime.default is {name} in {path}\n")
+    if in_force != name:
+        warn(f"{in_force} stays the default here: the environment or a stronger file says so")
+    return 0
+
+
+def _table(rows: list[list[str]]) -> None:
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")

@@ -1,0 +1,58 @@
+"""Makes the start and the end of a command cheap; figures in `docs/decisions/0001-argparse.md`.
+
+Nothing here changes what a command does. Each measure steps back when somebody else's code might
+rely on what it leaves out.
+"""
+
+import gc
+import sys
+
+
+def import_msgspec() -> None:
+    """Import msgspec without `typing_extensions`, which takes as long as msgspec itself.
+
+    msgspec asks it for names that `typing` has too since Python 3.11, and takes those when it is
+    not there. It can be imported as ever afterwards.
+    """
+    if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
+        return
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # the way to say "absent"
+    try:
+        import msgspec  # noqa: F401
+    finally:
+        del sys.modules["typing_extensions"]
+
+
+class WithoutCollection:
+    """Imports make no garbage: the collector is off while they run, and as it was afterwards."""
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_on:
+            gc.enable()
+
+
+def leave(status: int) -> None:
+    """End the process now: do what was registered for its end, then go.
+
+    Taking the interpreter apart costs as much as starting it and does nothing for us. Returns, for
+    the usual way out, when a thread still runs or anything goes wrong.
+    """
+    import atexit
+    import os
+
+    finish = getattr(atexit, "_run_exitfuncs", None)
+    threading = sys.modules.get("threading")
+    if finish is None or (threading is not None and threading.active_count() > 1):
+        return
+    try:
+        finish()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except Exception:
+        return
+    os._exit(status)

@@ -1,0 +1,89 @@
+"""Changes one value in a configuration file; comments and everything else stay as they are."""
+
+import contextlib
+import os
+from io import StringIO
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.error import YAMLError
+
+from bridle.config.reading import read_file, yaml_problem
+from bridle.core.errors import ConfigError, WrongUse
+
+
+def set_value(path: str, keys: tuple[str, ...], value: str) -> None:
+    """Set the value at `keys` in the file at `path`, which is made when it is missing.
+
+    Contract: the file is replaced in one step or not at all; a new one is readable by its owner
+    alone, an old one keeps its mode; a symbolic link stays one. Raises `ConfigError` when what
+    stands there is not a right configuration, `WrongUse` when it cannot be written.
+    """
+    target = os.path.realpath(path)
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    old = _read(path, target)
+    if old.strip():
+        _, problems = read_file(path)
+        if problems:
+            raise ConfigError("\n".join(problems), hint="mend the file first")
+    try:
+        root = yaml.load(old)
+    except YAMLError as problem:
+        raise ConfigError(yaml_problem(path, problem)) from None
+    if root is None:
+        # Nothing but comments, which ruamel would drop together with the missing document.
+        root = CommentedMap()
+        lead = old if old.endswith("\n") or not old else old + "\n"
+    else:
+        lead = ""
+    _put(root, keys, value)
+    text = StringIO()
+    yaml.dump(root, text)
+    _replace(path, target, lead + text.getvalue())
+
+
+def _read(path: str, target: str) -> str:
+    try:
+        with open(target, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+    except OSError as problem:
+        raise WrongUse(f"cannot read {path}: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text") from None
+
+
+def _put(root: Any, keys: tuple[str, ...], value: str) -> None:
+    for key in keys[:-1]:
+        if not isinstance(root.get(key), dict):
+            root[key] = CommentedMap()
+        root = root[key]
+    root[keys[-1]] = value
+
+
+def _replace(path: str, target: str, text: str) -> None:
+    partial = f"{target}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        try:
+            mode = os.stat(target).st_mode & 0o777
+        except FileNotFoundError:
+            mode = 0o600
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(partial, mode)
+            os.replace(partial, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+            raise
+    except OSError as problem:
+        raise WrongUse(f"cannot write {path}: {problem.strerror}") from None

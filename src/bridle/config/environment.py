@@ -1,0 +1,64 @@
+"""What environment variables say, in the place they have in a configuration."""
+
+from collections.abc import Mapping
+
+from bridle.core.errors import ConfigError, WrongUse
+from bridle.core.options import ModelServer
+
+RUNTIME = "BRIDLE_RUNTIME"
+BACKEND = "BRIDLE_BACKEND"
+MODEL = "BRIDLE_MODEL"
+MODEL_SERVER = "BRIDLE_MODEL_SERVER"
+MODEL_SERVER_KEY = "BRIDLE_MODEL_SERVER_KEY"
+PROFILE = "BRIDLE_PROFILE"
+
+_PROFILES = {"forge": "FORGE_BACKEND"}
+"""Other systems' names for the runtime, read only when their profile is switched on."""
+
+
+def environment_values(env: Mapping[str, str]) -> tuple[str | None, dict[str, object]]:
+    """The default runtime that `env` names, and the fields of `Config` it sets."""
+    fields: dict[str, object] = {}
+    if model := env.get(MODEL):
+        fields["model"] = model
+    if url := env.get(MODEL_SERVER):
+        fields["model_server"] = model_server(url, env)
+    return _runtime(env), fields
+
+
+def _runtime(env: Mapping[str, str]) -> str | None:
+    if name := env.get(RUNTIME):
+        return name
+    if name := env.get(BACKEND):
+        return runtime_of_backend(name)
+    for profile in env.get(PROFILE, "").replace(",", " ").split():
+        variable = _PROFILES.get(profile)
+        if variable is None:
+            raise ConfigError(
+                f"{PROFILE}: unknown profile {profile}", hint=f"known: {', '.join(_PROFILES)}"
+            )
+        if name := env.get(variable):
+            return runtime_of_backend(name)
+    return None
+
+
+def runtime_of_backend(name: str) -> str:
+    """The runtime that an older program's backend name means: `claude-cli` is `claude`."""
+    return name.removesuffix("-cli")
+
+
+def model_server(url: str, env: Mapping[str, str]) -> ModelServer:
+    """The scripted model at `url`, with the key from the environment; `WrongUse` without one."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("http", "https") or not rest:
+        raise WrongUse(
+            f"model server: {url} is not an http address",
+            hint="give the URL that `bridle model-server` prints",
+        )
+    key = env.get(MODEL_SERVER_KEY)
+    if not key:
+        raise WrongUse(
+            f"model server: {MODEL_SERVER_KEY} is not set",
+            hint="set it to the key that `bridle model-server` prints",
+        )
+    return ModelServer(url=url.rstrip("/").removesuffix("/v1"), api_key=key)

@@ -1,0 +1,268 @@
+"""Reads one configuration file and finds every mistake in it, each with its line.
+
+The file is checked node by node against the schema rather than converted at once, because only the
+nodes know their lines and because a person wants to see all mistakes, not the first.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import inspect as shapes
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from bridle.config.schema import ConfigFile
+
+_LARGEST = 1 << 20
+"""Bytes; a configuration is written by hand."""
+_HUGE = 1e300
+_MOST_NODES = 20_000
+"""Aliases can make a small file huge: they are followed no further than this."""
+
+
+def read_file(path: str) -> tuple[dict[str, Any], list[str]]:
+    """The plain values of the file at `path`, and all that is wrong with it.
+
+    Each mistake is a line `FILE:LINE: what`, in the order of the file. Never raises for anything
+    that a file may hold or be.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError as problem:
+        return {}, [f"{path}: cannot be read: {problem.strerror}"]
+    if len(data) > _LARGEST:
+        return {}, [f"{path}: larger than {_LARGEST >> 20} MiB"]
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = data.count(b"\n", 0, problem.start) + 1
+        return {}, [f"{path}:{line}: is not UTF-8 text"]
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        root = yaml.compose(text)
+    except YAMLError as problem:
+        return {}, [yaml_problem(path, problem)]
+    return _Reader(path, yaml).read(root)
+
+
+def yaml_problem(path: str, problem: YAMLError) -> str:
+    """One line that says where and why a text is not YAML."""
+    if not isinstance(problem, MarkedYAMLError):
+        return f"{path}: not valid YAML: {str(problem).splitlines()[0]}"
+    mark = problem.problem_mark or problem.context_mark
+    reason = str(problem.problem or problem.context or "syntax error").splitlines()[0]
+    where = f"{path}:{mark.line + 1}" if mark is not None else path
+    return f"{where}: not valid YAML: {reason}"
+
+
+class _TooMuch(Exception):
+    """The file is a riddle of aliases."""
+
+
+class _Reader:
+    """Walks one file's nodes beside the schema's types."""
+
+    def __init__(self, path: str, yaml: YAML) -> None:
+        self._path = path
+        self._yaml = yaml
+        self._problems: list[tuple[int, str]] = []
+        self._nodes = 0
+        self._open: set[int] = set()
+
+    def read(self, root: Node | None) -> tuple[dict[str, Any], list[str]]:
+        values: Any = {}
+        try:
+            if root is not None and not _is_null(root):
+                values = self._value(root, shapes.type_info(ConfigFile), "")
+        except (_TooMuch, RecursionError):
+            self._problems.append((1, "nested too deeply, or too many aliases"))
+        lines = [f"{self._path}:{line}: {what}" for line, what in sorted(self._problems)]
+        return values if isinstance(values, dict) else {}, lines
+
+    def _value(self, node: Node, shape: shapes.Type, where: str) -> Any:
+        self._nodes += 1
+        if self._nodes > _MOST_NODES or id(node) in self._open:
+            raise _TooMuch
+        self._open.add(id(node))
+        try:
+            return self._checked(node, shape, where)
+        finally:
+            self._open.discard(id(node))
+
+    def _checked(self, node: Node, shape: shapes.Type, where: str) -> Any:
+        if isinstance(shape, shapes.UnionType):
+            return self._union(node, shape, where)
+        if isinstance(shape, shapes.StructType):
+            return self._struct(node, shape, where)
+        if isinstance(shape, shapes.DictType):
+            return self._dict(node, shape.value_type, where)
+        if isinstance(shape, shapes.VarTupleType):
+            return self._list(node, shape.item_type, where)
+        if isinstance(shape, shapes.AnyType):
+            return self._anything(node, where)
+        return self._scalar(node, shape, where)
+
+    def _union(self, node: Node, shape: shapes.UnionType, where: str) -> Any:
+        if _is_null(node) and any(isinstance(each, shapes.NoneType) for each in shape.types):
+            return None
+        kinds = [each for each in shape.types if not isinstance(each, shapes.NoneType)]
+        for each in kinds:
+            if isinstance(node, MappingNode) == isinstance(each, shapes.StructType):
+                before = len(self._problems)
+                value = self._checked(node, each, where)
+                if len(kinds) == 1 or isinstance(node, MappingNode) or value is not None:
+                    return value
+                del self._problems[before:]
+        return self._wrong(node, where, " or ".join(_words(each) for each in kinds))
+
+    def _struct(self, node: Node, shape: shapes.StructType, where: str) -> Any:
+        fields = {field.encode_name: field for field in shape.fields}
+        values: dict[str, Any] = {}
+        for key, key_node, value_node in self._pairs(node, where):
+            field = fields.get(key)
+            if field is None:
+                self._unknown(key_node, key, list(fields), where)
+            elif not (_is_null(value_node) and _is_section(field.type)):
+                values[key] = self._value(value_node, field.type, _join(where, key))
+        for field in shape.fields:
+            if field.required and field.encode_name not in values:
+                self._problem(node, f"{where}: `{field.encode_name}` is missing")
+        return values
+
+    def _dict(self, node: Node, shape: shapes.Type, where: str) -> Any:
+        return {
+            key: self._value(value, shape, _join(where, key))
+            for key, _, value in self._pairs(node, where)
+        }
+
+    def _list(self, node: Node, shape: shapes.Type, where: str) -> Any:
+        if not isinstance(node, SequenceNode):
+            return self._wrong(node, where, "a list")
+        return [self._value(each, shape, f"{where}[{n}]") for n, each in enumerate(node.value)]
+
+    def _anything(self, node: Node, where: str) -> Any:
+        if isinstance(node, MappingNode):
+            return self._dict(node, shapes.AnyType(), where)
+        if isinstance(node, SequenceNode):
+            return self._list(node, shapes.AnyType(), where)
+        return self._plain(node)
+
+    def _scalar(self, node: Node, shape: shapes.Type, where: str) -> Any:
+        value = self._plain(node) if isinstance(node, ScalarNode) else node
+        if isinstance(shape, shapes.LiteralType):
+            if value in shape.values:
+                return value
+            return self._wrong_choice(node, value, shape, where)
+        fitting: tuple[type, ...] = {
+            shapes.StrType: (str,),
+            shapes.FloatType: (int, float),
+            shapes.IntType: (int,),
+            shapes.BoolType: (bool,),
+        }[type(shape)]
+        if not isinstance(value, fitting) or (isinstance(value, bool) and bool not in fitting):
+            return self._wrong(node, where, _words(shape))
+        if (
+            isinstance(shape, shapes.FloatType)
+            and isinstance(value, int | float)
+            and not _in_range(value, shape)
+        ):
+            return self._wrong(node, where, f"a number above {shape.gt or 0:g}")
+        return value
+
+    def _pairs(self, node: Node, where: str) -> list[tuple[str, Node, Node]]:
+        """The entries of a mapping whose keys are texts and stand there once."""
+        if not isinstance(node, MappingNode):
+            self._wrong(node, where, "a mapping")
+            return []
+        pairs: dict[str, tuple[str, Node, Node]] = {}
+        for key_node, value_node in node.value:
+            key = self._plain(key_node) if isinstance(key_node, ScalarNode) else None
+            if not isinstance(key, str):
+                self._problem(key_node, f"{where or 'the file'}: a key must be a text; quote it")
+            elif key in pairs:
+                first = pairs[key][1].start_mark.line + 1
+                self._problem(
+                    key_node, f"duplicate key `{_join(where, key)}` (first on line {first})"
+                )
+            else:
+                pairs[key] = (key, key_node, value_node)
+        return list(pairs.values())
+
+    def _plain(self, node: Node) -> Any:
+        try:
+            return self._yaml.constructor.construct_object(node)
+        except (YAMLError, ValueError):
+            # A tag nobody knows, or a value its tag does not fit: the type check will say so.
+            return None
+
+    # -- saying what is wrong -------------------------------------------------------------------
+
+    def _problem(self, node: Node, text: str) -> None:
+        self._problems.append((node.start_mark.line + 1, text))
+
+    def _unknown(self, node: Node, key: str, known: list[str], where: str) -> None:
+        near = nearest(key, known)
+        hint = f"did you mean `{near}`?" if near else f"known keys: {', '.join(known)}"
+        self._problem(node, f"unknown key `{_join(where, key)}`; {hint}")
+
+    def _wrong(self, node: Node, where: str, wanted: str) -> None:
+        self._problem(node, f"{where or 'the file'}: must be {wanted}, not {_shown(node)}")
+
+    def _wrong_choice(self, node: Node, value: Any, shape: shapes.LiteralType, where: str) -> None:
+        choices = [str(each) for each in shape.values]
+        near = nearest(value, choices) if isinstance(value, str) else None
+        hint = f"; did you mean `{near}`?" if near else ""
+        self._problem(node, f"{where}: must be {' or '.join(choices)}, not {_shown(node)}{hint}")
+
+
+def nearest(word: str, known: list[str]) -> str | None:
+    """The known word that `word` was probably meant to be."""
+    from difflib import get_close_matches
+
+    lowered = {each.lower().replace("_", ""): each for each in known}
+    bare = word.lower().replace("_", "").replace("-", "")
+    if bare in lowered:
+        return lowered[bare]
+    return next(iter(get_close_matches(word, known, 1, 0.6)), None)
+
+
+def _join(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and str(node.tag).endswith(":null")
+
+
+def _is_section(shape: shapes.Type) -> bool:
+    """Whether a key left empty (all below it commented out) just means that nothing is set."""
+    return isinstance(shape, shapes.StructType | shapes.DictType | shapes.VarTupleType)
+
+
+def _in_range(value: float, shape: shapes.FloatType) -> bool:
+    """Whether a number is finite and above the limit that the schema sets, if any."""
+    return -_HUGE < value < _HUGE and (shape.gt is None or value > shape.gt)
+
+
+def _words(shape: shapes.Type) -> str:
+    names: dict[type, str] = {
+        shapes.StrType: "a text",
+        shapes.FloatType: "a number",
+        shapes.IntType: "a whole number",
+        shapes.BoolType: "true or false",
+        shapes.StructType: "a mapping",
+        shapes.DictType: "a mapping",
+        shapes.VarTupleType: "a list",
+    }
+    return names[type(shape)]
+
+
+def _shown(node: Node) -> str:
+    if isinstance(node, MappingNode):
+        return "a mapping"
+    if isinstance(node, SequenceNode):
+        return "a list"
+    text = str(node.value)[:60]
+    return msgspec.json.encode(text).decode() if str(node.tag).endswith(":str") else text

@@ -1,0 +1,185 @@
+"""Codex as a runtime: how it is found, asked, started and stopped."""
+
+import os
+import signal
+from collections.abc import Mapping
+from typing import Literal
+
+from bridle.core.errors import WrongUse
+from bridle.core.features import Features
+from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
+from bridle.runtimes.base import AgentRuntime, RunPlan
+from bridle.runtimes.codex.arguments import LONGEST_ARGUMENT, feature_flags
+from bridle.runtimes.codex.dialects import DIALECTS, CodexDialect
+from bridle.runtimes.codex.install import codex_home, find_codex
+from bridle.runtimes.codex.normalizer import CodexNormalizer
+from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.installation import Installation
+
+STOP = (
+    # SIGINT ends the running command too; SIGTERM would leave it behind.
+    StopStep(signal=signal.SIGINT, grace=3.0),
+    StopStep(signal=signal.SIGKILL, grace=2.0, to="group"),
+)
+
+HONOURED = frozenset(
+    {
+        "system_prompt",
+        "append_system_prompt",
+        "append_system_prompt_file",
+        "model",
+        "provider",
+        "settings",
+        "mcp_config",
+        "sandbox",
+        "images",
+        "provider_options",
+        "resume",
+        "account_dir",
+        "model_server",
+    }
+)
+
+
+class CodexRuntime(AgentRuntime):
+    """OpenAI's Codex CLI, driven by `codex exec --json`."""
+
+    id = "codex"
+    binary = "codex"
+    instruction_path = "AGENTS.md"
+    install_hint = "npm install -g @openai/codex"
+
+    # -- identity and availability --------------------------------------------------------------
+
+    def dialect(self, version: str | None) -> tuple[CodexDialect, bool, str]:
+        """The dialect of `version`, whether that version was ever run, and a warning if not."""
+        return choose_dialect(self.id, DIALECTS, version)
+
+    def features_of(self, dialect: Dialect) -> Features:
+        """What it can do; the same in every line so far."""
+        return Features(
+            options=HONOURED,
+            interactive=True,
+            thinking=True,
+            resume=True,
+            abort=True,
+            instruction_file=self.instruction_path,
+        )
+
+    def find(self) -> Installation | None:
+        """The installed CLI: the native binary where npm's launcher stands in front of one."""
+        return find_codex(self.settings.binary or self.binary)
+
+    def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
+        """A login file or the key variable that `codex exec` reads. A user's own provider may
+        need neither, so a configuration that names one makes the answer `unknown`."""
+        if env.get("CODEX_API_KEY"):
+            return "present"
+        home = codex_home(env)
+        if os.path.exists(os.path.join(home, "auth.json")):
+            return "present"
+        try:
+            with open(os.path.join(home, "config.toml"), "rb") as file:
+                text = file.read()
+        except OSError:
+            return "missing"
+        own = b"model_provider" in text or b"credentials_store" in text
+        return "unknown" if own else "missing"
+
+    # -- spawning -------------------------------------------------------------------------------
+
+    def build_spawn_command(self, options: SpawnOptions) -> str:
+        """The shell command of an interactive session, with every start-up dialog answered."""
+        from bridle.runtimes.codex.spawn import spawn_command
+
+        found = self.find()
+        dialect = self.dialect(found.version if found else None)[0]
+        words = found.command if found else (self.settings.binary or self.binary,)
+        return spawn_command(words, dialect, options, os.environ)
+
+    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+        """The argv of a one-shot call that only reads. Its stdin must be closed or /dev/null:
+        Codex waits for the end of a pipe before it begins."""
+        if len(prompt.encode()) > LONGEST_ARGUMENT:
+            raise WrongUse("the prompt is too long for a command line", hint="use `bridle run`")
+        found = self.find()
+        dialect = self.dialect(found.version if found else None)[0]
+        words = found.command if found else (self.settings.binary or self.binary,)
+        return [
+            *words,
+            *feature_flags(dialect),
+            "exec",
+            "--ephemeral",
+            "--skip-git-repo-check",
+            "-s",
+            "read-only",
+            *(("-m", model) if model else ()),
+            "--",
+            prompt,
+        ]
+
+    def build_env(self, model: ResolvedModel) -> dict[str, str]:
+        """Variables that route Codex to `model`'s provider: `model.env` as it is, and the
+        provider's address and key. Codex reads no address from its environment, so runs and
+        spawn commands that are given these variables turn the address into a flag."""
+        env = dict(model.env)
+        provider = model.provider
+        if provider is None:
+            return env
+        if provider.base_url:
+            env["OPENAI_BASE_URL"] = provider.base_url
+        key = os.environ.get(provider.auth_token_env) if provider.auth_token_env else None
+        if key:
+            env |= {"OPENAI_API_KEY": key, "CODEX_API_KEY": key}
+        return env
+
+    def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Everything needed to start `codex exec` for `options`; checks all of it first."""
+        from bridle.runtimes.codex.planning import plan_exec
+
+        return plan_exec(self, options, env, session_id)
+
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+        """The terminal interface for a person."""
+        from bridle.runtimes.codex.spawn import plan_terminal
+
+        return plan_terminal(self, options, env)
+
+    def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
+        """The translator of what `codex exec --json` will print."""
+        return CodexNormalizer(recorder, codex_home(plan.spec.env))
+
+    # -- worktree -------------------------------------------------------------------------------
+
+    def deploy_config(
+        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
+    ) -> list[str]:
+        """Write the instructions; the sandbox, which needs no file, is what holds the agent."""
+        from bridle.runtimes.codex.deploy import deploy_instructions
+
+        return [] if overlay is None else deploy_instructions(worktree, overlay.content)
+
+    def detect_ready(self, pane: str) -> ReadyState:
+        """What a captured pane shows; pure."""
+        from bridle.runtimes.codex.panes import detect_ready
+
+        return detect_ready(pane)
+
+    def requires_beacon_verification(self) -> bool:
+        """No: a prompt given at the start is an argument and cannot be swallowed."""
+        return False
+
+    # -- history --------------------------------------------------------------------------------
+
+    def parse_transcript(self, path: str) -> TranscriptSummary | None:
+        """What a rollout and those of its sub-agents say was used."""
+        from bridle.runtimes.codex.transcript import summarize
+
+        return summarize(path)
+
+    def transcript_dir(self, project: str) -> str | None:
+        """Codex keeps the threads of all projects together, in folders by day."""
+        return os.path.join(codex_home(os.environ), "sessions")

@@ -1,0 +1,185 @@
+"""From the common options to Codex's flags.
+
+Everything that Codex would read from, or write into, the user's `config.toml` is given by `-c`, so
+that the file stays as it is. Images never come last, because `-i` takes every word that follows.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import NotAuthenticated, ResumeRefused, WrongUse
+from bridle.core.options import Provider, RunOptions
+from bridle.runtimes.base import readable_file
+from bridle.runtimes.codex.dialects import CodexDialect
+from bridle.runtimes.codex.git import GitPlace, commit_dirs, trust_roots
+from bridle.runtimes.codex.provider_options import CodexOptions
+from bridle.runtimes.codex.sandbox import WORKSPACE_WRITE
+from bridle.runtimes.codex.toml import toml_key, toml_string, toml_value
+
+LONGEST_ARGUMENT = 96 * 1024
+"""Linux takes 128 KiB in one argument; what is longer goes another way."""
+
+PROVIDER = "bridle"
+KEY_VARIABLE = "BRIDLE_MODEL_KEY"
+
+
+def config(name: str, value: Any) -> list[str]:
+    """One `-c` flag; `name` is a path of bare keys."""
+    return ["-c", f"{name}={toml_value(value, name)}"]
+
+
+def trust_flags(folder: str, place: GitPlace | None, home: str) -> list[str]:
+    """Tell Codex that the folder is trusted, for this run only.
+
+    In a writable sandbox Codex would otherwise note that in the user's `config.toml`. A decision
+    that already stands there is left alone: then Codex writes nothing.
+    """
+    roots = trust_roots(folder, place)
+    if _is_decided(roots, os.path.join(home, "config.toml")):
+        return []
+    # Only an inline table works here; the dotted form is read and then ignored.
+    table = ", ".join(f'{toml_string(root)} = {{trust_level = "trusted"}}' for root in roots)
+    return ["-c", f"projects={{{table}}}"]
+
+
+def _is_decided(roots: list[str], path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return False
+    if not any(os.fsencode(root) in data for root in roots):
+        return False
+    import tomllib
+
+    try:
+        projects = tomllib.loads(data.decode()).get("projects", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return False
+    if not isinstance(projects, dict):
+        return False
+    decided = [root for root in roots if "trust_level" in (projects.get(root) or {})]
+    # Codex looks up one of the roots; which one only it knows, so all but the folder must stand.
+    return bool(decided) and roots[-1] in decided
+
+
+def feature_flags(dialect: CodexDialect) -> list[str]:
+    """Switch off what must not happen in a run."""
+    return [word for name in dialect.disabled_features for word in ("--disable", name)]
+
+
+def provider_flags(
+    base_url: str | None, key_variable: str | None, own: CodexOptions, *, name: str = PROVIDER
+) -> list[str]:
+    """Route the run to a model service of the caller's, with bounded retries."""
+    table: dict[str, Any] = {"name": name, "base_url": base_url, "wire_api": "responses"}
+    if key_variable:
+        table["env_key"] = key_variable
+    table |= {"request_max_retries": own.max_retries, "stream_max_retries": own.max_retries}
+    return [*config("model_provider", name), *config(f"model_providers.{name}", table)]
+
+
+def environment_flags(env: Mapping[str, str], own: CodexOptions) -> list[str]:
+    """The flags for what `build_env` told by variables: Codex reads no address from any."""
+    address = env.get("OPENAI_BASE_URL")
+    if not address:
+        return []
+    return provider_flags(address, "OPENAI_API_KEY" if env.get("OPENAI_API_KEY") else None, own)
+
+
+def provider_key(provider: Provider, env: dict[str, str]) -> str | None:
+    """The key that `provider` names; `NotAuthenticated` when its variable is not set."""
+    if provider.auth_token_env is None:
+        return None
+    key = env.get(provider.auth_token_env)
+    if not key:
+        raise NotAuthenticated(
+            f"the variable {provider.auth_token_env} of the model's provider is not set",
+            hint=f"set {provider.auth_token_env}",
+            runtime="codex",
+        )
+    return key
+
+
+def added_instructions(options: RunOptions) -> str | None:
+    """The text to add after Codex's base instructions."""
+    parts = [options.append_system_prompt] if options.append_system_prompt else []
+    if options.append_system_prompt_file:
+        data = readable_file(options.append_system_prompt_file, "system prompt file")
+        parts.append(data.decode(errors="replace"))
+    return "\n\n".join(parts) or None
+
+
+def settings_flags(settings: str) -> list[str]:
+    """Codex's own settings (JSON text, or a TOML or JSON file) as `-c` flags, key by key."""
+    if settings.lstrip().startswith("{"):
+        table = _json_table(settings.encode(), "settings")
+    else:
+        data = readable_file(settings, "settings")
+        is_json = settings.endswith(".json")
+        table = _json_table(data, settings) if is_json else _toml_table(data, settings)
+    return [
+        word
+        for name, value in table.items()
+        for word in ("-c", f"{toml_key(name)}={toml_value(value, name)}")
+    ]
+
+
+def _json_table(data: bytes, what: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        raise WrongUse(f"{what}: not a JSON object: {problem}") from None
+
+
+def _toml_table(data: bytes, what: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise WrongUse(f"{what}: not TOML: {problem}") from None
+
+
+def own_flags(own: CodexOptions) -> list[str]:
+    """The flags of Codex's own options that belong to its configuration."""
+    flags = ["-p", own.profile] if own.profile else []
+    if own.effort:
+        flags += config("model_reasoning_effort", own.effort)
+    if own.network_access:
+        flags += config("sandbox_workspace_write.network_access", True)
+    return flags
+
+
+def sandbox_flags(mode: str, own: CodexOptions, place: GitPlace | None) -> list[str]:
+    """The sandbox, with the folders that may be written beside the working directory."""
+    flags = ["-s", mode]
+    if mode == WORKSPACE_WRITE:
+        dirs = [os.path.abspath(os.path.expanduser(each)) for each in own.add_dirs]
+        if place is not None and own.git_write:
+            dirs += commit_dirs(place)
+        flags += [word for each in dirs for word in ("--add-dir", each)]
+    return flags
+
+
+def image_flags(images: tuple[str, ...]) -> list[str]:
+    """The images; another flag must follow. `WrongUse` for one that cannot be read."""
+    flags = []
+    for image in images:
+        readable_file(image, "image")
+        flags += ["-i", os.path.abspath(os.path.expanduser(image))]
+    return flags
+
+
+def refuse_bad_resume(resume: str) -> None:
+    """Refuse what is no thread id. Codex takes it for a name, and when it finds no thread of that
+    name begins a new one without a word."""
+    shape = [len(part) for part in resume.split("-")]
+    digits = resume.replace("-", "").lower()
+    if shape != [8, 4, 4, 4, 12] or any(char not in "0123456789abcdef" for char in digits):
+        raise ResumeRefused(
+            f"{resume!r} is not a codex thread id", hint="give the id that a run reported"
+        )

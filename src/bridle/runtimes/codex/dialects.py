@@ -1,0 +1,68 @@
+"""What each line of Codex accepts and prints, as data; the adapter holds no version of its own."""
+
+from bridle.runtimes.dialects import Dialect
+
+
+class CodexDialect(Dialect, frozen=True, kw_only=True):
+    """One line of Codex. A flag or feature that a line does not know is fatal to it (exit 1 or
+    2), so each is named here and nowhere else."""
+
+    disabled_features: tuple[str, ...]
+    """Features that are switched off in every run: endless retries, marketplace downloads."""
+    sandbox_probe: tuple[str, ...]
+    """Arguments that run `true` in the CLI's own sandbox; exit 0 shows that it works here."""
+    usage_records: bool
+    """Whether transcripts hold a `token_usage_record` for each model call."""
+    full_auto: bool
+    """Whether `--full-auto` is still known. Bridle passes `-s`, which every line knows."""
+    daemon: bool
+    """Whether the terminal interface starts a shared daemon unless `--no-daemon` is given."""
+    inline_instructions: bool
+    """Whether `-c instructions=` replaces the base prompt; a file does so in every line."""
+    mcp_approval: bool
+    """Whether a server's entry can approve the calls of its tools in advance. Where it cannot,
+    only tools that declare themselves read-only run, unless the sandbox is off."""
+    path_dir: str
+    """Folder beside the binary with helper programs (`rg`), which its npm launcher puts
+    on PATH; empty where the binary finds them by itself."""
+    model_migrations: tuple[tuple[str, str], ...] = ()
+    """Models for which the terminal interface offers a successor in a dialog at its start, where
+    Enter changes the model; named in advance, the dialog does not come."""
+
+
+DIALECTS = (
+    CodexDialect(
+        name="codex-0.120",
+        since=(0, 0),
+        seen=("0.120.0",),
+        capture="0.120.0/exec/success_shell.jsonl",
+        disabled_features=("plugins",),
+        sandbox_probe=("sandbox", "linux", "--", "true"),
+        usage_records=False,
+        full_auto=True,
+        daemon=False,
+        inline_instructions=False,
+        mcp_approval=False,
+        path_dir="path",
+    ),
+    CodexDialect(
+        name="codex-0.166",
+        since=(0, 130),
+        seen=("0.166.0",),
+        capture="0.166.0/exec/success_shell.jsonl",
+        disabled_features=("unbounded_connection_retries", "plugins"),
+        sandbox_probe=("sandbox", "--", "true"),
+        usage_records=True,
+        full_auto=False,
+        daemon=True,
+        inline_instructions=True,
+        mcp_approval=True,
+        path_dir="",
+        model_migrations=(
+            ("gpt-5.5", "gpt-6-sol"),
+            ("gpt-5.6-luna", "gpt-6-luna"),
+            ("gpt-5.6-sol", "gpt-6-sol"),
+            ("gpt-5.6-terra", "gpt-6-sol"),
+        ),
+    ),
+)

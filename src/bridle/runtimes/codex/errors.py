@@ -1,0 +1,178 @@
+"""From Codex's words to typed errors: its stream has no codes, only texts.
+
+The texts are those of the captures. A 500 is the one status whose number is replaced ("high
+demand"); every other one stands in the text.
+"""
+
+import time
+
+import msgspec
+
+from bridle.core.errors import (
+    AgentError,
+    Billing,
+    ContextOverflow,
+    Crashed,
+    NotAuthenticated,
+    Overloaded,
+    ProtocolDrift,
+    RateLimited,
+    ResumeRefused,
+    Unavailable,
+    error_for_status,
+)
+from bridle.drives.spec import ProcessExit
+
+_STATUS_MARKS = ("unexpected status ", "last status: ")
+_LOGIN_MARKS = (
+    "missing environment variable",
+    "not logged in",
+    "log in again",
+    "sign in again",
+    "access token could not be refreshed",
+    "codex login",
+)
+_REFUSED_HINT = "the service refused the request itself; the same call will fail again"
+
+
+def turn_error(text: str, model: str | None = None) -> AgentError:
+    """The error behind the text of a failed turn or a retry notice."""
+    status = _status_in(text)
+    if status is not None:
+        return _status_error(status, text, model)
+    if text.startswith("{"):
+        return _status_error(400, _body_message(text), model, whole=text)
+    lowered = text.lower().replace("\u2019", "'")
+    if any(mark in lowered for mark in _LOGIN_MARKS):
+        return NotAuthenticated(text)
+    if "quota exceeded" in lowered:
+        return Billing(text)
+    if "usage limit" in lowered or "rate limit" in lowered:
+        return RateLimited(text, until=reset_time(text))
+    if "context window" in lowered or "reason: max_output_tokens" in lowered:
+        return ContextOverflow(text)
+    if "at capacity" in lowered or "overloaded" in lowered:
+        return Overloaded(text)
+    if "high demand" in lowered:
+        return Unavailable(f"the model service failed (500): {text}", hint="try again later")
+    return Unavailable(text or "the turn failed without a reason")
+
+
+def _status_error(
+    status: int, message: str, model: str | None, *, whole: str | None = None
+) -> AgentError:
+    error = error_for_status(status, whole or message, until=reset_time(message))
+    hint = error.hint
+    if status == 404:
+        hint = f"check the service's address and whether it serves the model {model or '(default)'}"
+    elif isinstance(error, Unavailable) and 400 <= status < 500:
+        hint = _REFUSED_HINT
+    return type(error)(message, hint=hint, until=error.until)
+
+
+def _status_in(text: str) -> int | None:
+    for mark in _STATUS_MARKS:
+        _, found, rest = text.partition(mark)
+        if found and rest[:3].isdigit():
+            return int(rest[:3])
+    return None
+
+
+class _Inner(msgspec.Struct):
+    message: str = ""
+
+
+class _Body(msgspec.Struct):
+    error: _Inner | None = None
+
+
+def _body_message(text: str) -> str:
+    """What the JSON body of an HTTP 400 says; Codex passes it on as it came."""
+    try:
+        body = msgspec.json.decode(text, type=_Body)
+    except msgspec.MsgspecError:
+        return text
+    return body.error.message if body.error and body.error.message else text
+
+
+# -- when a limit ends ----------------------------------------------------------------------------
+
+
+def reset_time(text: str, now: float | None = None) -> str | None:
+    """When a limit ends, as RFC 3339 in UTC, if the text says so.
+
+    Known: `try again in 1.5s`, and a moment in local time, `try again at 5:46 PM` (today or
+    tomorrow) or `try again at Mar 17th, 2030 5:46 PM`.
+    """
+    now = time.time() if now is None else now
+    lowered = text.lower()
+    _, found, rest = lowered.partition("try again in ")
+    if found:
+        seconds = _seconds(rest.split()[0].rstrip(".,")) if rest.split() else None
+        return None if seconds is None else _utc(now + seconds)
+    _, found, rest = lowered.partition("try again at ")
+    return _moment(rest.strip().rstrip("."), now) if found else None
+
+
+def _seconds(word: str) -> float | None:
+    for unit, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0)):
+        number = word.removesuffix(unit)
+        if number != word and number.replace(".", "", 1).isdigit():
+            return float(number) * factor
+    return None
+
+
+def _moment(words: str, now: float) -> str | None:
+    parts = words.replace(",", " ").split()
+    try:
+        if len(parts) >= 5:
+            day = parts[1].rstrip("stndrh")
+            told = time.strptime(" ".join((parts[0], day, *parts[2:5])), "%b %d %Y %I:%M %p")
+            return _utc(time.mktime((*told[:8], -1)))
+        clock = time.strptime(" ".join(parts[:2]), "%I:%M %p")
+    except (ValueError, OverflowError, IndexError):
+        return None
+    today = time.localtime(now)
+    at = time.mktime((*today[:3], clock.tm_hour, clock.tm_min, 0, 0, 0, -1))
+    return _utc(at if at >= now else at + 86400)
+
+
+def _utc(moment: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+
+
+# -- runs that never began ------------------------------------------------------------------------
+
+
+def start_error(exit: ProcessExit, *, raw_args: bool) -> AgentError | None:
+    """Why a process that told nothing on its stdout ended; None when it does not say.
+
+    A process that a signal killed is left to the recorder, which knows who sent it.
+    """
+    if exit.code is None or exit.code < 0:
+        return None
+    words = _complaint(exit.stderr_tail)
+    lowered = words.lower()
+    if "no rollout found" in lowered or "thread/resume" in lowered:
+        return ResumeRefused(words)
+    if any(mark in lowered for mark in _LOGIN_MARKS):
+        return NotAuthenticated(words)
+    if exit.code == 2:
+        hint = "look at the raw arguments first" if raw_args else ""
+        return ProtocolDrift(f"codex refused its arguments: {words}", hint=hint)
+    if exit.code == 0:
+        return ProtocolDrift("codex ended well but printed nothing that Bridle knows")
+    return Crashed(
+        f"codex did not start: {words}" if words else f"codex exited {exit.code} and said nothing",
+        hint="mend what it names; its configuration is config.toml in CODEX_HOME",
+    )
+
+
+def _complaint(stderr: str) -> str:
+    """The line of standard error that says what is wrong."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    for line in lines:
+        if line.lower().startswith("error"):
+            return line[:500]
+    told = [line for line in lines if not line.startswith("Reading ")]
+    return told[-1][:500] if told else ""

@@ -1,0 +1,248 @@
+"""Translates `codex exec --json` into the common events.
+
+Codex tells finished items, no deltas: a message's text comes whole. Reasoning and the text after
+it are one message. Tools keep Codex's own item types as their names. The stream names neither the
+model nor this run's own usage (its totals span the thread), so both are read from the transcript
+when the turn ends.
+"""
+
+import os
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import ResumeRefused
+from bridle.core.usage import NO_USAGE, Usage
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import ProcessExit
+from bridle.runtimes.codex import wire
+from bridle.runtimes.codex.errors import start_error, turn_error
+from bridle.runtimes.codex.transcript import find_rollout, read_rollout, subagent_files, usage_of
+
+_RETRY = "Reconnecting... "
+_LONGEST_RAW = 4096
+
+
+class CodexNormalizer:
+    """The `Normalizer` of one `codex exec`.
+
+    Contract: made before the process starts, since a resumed thread's transcript is measured then.
+    The one thing it reads beside the wire is that transcript.
+    """
+
+    def __init__(self, recorder: Recorder, home: str) -> None:
+        self._recorder = recorder
+        self._home = home
+        self._decoder = wire.decoder()
+        self._thread_id: str | None = None
+        self._ended = False
+        self._retries = 0
+        self._last_notice = ""
+        self._spawned = False
+        self._offset = 0
+        resume = recorder.options.resume
+        if resume:
+            path = find_rollout(home, resume)
+            self._offset = os.stat(path).st_size if path else 0
+
+    def feed(self, line: bytes) -> None:
+        """Take one line of stdout."""
+        if not line.strip():
+            return
+        try:
+            message = self._decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self._recorder.unknown(_raw(line))
+            return
+        if self._recorder.options.include_raw:
+            self._recorder.source(_raw(line))
+        if isinstance(message, wire.ItemCompleted):
+            self._item_completed(message.item, line)
+        elif isinstance(message, wire.ItemStarted):
+            self._item_started(message.item, line)
+        elif isinstance(message, wire.ItemUpdated):
+            self._item_updated(message.item, line)
+        elif isinstance(message, wire.ThreadStarted):
+            self._thread_started(message.thread_id)
+        elif isinstance(message, wire.TurnStarted):
+            self._recorder.turn_started(evidence="turn.started")
+        elif isinstance(message, wire.Notice):
+            self._notice(message.message)
+        else:
+            self._turn_over(message)
+
+    def finish(self, exit: ProcessExit) -> None:
+        """The process is gone."""
+        recorder = self._recorder
+        if not self._ended:
+            if self._thread_id is None and recorder.error is None:
+                error = start_error(exit, raw_args=bool(recorder.options.raw_args))
+                if error is not None:
+                    recorder.fail(error)
+            elif self._last_notice:
+                recorder.fail(turn_error(self._last_notice, recorder.options.model))
+            self._settle(None)
+        recorder.finish(exit)
+
+    # -- the thread and its turn ----------------------------------------------------------------
+
+    def _thread_started(self, thread_id: str) -> None:
+        self._thread_id = thread_id
+        self._recorder.session_started(thread_id)
+        wanted = self._recorder.options.resume
+        if wanted and thread_id.lower() != wanted.lower():
+            # Codex begins a new thread, and says nothing, when it cannot make out the old one.
+            self._recorder.request_stop(
+                ResumeRefused(f"codex opened the new thread {thread_id} instead of {wanted}")
+            )
+
+    def _notice(self, text: str) -> None:
+        if text.startswith(_RETRY):
+            self._retries += 1
+            count, _, reason = text[len(_RETRY) :].partition(" (")
+            number = count.partition("/")[0]
+            attempt = int(number) if number.isdigit() else self._retries
+            error = turn_error(reason.removesuffix(")") or count, self._recorder.options.model)
+            self._recorder.retrying(attempt, None, error)
+        else:
+            # `turn.failed` says it again and alone decides; kept for a process that dies before.
+            self._last_notice = text
+
+    def _turn_over(self, message: wire.TurnCompleted | wire.TurnFailed) -> None:
+        self._ended = True
+        if isinstance(message, wire.TurnFailed):
+            self._recorder.fail(turn_error(message.error.message, self._recorder.options.model))
+            self._settle(None)
+        else:
+            self._settle(usage_of(message.usage))
+        self._recorder.turn_ended()
+
+    def _settle(self, told: Usage | None) -> None:
+        """Fill in model and usage; `told` is the thread's total by the wire, where it said one."""
+        recorder = self._recorder
+        path = find_rollout(self._home, self._thread_id) if self._thread_id else None
+        part = read_rollout(path, self._offset) if path else None
+        recorder.model = (part.model if part else None) or recorder.model or recorder.options.model
+        usage = part.usage if part is not None and part.calls else None
+        if told is not None and not recorder.options.resume:
+            # A new thread's total is the run's own, and may be ahead of a file still being written.
+            usage = told if usage is None or told.total > usage.total else usage
+        elif told is not None and usage is None and part is not None:
+            usage = told - part.before if told.total > part.before.total else None
+        if usage is None:
+            return
+        if path and self._spawned:
+            for other in subagent_files(path):
+                more = read_rollout(other)
+                usage += more.usage if more else NO_USAGE
+        recorder.set_usage(usage)
+
+    # -- items ----------------------------------------------------------------------------------
+
+    def _item_started(self, item: wire.Item, line: bytes) -> None:
+        if isinstance(item, wire.ToolItem):
+            self._recorder.tool_started(item.id, _tool_name(item), _args(item))
+        elif isinstance(item, wire.ErrorItem):
+            self._recorder.unknown(_raw(line))
+
+    def _item_updated(self, item: wire.Item, line: bytes) -> None:
+        if isinstance(item, wire.TodoList):
+            self._recorder.tool_updated(item.id, msgspec.json.encode(item.items).decode())
+        elif isinstance(item, wire.CommandExecution):
+            self._recorder.tool_updated(item.id, item.aggregated_output)
+        elif not isinstance(item, wire.ToolItem):
+            self._recorder.unknown(_raw(line))
+
+    def _item_completed(self, item: wire.Item, line: bytes) -> None:
+        recorder = self._recorder
+        if isinstance(item, wire.AgentMessage):
+            if not recorder.message_open:
+                recorder.message_started(item.id or None)
+            recorder.text_delta(item.text, synthetic=True)
+            recorder.block_ended(synthetic=True)
+            recorder.message_ended()
+        elif isinstance(item, wire.Reasoning):
+            if not recorder.message_open:
+                recorder.message_started(item.id or None)
+            recorder.thinking_delta(item.text, synthetic=True)
+            recorder.block_ended(synthetic=True)
+        elif isinstance(item, wire.ErrorItem):
+            # A warning: the turn goes on, and no event of the contract says so but `unknown`.
+            recorder.unknown(_raw(line))
+        else:
+            self._tool_completed(item)
+
+    def _tool_completed(self, item: wire.ToolItem) -> None:
+        if isinstance(item, wire.CollabToolCall):
+            self._spawned = True
+        refusal = _refusal(item)
+        if refusal is not None:
+            self._recorder.permission_decided(
+                item.id,
+                tool_call_id=item.id,
+                tool_name=_tool_name(item),
+                decision="deny",
+                by="codex",
+                reason=refusal,
+            )
+        self._recorder.tool_ended(
+            item.id,
+            tool_name=_tool_name(item),
+            args=_args(item),
+            is_error=_failed(item),
+            result=_result(item),
+        )
+
+
+def _tool_name(item: wire.ToolItem) -> str:
+    return str(type(item).__struct_config__.tag)
+
+
+def _args(item: wire.ToolItem) -> Any:
+    if isinstance(item, wire.CommandExecution):
+        return {"command": item.command}
+    if isinstance(item, wire.FileChange):
+        return {"changes": item.changes}
+    if isinstance(item, wire.McpToolCall):
+        return {"server": item.server, "tool": item.tool, "arguments": item.arguments}
+    if isinstance(item, wire.WebSearch):
+        return {"query": item.query}
+    if isinstance(item, wire.CollabToolCall):
+        return {"tool": item.tool, "prompt": item.prompt}
+    return {"items": item.items}
+
+
+def _result(item: wire.ToolItem) -> Any:
+    if isinstance(item, wire.CommandExecution):
+        return {"output": item.aggregated_output, "exit_code": item.exit_code}
+    if isinstance(item, wire.FileChange):
+        return {"changes": item.changes, "status": item.status}
+    if isinstance(item, wire.McpToolCall):
+        return item.result if item.error is None else {"error": item.error.message}
+    if isinstance(item, wire.WebSearch):
+        return {"query": item.query, "action": item.action}
+    if isinstance(item, wire.CollabToolCall):
+        return {"threads": item.receiver_thread_ids, "states": item.agents_states}
+    return {"items": item.items}
+
+
+def _failed(item: wire.ToolItem) -> bool:
+    if isinstance(item, wire.CommandExecution) and item.exit_code not in (0, None):
+        return True
+    return getattr(item, "status", "") in ("failed", "declined")
+
+
+def _refusal(item: wire.ToolItem) -> str | None:
+    """Why Codex's own mode refused the call, None when it did not."""
+    if isinstance(item, wire.McpToolCall) and item.error is not None:
+        text = item.error.message
+        return text if "requires approval" in text else None
+    return "declined by codex" if getattr(item, "status", "") == "declined" else None
+
+
+def _raw(line: bytes) -> Any:
+    """A line as JSON where it is, else as text, bounded."""
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return line[:_LONGEST_RAW].decode(errors="replace")

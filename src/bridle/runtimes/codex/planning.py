@@ -1,0 +1,199 @@
+"""Plans one `codex exec`: every check first, then the files of the run, then the command."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bridle.core.options import RunOptions
+from bridle.drives.spec import ProcessSpec
+from bridle.runtimes.base import RunPlan, agent_env, check_options, readable_file, working_dir
+from bridle.runtimes.codex import arguments as args
+from bridle.runtimes.codex.dialects import CodexDialect
+from bridle.runtimes.codex.git import find_git
+from bridle.runtimes.codex.install import chosen_home, helper_dir, private_folder
+from bridle.runtimes.codex.mcp import McpPlan, plan_servers, read_servers
+from bridle.runtimes.codex.provider_options import CodexOptions, read_options
+from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sandbox, sandbox_mode
+from bridle.runtimes.installation import Installation
+
+if TYPE_CHECKING:
+    from bridle.runtimes.codex.adapter import CodexRuntime
+
+_USERS_OWN = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY", "CODEX_HOME")
+_NO_NOISE = ("analytics.enabled", "check_for_update_on_startup")
+
+
+class Routing(msgspec.Struct, frozen=True, kw_only=True):
+    """Which home, model service and key a run uses."""
+
+    home: str
+    flags: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    unset: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    private: bool = False
+    """Whether the home is the run's own and still has to be made."""
+
+
+def plan_exec(
+    runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
+) -> RunPlan:
+    """The plan of a run; raises before anything is written or started."""
+    from bridle.runtimes.codex.adapter import STOP
+
+    found = runtime.installation()
+    dialect, _, warning = runtime.dialect(found.version)
+    warnings = [warning] if warning else []
+    ignored = check_options(runtime, options, runtime.features_of(dialect))
+    cwd = working_dir(options)
+    own = read_options(options.provider_options)
+    mode, bypass = sandbox_mode(options), options.permission_mode == "bypass"
+    if options.sandbox == "off" and mode != FULL_ACCESS:
+        ignored = (*ignored, "sandbox")
+    if options.resume:
+        args.refuse_bad_resume(options.resume)
+    folder = private_folder(env, session_id)
+    routing = route(options, env, folder, own)
+    mcp = _servers(options, folder)
+    if mcp.flags and mode != FULL_ACCESS and not (dialect.mcp_approval and bypass):
+        warnings.append("codex: refuses calls of MCP tools that do not say they only read")
+    prompt, files, before = _instructions(options, folder, warnings)
+    place = find_git(cwd)
+    before += args.settings_flags(options.settings) if options.settings else []
+    before += [*args.own_flags(own), *routing.flags, *mcp.flags]
+    if options.model:
+        before += args.config("model", options.model)
+    if mode == WORKSPACE_WRITE and not bypass:
+        warnings.append("codex: nobody is asked before it changes files in its worktree")
+    before += args.trust_flags(cwd, place, "" if routing.private else routing.home)
+    after = [*args.sandbox_flags(mode, own, place), "--skip-git-repo-check"]
+    if own.output_schema:
+        readable_file(own.output_schema, "output schema")
+        after += ["--output-schema", os.path.abspath(own.output_schema)]
+    after += [*options.raw_args, *args.image_flags(options.images), "--json"]
+    after += ["resume", options.resume, "-"] if options.resume else ["-"]
+    if mode != FULL_ACCESS:
+        check_sandbox(found, dialect, env)
+    # All on one side of `exec`: a `-c` after it makes older lines forget every one before it.
+    argv = (*found.command, "exec", *args.feature_flags(dialect), *before, *after)
+    made = _write_files(folder, routing, {**files, **mcp.files})
+    return RunPlan(
+        spec=ProcessSpec(
+            argv=argv,
+            env=_environment(found, dialect, options, env, session_id, cwd, routing, mcp),
+            cwd=cwd,
+            stdin=prompt.encode(errors="replace"),
+            stop=STOP,
+        ),
+        session_id=session_id,
+        installation=found,
+        dialect=dialect,
+        secrets=(*routing.secrets, *mcp.secrets),
+        ignored_options=ignored,
+        warnings=tuple(warnings),
+        private_dirs=(folder,) if made else (),
+        native_session_id=options.resume,
+    )
+
+
+def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOptions) -> Routing:
+    """Where the run finds its settings and its model."""
+    server, provider = options.model_server, options.provider
+    if server is not None:
+        to_server = args.provider_flags(f"{server.url.rstrip('/')}/v1", args.KEY_VARIABLE, own)
+        for name in _NO_NOISE:
+            to_server += args.config(name, False)
+        home = os.path.join(folder, "home")
+        return Routing(
+            home=home,
+            flags=tuple(to_server),
+            env={
+                "CODEX_HOME": home,
+                args.KEY_VARIABLE: server.api_key,
+                "NO_PROXY": "127.0.0.1,localhost,::1",
+                "no_proxy": "127.0.0.1,localhost,::1",
+            },
+            unset=_USERS_OWN,
+            secrets=(server.api_key,),
+            private=True,
+        )
+    home = chosen_home(options, env)
+    variables = {"CODEX_HOME": home} if options.account_dir is not None else {}
+    if provider is None:
+        by_env = args.environment_flags(options.env, own)
+        return Routing(home=home, flags=tuple(by_env), env=variables)
+    flags: list[str] = []
+    key = args.provider_key(provider, {**env, **options.env})
+    if provider.base_url:
+        flags += args.provider_flags(provider.base_url, args.KEY_VARIABLE if key else None, own)
+        variables |= {args.KEY_VARIABLE: key} if key else {}
+    elif key:
+        variables["CODEX_API_KEY"] = key
+    return Routing(home=home, flags=tuple(flags), env=variables, secrets=(key,) if key else ())
+
+
+def _servers(options: RunOptions, folder: str) -> McpPlan:
+    if options.mcp_config is None:
+        return McpPlan()
+    approve = options.permission_mode == "bypass"
+    return plan_servers(read_servers(options.mcp_config), folder, approve=approve)
+
+
+def _instructions(
+    options: RunOptions, folder: str, warnings: list[str]
+) -> tuple[str, dict[str, str], list[str]]:
+    """The prompt, the files and the flags that carry the caller's instructions."""
+    files: dict[str, str] = {}
+    flags: list[str] = []
+    prompt = options.prompt
+    if options.system_prompt is not None:
+        path = os.path.join(folder, "instructions.md")
+        files[path] = options.system_prompt
+        flags += args.config("model_instructions_file", path)
+    added = args.added_instructions(options)
+    if added is not None:
+        words = args.config("developer_instructions", added)
+        if len(words[1].encode(errors="replace")) <= args.LONGEST_ARGUMENT:
+            flags += words
+        else:
+            warnings.append(
+                "codex: the added instructions are too long for it; put before the prompt"
+            )
+            prompt = f"<instructions>\n{added}\n</instructions>\n\n{prompt}"
+    return prompt, files, flags
+
+
+def _write_files(folder: str, routing: Routing, files: dict[str, str]) -> bool:
+    """Make the run's private folder, when it needs one; whether it did."""
+    if not files and not routing.private:
+        return False
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    os.mkdir(folder, 0o700)
+    if routing.private:
+        os.mkdir(routing.home, 0o700)
+    for path, text in files.items():
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8", errors="replace", newline="") as file:
+            file.write(text)
+    return True
+
+
+def _environment(
+    found: Installation,
+    dialect: CodexDialect,
+    options: RunOptions,
+    env: Mapping[str, str],
+    session_id: str,
+    cwd: str,
+    routing: Routing,
+    mcp: McpPlan,
+) -> dict[str, str]:
+    """The agent's environment. Routing wins over the caller's own variables: it was asked for."""
+    base = {name: value for name, value in env.items() if name not in routing.unset}
+    whole = {**agent_env(base, options, session_id, cwd), **routing.env, **mcp.env}
+    helpers = helper_dir(found, dialect.path_dir)
+    if helpers:
+        whole["PATH"] = f"{whole.get('PATH', os.defpath)}{os.pathsep}{helpers}"
+    return whole

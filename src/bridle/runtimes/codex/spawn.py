@@ -1,0 +1,112 @@
+"""Starts Codex's terminal interface: as a shell command for a pane, or for the person here.
+
+Every dialog of its start is answered in advance by `-c`, because the answers would otherwise be
+asked of nobody, and written into the user's `config.toml`.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.options import RunOptions, SpawnOptions
+from bridle.drives.spec import ProcessSpec
+from bridle.runtimes.base import agent_env, check_options, readable_file, working_dir
+from bridle.runtimes.codex import arguments as args
+from bridle.runtimes.codex.dialects import CodexDialect
+from bridle.runtimes.codex.git import find_git
+from bridle.runtimes.codex.install import codex_home
+from bridle.runtimes.codex.provider_options import CodexOptions, read_options
+from bridle.runtimes.codex.sandbox import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE
+
+if TYPE_CHECKING:
+    from bridle.runtimes.codex.adapter import CodexRuntime
+
+
+def terminal_flags(dialect: CodexDialect, folder: str, home: str) -> list[str]:
+    """Flags that every terminal session gets: no dialogs, no daemon, no downloads."""
+    flags = [*args.feature_flags(dialect), *(["--no-daemon"] if dialect.daemon else [])]
+    flags += args.config("check_for_update_on_startup", False)
+    if dialect.model_migrations:
+        flags += args.config("notice.model_migrations", dict(dialect.model_migrations))
+    return [*flags, *args.trust_flags(folder, find_git(folder), home)]
+
+
+def mode_flags(mode: str, own: CodexOptions, folder: str, *, asks: bool) -> list[str]:
+    """Sandbox and approvals: with a person there, `ask` works in the folder and asks for more."""
+    flags = args.sandbox_flags(mode, own, find_git(folder))
+    return [*flags, "-a", "on-request" if asks else "never"]
+
+
+def instruction_flags(
+    dialect: CodexDialect, system_prompt: str | None, added: str | None
+) -> list[str]:
+    """Instructions as flags; `WrongUse` for what a command line cannot carry."""
+    flags: list[str] = []
+    if system_prompt is not None:
+        if not dialect.inline_instructions:
+            raise UnsupportedOption(
+                "codex", "system_prompt", [], reason=f"not in the terminal of {dialect.name}"
+            )
+        flags += args.config("instructions", system_prompt)
+    if added is not None:
+        flags += args.config("developer_instructions", added)
+    if any(len(flag.encode(errors="replace")) > args.LONGEST_ARGUMENT for flag in flags):
+        raise WrongUse("the instructions are too long for a command line", hint="use AGENTS.md")
+    return flags
+
+
+def spawn_command(
+    words: Sequence[str], dialect: CodexDialect, options: SpawnOptions, env: Mapping[str, str]
+) -> str:
+    """The shell command of `build_spawn_command`.
+
+    The trust of `options.cwd` goes into it; the folder itself is set on the terminal.
+    """
+    from shlex import join, quote
+
+    folder = os.path.abspath(options.cwd)
+    home = codex_home({**env, **options.env})
+    argv = [*words, *terminal_flags(dialect, folder, home), "-m", options.model]
+    argv += args.environment_flags(options.env, CodexOptions())
+    asks = options.permission_mode == "ask"
+    argv += mode_flags(WORKSPACE_WRITE, CodexOptions(), folder, asks=asks)
+    added = options.append_system_prompt
+    if options.append_system_prompt_file:
+        data = readable_file(options.append_system_prompt_file, "system prompt file")
+        added = "\n\n".join(part for part in (added, data.decode(errors="replace")) if part)
+    argv += instruction_flags(dialect, options.system_prompt, added)
+    command = join(argv)
+    return f"{command} -- {quote(options.initial_prompt)}" if options.initial_prompt else command
+
+
+def plan_terminal(
+    runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str]
+) -> ProcessSpec:
+    """The terminal interface for the person at this terminal, with the options of a run."""
+    from bridle.running import new_session_id
+    from bridle.runtimes.codex.planning import route
+
+    found = runtime.installation()
+    dialect = runtime.dialect(found.version)[0]
+    check_options(runtime, options, runtime.features_of(dialect))
+    for name in ("model_server", "mcp_config"):
+        if getattr(options, name) is not None and not options.ignore_unsupported:
+            raise UnsupportedOption("codex", name, [], reason="not in an interactive run")
+    if options.resume:
+        args.refuse_bad_resume(options.resume)
+    cwd, own = working_dir(options), read_options(options.provider_options)
+    routing = route(options, env, "", own)
+    asks = options.permission_mode == "ask"
+    mode = {"off": FULL_ACCESS, "read-only": READ_ONLY}.get(options.sandbox or "", WORKSPACE_WRITE)
+    argv = [*found.command, *terminal_flags(dialect, cwd, routing.home), *routing.flags]
+    argv += args.settings_flags(options.settings) if options.settings else []
+    argv += [*args.own_flags(own), *(args.config("model", options.model) if options.model else [])]
+    added = args.added_instructions(options)
+    argv += instruction_flags(dialect, options.system_prompt, added)
+    argv += ["resume", options.resume] if options.resume else []
+    argv += [*options.raw_args, *args.image_flags(options.images)]
+    argv += mode_flags(mode, own, cwd, asks=asks)
+    prompt = ["--", options.prompt] if options.prompt.strip() else []
+    whole = agent_env(env, options, new_session_id(), cwd)
+    return ProcessSpec(argv=(*argv, *prompt), env={**whole, **routing.env}, cwd=cwd)

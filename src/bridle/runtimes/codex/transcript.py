@@ -1,0 +1,255 @@
+"""Codex's transcripts ("rollouts"): where they are, and what they say was used.
+
+One file a thread, `sessions/YYYY/MM/DD/rollout-<local time>-<thread id>.jsonl` below the
+configuration home; a resumed thread appends to its file. Newer lines have a `token_usage_record`
+for each model call, which is counted once by its response id. Older ones have only `token_count`,
+a running total that is repeated and that an overflow resets, so there its growth is counted.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from bridle.core.results import TranscriptSummary
+from bridle.core.usage import NO_USAGE, Usage
+from bridle.runtimes.codex.wire import WireUsage
+
+_MARKS = (b"token_usage_record", b"turn_context", b"token_count")
+_STAMPED = len("rollout-YYYY-MM-DDThh-mm-ss")
+
+
+class _Info(msgspec.Struct):
+    total_token_usage: WireUsage | None = None
+
+
+class _Payload(msgspec.Struct):
+    type: str = ""
+    response_id: str = ""
+    usage: WireUsage | None = None
+    model: str = ""
+    info: _Info | None = None
+
+
+class _Line(msgspec.Struct):
+    type: str
+    payload: _Payload
+
+
+class _Meta(msgspec.Struct):
+    id: str = ""
+    session_id: str = ""
+    parent_thread_id: str = ""
+    source: Any = None
+
+
+class _MetaLine(msgspec.Struct):
+    type: str
+    payload: _Meta
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What (the end of) a rollout tells."""
+
+    usage: Usage = NO_USAGE
+    model: str | None = None
+    calls: int = 0
+    """How many model calls were counted; 0 means that the file tells nothing of use."""
+    before: Usage = NO_USAGE
+    """The thread's running total where the part begins."""
+
+
+def usage_of(wire: WireUsage) -> Usage:
+    """Codex counts cached and cache-written tokens inside its input; Bridle beside it."""
+    return Usage(
+        input_tokens=max(
+            0, wire.input_tokens - wire.cached_input_tokens - wire.cache_write_input_tokens
+        ),
+        output_tokens=wire.output_tokens,
+        cache_read_tokens=wire.cached_input_tokens,
+        cache_write_tokens=wire.cache_write_input_tokens,
+        reasoning_tokens=wire.reasoning_output_tokens,
+    )
+
+
+def read_rollout(path: str, offset: int = 0) -> Part | None:
+    """What `path` tells from byte `offset` on; None when it cannot be read.
+
+    Broken lines are passed over. Where both kinds of count are there, records win.
+    """
+    tally = _Tally()
+    try:
+        with open(path, "rb") as file:
+            position = 0
+            for line in file:
+                if any(mark in line for mark in _MARKS):
+                    tally.take(line, inside=position >= offset)
+                position += len(line)
+    except OSError:
+        return None
+    return tally.part()
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self._decoder = msgspec.json.Decoder(_Line)
+        self._records: dict[str, Usage] = {}
+        self._older: set[str] = set()
+        self._grown = NO_USAGE
+        self._steps = 0
+        self._total = NO_USAGE
+        self._before = NO_USAGE
+        self._model: str | None = None
+
+    def take(self, line: bytes, *, inside: bool) -> None:
+        try:
+            told = self._decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return
+        payload = told.payload
+        if told.type == "turn_context":
+            self._model = payload.model or self._model
+        elif told.type == "token_usage_record" and payload.usage is not None:
+            if not inside:
+                self._older.add(payload.response_id)
+            elif payload.response_id not in self._older:
+                self._records[payload.response_id] = usage_of(payload.usage)
+        elif payload.type == "token_count" and payload.info is not None:
+            self._count(payload.info.total_token_usage, inside)
+
+    def _count(self, wire: WireUsage | None, inside: bool) -> None:
+        if wire is None:
+            return
+        total = usage_of(wire)
+        growth = total - self._total
+        self._total = total
+        if not inside:
+            self._before = total
+        elif growth.total > 0:
+            self._grown += growth
+            self._steps += 1
+
+    def part(self) -> Part:
+        if self._records:
+            usage, calls = sum(self._records.values(), NO_USAGE), len(self._records)
+        else:
+            usage, calls = self._grown, self._steps
+        return Part(usage=usage, model=self._model, calls=calls, before=self._before)
+
+
+# -- finding files --------------------------------------------------------------------------------
+
+
+def find_rollout(home: str, thread_id: str) -> str | None:
+    """The rollout of a thread below the configuration home, None when there is none.
+
+    The id begins with its moment of birth, so the folder of that day is looked at first.
+    """
+    sessions = os.path.join(home, "sessions")
+    ending = f"-{thread_id}.jsonl"
+    for folder in _likely_days(sessions, thread_id):
+        found = _ending_with(folder, ending)
+        if found:
+            return found
+    for folder, _, _ in os.walk(sessions):
+        found = _ending_with(folder, ending)
+        if found:
+            return found
+    return None
+
+
+def _likely_days(sessions: str, thread_id: str) -> list[str]:
+    try:
+        born = int(thread_id.replace("-", "")[:12], 16) / 1000
+        days = [time.localtime(born + shift) for shift in (0, -86400, 86400)]
+    except (ValueError, OverflowError, OSError):
+        return []
+    return [os.path.join(sessions, time.strftime("%Y/%m/%d", day)) for day in days]
+
+
+def _ending_with(folder: str, ending: str) -> str | None:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return None
+    return next((os.path.join(folder, name) for name in names if name.endswith(ending)), None)
+
+
+def subagent_files(path: str) -> list[str]:
+    """Rollouts of the agents that the thread of `path` started, and that those started.
+
+    They lie in the same folder, or the next day's, and were begun later.
+    """
+    root = _meta_of(path)
+    if root is None:
+        return []
+    family = {root.id}
+    found = []
+    for candidate in _later_files(path):
+        meta = _meta_of(candidate)
+        if meta is None or not isinstance(meta.source, dict) or "subagent" not in meta.source:
+            continue
+        if meta.session_id == root.id or _parent_of(meta) in family:
+            family.add(meta.id)
+            found.append(candidate)
+    return found
+
+
+def _later_files(path: str) -> Iterator[str]:
+    own_folder, own_name = os.path.split(os.path.abspath(path))
+    folders = [own_folder]
+    try:
+        written = time.localtime(os.stat(path).st_mtime)
+        base = os.path.dirname(os.path.dirname(os.path.dirname(own_folder)))
+        last = os.path.join(base, time.strftime("%Y/%m/%d", written))
+        folders += [last] if last != own_folder else []
+    except OSError:
+        pass
+    for folder in folders:
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            later = folder != own_folder or name[:_STAMPED] >= own_name[:_STAMPED]
+            if name.startswith("rollout-") and name != own_name and later:
+                yield os.path.join(folder, name)
+
+
+def _meta_of(path: str) -> _Meta | None:
+    try:
+        with open(path, "rb") as file:
+            told = msgspec.json.decode(file.readline(), type=_MetaLine)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return told.payload if told.type == "session_meta" else None
+
+
+def _parent_of(meta: _Meta) -> str:
+    if meta.parent_thread_id:
+        return meta.parent_thread_id
+    inner = meta.source.get("subagent") if isinstance(meta.source, dict) else None
+    spawned = inner.get("thread_spawn") if isinstance(inner, dict) else None
+    parent = spawned.get("parent_thread_id") if isinstance(spawned, dict) else None
+    return parent if isinstance(parent, str) else ""
+
+
+def summarize(path: str) -> TranscriptSummary | None:
+    """What a thread and its sub-agents used, each model call once; None for no such transcript."""
+    part = read_rollout(path)
+    if part is None or (part.calls == 0 and part.model is None and _meta_of(path) is None):
+        return None
+    usage = part.usage
+    for other in subagent_files(path):
+        more = read_rollout(other)
+        usage += more.usage if more else NO_USAGE
+    return TranscriptSummary(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        model=part.model or "",
+    )

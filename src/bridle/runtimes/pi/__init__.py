@@ -1,0 +1,5 @@
+"""The runtime `pi`: the Pi coding agent in its JSON mode."""
+
+from bridle.runtimes.pi.adapter import PiRuntime
+
+__all__ = ["PiRuntime"]

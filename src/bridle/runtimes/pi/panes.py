@@ -1,0 +1,34 @@
+"""What a captured pane of Pi's terminal interface shows. Captures: `testdata/tui-*.txt`."""
+
+import re
+
+from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+
+_FOOTER = re.compile(r"\b\d+\.\d+%/\d+(?:\.\d+)?[kM]\b")
+_NO_MODEL_FOOTER = re.compile(r"\b\d+\.\d+%/0 ")
+_WORKING = re.compile(r"[⠀-⣿] Working")
+_CHOOSE = "↑↓ navigate  enter select  escape/ctrl+c cancel"
+_TRUST = "Trust project folder?"
+_FOOTER_LINES = 6
+_LOWER_LINES = 30
+
+
+def classify(pane: str) -> ReadyState:
+    """What the pane shows; pure. The footer alone is no proof of idleness, it is always there."""
+    lines = [line for line in pane.splitlines() if line.strip()]
+    lower = lines[-_LOWER_LINES:]
+    choosing = any(line.strip() == _CHOOSE for line in lower)
+    if choosing and any(line.strip() == _TRUST for line in lower):
+        # The cursor stands on "Trust": Enter would run the project's code from now on. Escape
+        # leaves the project untrusted for this session and writes nothing.
+        return Dialog(name="trust", action="Escape")
+    if choosing:
+        return Busy(what="permission")
+    if any(_WORKING.search(line) for line in lower):
+        return Busy(what="working")
+    footer = lines[-_FOOTER_LINES:]
+    if any(_FOOTER.search(line) for line in footer):
+        return Ready()
+    if any(_NO_MODEL_FOOTER.search(line) for line in footer):
+        return Dialog(name="no-model", action=None)
+    return Loading()

@@ -1,0 +1,166 @@
+"""Pi's session files: where they are, which one an id means, and what they say was used."""
+
+import os
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from bridle.core.results import TranscriptSummary
+from bridle.core.usage import NO_USAGE, Usage
+from bridle.runtimes.pi.home import SESSION_DIR_VARIABLE
+from bridle.runtimes.pi.wire import WireUsage
+
+_MOST_PARENTS = 64
+"""Longest chain of forks that is followed."""
+
+
+class Header(msgspec.Struct, frozen=True, rename="camel"):
+    """The first line of a session file."""
+
+    type: str = ""
+    id: str = ""
+    cwd: str = ""
+    parent_session: str | None = None
+
+
+class _Message(msgspec.Struct, frozen=True):
+    role: str = ""
+    provider: str = ""
+    model: str = ""
+    usage: WireUsage | None = None
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A later line, as far as usage is concerned."""
+
+    type: str = ""
+    id: str = ""
+    message: _Message | None = None
+    usage: WireUsage | None = None
+
+
+class _Settings(msgspec.Struct, frozen=True, rename="camel"):
+    session_dir: str | None = None
+
+
+_decode_header = msgspec.json.Decoder(Header).decode
+_decode_entry = msgspec.json.Decoder(Entry).decode
+
+
+def session_dir(agent_dir: str, cwd: str, env: Mapping[str, str]) -> str:
+    """The folder where conversations of `cwd` are kept: variable, then settings, then default."""
+    configured = env.get(SESSION_DIR_VARIABLE)
+    if not configured:
+        try:
+            with open(os.path.join(agent_dir, "settings.json"), "rb") as file:
+                configured = msgspec.json.decode(file.read(), type=_Settings).session_dir
+        except (OSError, msgspec.MsgspecError):
+            configured = None
+    real = os.path.realpath(cwd)
+    if configured:
+        return os.path.join(real, os.path.expanduser(configured))
+    encoded = real.lstrip("/").replace("/", "-").replace("\\", "-").replace(":", "-")
+    return os.path.join(agent_dir, "sessions", f"--{encoded}--")
+
+
+def find_session(folder: str, session_id: str) -> tuple[str, Header] | None:
+    """The file of a conversation and its header; only the whole id counts."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return None
+    for name in sorted(names, reverse=True):
+        if name.endswith(f"_{session_id}.jsonl"):
+            path = os.path.join(folder, name)
+            header = read_header(path)
+            if header is not None and header.id == session_id:
+                return path, header
+    return None
+
+
+def read_header(path: str) -> Header | None:
+    """The header of a session file; None when it is missing or something else."""
+    try:
+        with open(path, "rb") as file:
+            header = _decode_header(file.readline())
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return header if header.type == "session" and header.id else None
+
+
+def entries_of(path: str) -> Iterator[Entry]:
+    """The entries of a session file; a line that cannot be read (half-written) is passed over."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file):
+            if number:
+                try:
+                    yield _decode_entry(line)
+                except (msgspec.MsgspecError, UnicodeDecodeError):
+                    continue
+
+
+def summarize(path: str) -> TranscriptSummary | None:
+    """What the conversation in `path` used by itself.
+
+    Every branch counts, failed and hidden messages too. A fork or clone copies its parent's
+    entries with their ids; those count in the parent's file only, when that is still there.
+    """
+    header = read_header(path)
+    if header is None:
+        return None
+    counted = _inherited_ids(path, header)
+    usage, cost, priced, model = NO_USAGE, 0.0, False, ""
+    try:
+        for entry in entries_of(path):
+            used = entry.usage
+            if entry.message is not None and entry.message.role == "assistant":
+                message = entry.message
+                used = message.usage
+                model = f"{message.provider}/{message.model}" if message.provider else message.model
+            if used is None or (entry.id and entry.id in counted):
+                continue
+            counted.add(entry.id)
+            usage += _usage(used)
+            cost += used.cost.total
+            priced = priced or used.cost.total > 0
+    except OSError:
+        return None
+    return TranscriptSummary(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        model=model,
+        cost_usd=cost if priced else None,
+    )
+
+
+def _inherited_ids(path: str, header: Header) -> set[str]:
+    """Ids of the entries in all the files that this one was forked from."""
+    found: set[str] = set()
+    seen = {os.path.realpath(path)}
+    for _ in range(_MOST_PARENTS):
+        parent = header.parent_session
+        if parent is None or os.path.realpath(parent) in seen:
+            break
+        seen.add(os.path.realpath(parent))
+        above = read_header(parent)
+        if above is None:
+            break
+        try:
+            found.update(entry.id for entry in entries_of(parent) if entry.id)
+        except OSError:
+            break
+        header = above
+    return found
+
+
+def _usage(usage: WireUsage) -> Usage:
+    return Usage(
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+        reasoning_tokens=usage.reasoning,
+    )

@@ -1,0 +1,155 @@
+"""The agent's loop: ask for a reply, run the tools it calls, until it calls none."""
+
+from __future__ import annotations
+
+import time
+
+from .parts import Failure, Reply
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .aids import Aids
+    from .parts import Face, Source
+    from .store import Store
+    from .tools import Toolbox
+
+_LONGEST_WAIT = 5.0
+"""Seconds: a service that asks to be left alone for longer is not waited for."""
+
+
+class Limits:
+    """What a run may use."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.max_turns: int | None = request.get("max_turns")
+        self.budget: float | None = request.get("budget_usd")
+        self.cost_per_turn: float | None = request.get("cost_per_turn")
+        self.max_retries: int = request.get("max_retries", 3)
+        self.calls = 0
+        self.cost = 0.0
+
+    def check(self) -> None:
+        """Raise when the next model call would pass a limit."""
+        if self.max_turns is not None and self.calls >= self.max_turns:
+            raise Failure(f"reached the limit of {self.max_turns} turns", kind="budget_exceeded")
+        self.check_budget()
+
+    def check_budget(self) -> None:
+        """Raise when the run has cost more than it may."""
+        if self.budget is not None and self.cost > self.budget:
+            raise Failure(
+                f"cost {self.cost:.4f} USD is over the budget of {self.budget:.4f} USD",
+                kind="budget_exceeded",
+            )
+
+
+class Loop:
+    """Works on prompts in one conversation."""
+
+    def __init__(
+        self,
+        *,
+        face: Face,
+        source: Source,
+        toolbox: Toolbox,
+        store: Store,
+        limits: Limits,
+        aids: Aids,
+        digest: str,
+    ) -> None:
+        self._face = face
+        self._source = source
+        self._toolbox = toolbox
+        self._store = store
+        self._limits = limits
+        self._aids = aids
+        self._digest = digest
+        self._messages = sum(1 for r in store.records if r["type"] == "assistant")
+
+    def work(self, prompt: str, images: list[dict[str, str]]) -> None:
+        """One turn, from its prompt to a reply that calls no tool. Raises `Failure`."""
+        self._store.add("user", text=prompt, images=images)
+        self._face.emit({"type": "turn_start"})
+        while True:
+            self._limits.check()
+            reply = self._reply()
+            if reply.stop_reason == "max_tokens":
+                raise Failure(
+                    "the answer was cut at the model's output limit", kind="context_overflow"
+                )
+            if reply.stop_reason == "refusal":
+                raise Failure("the model refused to go on", kind="unavailable")
+            if not reply.calls:
+                return
+            self._limits.check_budget()
+            for result in self._toolbox.run(reply.calls):
+                self._store.add("tool_result", **result)
+
+    def _reply(self) -> Reply:
+        attempt = 0
+        while True:
+            try:
+                return self._one_reply()
+            except Failure as failure:
+                attempt += 1
+                wait = failure.retry_after
+                if wait is None:
+                    wait = min(1.0, 0.02 * 2**attempt)
+                out_of_tries = attempt > self._limits.max_retries
+                if not failure.retryable or out_of_tries or wait > _LONGEST_WAIT:
+                    raise
+                self._face.emit(
+                    {
+                        "type": "retry",
+                        "attempt": attempt,
+                        "delay_ms": int(wait * 1000),
+                        "error": failure.fields,
+                    }
+                )
+                time.sleep(wait)
+
+    def _one_reply(self) -> Reply:
+        """One model call; the message is begun with the first thing that arrives."""
+        name = f"msg_{self._messages + 1}"
+        begun = False
+        for piece in self._source.ask(self._store.records):
+            if not begun:
+                begun = True
+                self._messages += 1
+                self._limits.calls += 1
+                self._face.emit({"type": "message_start", "id": name})
+                for text in self._aids.padding():
+                    self._face.emit({"type": "text", "text": text})
+            if isinstance(piece, Reply):
+                self._keep(name, piece)
+                return piece
+            self._face.emit({"type": piece[0], "text": piece[1]})
+        raise Failure("the reply never came", kind="unavailable", retryable=True)
+
+    def _keep(self, name: str, reply: Reply) -> None:
+        cost = self._limits.cost_per_turn
+        self._limits.cost += cost or 0.0
+        self._store.add(
+            "assistant",
+            text=reply.text,
+            calls=reply.calls,
+            usage=reply.usage,
+            model=reply.model,
+            stop_reason=reply.stop_reason,
+            cost_usd=cost,
+            step=reply.step,
+            digest=self._digest,
+        )
+        self._face.emit(
+            {
+                "type": "message_end",
+                "id": name,
+                "text": reply.text,
+                "usage": reply.usage,
+                "model": reply.model,
+                "stop_reason": reply.stop_reason,
+                "cost_usd": cost,
+            }
+        )

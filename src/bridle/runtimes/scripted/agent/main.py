@@ -1,0 +1,157 @@
+"""The scripted agent from its first line to its last.
+
+It takes one request (a JSON object) as the first line of its stdin, or from a private file, and
+tells what it does on stdout. Signals end it, and every shell it runs, at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+from .aids import Aids
+from .faces import ChatFace, JsonFace, TextFace
+from .loop import Limits, Loop
+from .parts import Failure
+from .store import Store
+from .tools import Toolbox, kill_running
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+    from .parts import Face, Source
+
+_USAGE = "usage: scripted agent [--request FILE] [--face json|text|chat]"
+
+
+def main(argv: list[str]) -> int:
+    """Run the agent; returns its exit status."""
+    try:
+        face_name, request = _arguments(argv)
+    except (ValueError, OSError) as problem:
+        sys.stderr.write(f"scripted agent: {problem}\n{_USAGE}\n")
+        return 2
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _end)
+    aids = Aids(request.get("aids", []))
+    aids.begin()
+    faces: dict[str, Face] = {"text": TextFace(), "chat": ChatFace()}
+    face = faces.get(face_name) or JsonFace(aids)
+    try:
+        status = _play(request, face, aids)
+    except BrokenPipeError:
+        return 1
+    finally:
+        kill_running()
+    return aids.exit_status(status)
+
+
+def _arguments(argv: list[str]) -> tuple[str, dict[str, Any]]:
+    face, file = "json", ""
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        if word == "--face" and words and words[0] in ("json", "text", "chat"):
+            face = words.pop(0)
+        elif word == "--request" and words:
+            file = words.pop(0)
+        else:
+            raise ValueError(f"unknown argument {word!r}")
+    if file:
+        with open(file, "rb") as opened:
+            text = opened.read()
+        os.unlink(file)
+    else:
+        text = sys.stdin.buffer.readline()
+    request = json.loads(text)
+    if not isinstance(request, dict):
+        raise ValueError("the request must be a JSON object")
+    return face, request
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End at once, with all tools, so that whoever waits sees the signal."""
+    kill_running()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _play(request: dict[str, Any], face: Face, aids: Aids) -> int:
+    try:
+        loop = _conversation(request, face, aids)
+        if request["prompt"]:
+            loop.work(request["prompt"], request.get("images", []))
+        if isinstance(face, ChatFace):
+            _chat(face, loop)
+    except Failure as failure:
+        face.emit({"type": "error", **failure.fields})
+        return 1
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        # Above all a state folder that cannot be written; the reason must reach the caller.
+        face.emit({"type": "error", "kind": "crashed", "message": str(problem)})
+        return 1
+    if not aids.ends_silently():
+        face.emit({"type": "result"})
+    return 0
+
+
+def _chat(face: ChatFace, loop: Loop) -> None:
+    while (prompt := face.prompt()) is not None:
+        if prompt in ("exit", "/exit", "quit", "/quit"):
+            return
+        if prompt:
+            try:
+                loop.work(prompt, [])
+            except Failure as failure:
+                face.emit({"type": "error", **failure.fields})
+
+
+def _conversation(request: dict[str, Any], face: Face, aids: Aids) -> Loop:
+    store = Store(request["state_dir"], request["native_id"], resume=request["resume"])
+    if not request["resume"]:
+        store.add("session", id=request["native_id"], cwd=os.getcwd(), version=request["version"])
+    digest, source = _source(request, store)
+    face.emit(
+        {
+            "type": "session",
+            "id": request["native_id"],
+            "model": (request.get("server") and request.get("model")) or "scripted",
+            "version": request["version"],
+            "scripted": True,
+            "resumed": request["resume"],
+            "images": len(request.get("images", [])),
+        }
+    )
+    return Loop(
+        face=face,
+        source=source,
+        toolbox=Toolbox(face, request["tools"], ask=request["permission"] == "ask"),
+        store=store,
+        limits=Limits(request),
+        aids=aids,
+        digest=digest,
+    )
+
+
+def _source(request: dict[str, Any], store: Store) -> tuple[str, Source]:
+    if request.get("server"):
+        from .server import ServerModel
+
+        return "", ServerModel(request)
+    from .player import Player
+
+    script = request.get("script")
+    known = store.script()
+    if script is None:
+        # Only a conversation that is gone on with may come without a script.
+        script = known or request["built_in"]
+    if known is None or known["digest"] != script["digest"]:
+        store.add("script", digest=script["digest"], steps=script["steps"])
+    start = store.next_step(script["digest"])
+    return script["digest"], Player(script["steps"], request["ended"], start)

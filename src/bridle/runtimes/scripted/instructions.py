@@ -1,0 +1,46 @@
+"""Writes an agent's instructions into a worktree without losing what is already there."""
+
+import os
+
+from bridle.core.errors import WrongUse
+
+BEGIN = "<!-- bridle:begin (written by Bridle; replaced on each start) -->"
+END = "<!-- bridle:end -->"
+
+
+def write_block(worktree: str, name: str, content: str) -> str:
+    """Put `content` into the file `name` of a worktree, between Bridle's own marks.
+
+    Text of others in the file is kept. A symbolic link is refused: it may lead out of the
+    worktree. The file is replaced in one step. Returns its path.
+    """
+    path = os.path.join(worktree, name)
+    if os.path.islink(path):
+        raise WrongUse(
+            f"{path} is a symbolic link; Bridle does not write through it",
+            hint="replace the link by a file",
+        )
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            old = file.read()
+    except FileNotFoundError:
+        old = ""
+    except (OSError, UnicodeDecodeError) as problem:
+        raise WrongUse(f"cannot read {path}: {problem}") from None
+    block = f"{BEGIN}\n{content.rstrip()}\n{END}\n"
+    before, found, rest = old.partition(BEGIN)
+    if found:
+        _, closed, after = rest.partition(END)
+        if not closed:
+            raise WrongUse(
+                f"{path} holds Bridle's first mark but not its last",
+                hint=f"remove the line {BEGIN!r}",
+            )
+        new = before + block + after.removeprefix("\n")
+    else:
+        new = f"{old.rstrip()}\n\n{block}" if old.strip() else block
+    partial = f"{path}.bridle-{os.getpid()}"
+    with open(partial, "x", encoding="utf-8", newline="") as file:
+        file.write(new)
+    os.replace(partial, path)
+    return path

@@ -1,0 +1,60 @@
+"""Reads the scripted agent's own transcripts."""
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from bridle.core.results import TranscriptSummary
+from bridle.core.usage import NO_USAGE, Usage
+
+
+class _Record(msgspec.Struct, frozen=True):
+    type: str = ""
+    usage: Usage | None = None
+    model: str | None = None
+    cost_usd: float | None = None
+
+
+def state_dir(env: Mapping[str, str]) -> str:
+    """The folder where the agent keeps its conversations."""
+    home = env.get("HOME") or os.path.expanduser("~")
+    base = env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
+    return os.path.join(base, "bridle", "scripted")
+
+
+def summarize(path: str) -> TranscriptSummary | None:
+    """What a transcript says was used; None when there is none or it is not one of ours.
+
+    A last line that was cut off by a kill is left out.
+    """
+    decoder = msgspec.json.Decoder(_Record)
+    total, model, cost = NO_USAGE, "scripted", None
+    known = False
+    try:
+        with open(path, "rb") as file:
+            for line in file:
+                try:
+                    record = decoder.decode(line)
+                except (msgspec.MsgspecError, UnicodeDecodeError):
+                    continue
+                known = known or record.type == "session"
+                if record.type != "assistant" or record.usage is None:
+                    continue
+                total += record.usage
+                model = record.model or model
+                if record.cost_usd is not None:
+                    cost = (cost or 0.0) + record.cost_usd
+    except OSError:
+        return None
+    if not known:
+        return None
+    return TranscriptSummary(
+        input_tokens=total.input_tokens,
+        output_tokens=total.output_tokens,
+        model=model,
+        cache_read_tokens=total.cache_read_tokens,
+        cache_write_tokens=total.cache_write_tokens,
+        reasoning_tokens=total.reasoning_tokens,
+        cost_usd=cost,
+    )

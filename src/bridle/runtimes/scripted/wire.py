@@ -1,0 +1,155 @@
+"""The scripted agent's wire: one JSON object a line, told apart by `type`."""
+
+from typing import Any
+
+import msgspec
+
+from bridle.core.usage import NO_USAGE, Usage
+
+
+class WireError(msgspec.Struct, frozen=True, kw_only=True):
+    """Why something failed: an HTTP status of the model service, or one of Bridle's kinds."""
+
+    message: str = ""
+    status: int | None = None
+    kind: str | None = None
+    until: str | None = None
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    pass
+
+
+class Session(_Message, frozen=True, kw_only=True, tag="session"):
+    """The agent is there; it says that it is scripted."""
+
+    id: str
+    model: str
+    version: str
+    scripted: bool = True
+    resumed: bool = False
+    images: int = 0
+
+
+class TurnStart(_Message, frozen=True, kw_only=True, tag="turn_start"):
+    """The agent took the prompt."""
+
+
+class MessageStart(_Message, frozen=True, kw_only=True, tag="message_start"):
+    """A reply begins to arrive."""
+
+    id: str
+
+
+class Text(_Message, frozen=True, kw_only=True, tag="text"):
+    """A piece of the reply's text."""
+
+    text: str
+
+
+class Thinking(_Message, frozen=True, kw_only=True, tag="thinking"):
+    """A piece of the reply's thinking."""
+
+    text: str
+
+
+class MessageEnd(_Message, frozen=True, kw_only=True, tag="message_end"):
+    """The reply is complete."""
+
+    id: str
+    text: str = ""
+    usage: Usage = NO_USAGE
+    model: str | None = None
+    stop_reason: str | None = None
+    cost_usd: float | None = None
+
+
+class ToolStart(_Message, frozen=True, kw_only=True, tag="tool_start"):
+    """A tool is called."""
+
+    id: str
+    name: str
+    args: Any = None
+
+
+class ToolEnd(_Message, frozen=True, kw_only=True, tag="tool_end"):
+    """A tool ended."""
+
+    id: str
+    is_error: bool
+    result: str
+
+
+class Refused(_Message, frozen=True, kw_only=True, tag="refused"):
+    """The agent itself refused a tool call: its boundary, or a tool that is not allowed."""
+
+    id: str
+    name: str
+    reason: str
+    by: str
+
+
+class Permission(_Message, frozen=True, kw_only=True, tag="permission"):
+    """The agent asks whether it may run a tool, and waits for a line on its stdin."""
+
+    request_id: str
+    id: str
+    name: str
+    args: Any = None
+
+
+class Retry(_Message, frozen=True, kw_only=True, tag="retry"):
+    """A model call failed and will be made again."""
+
+    attempt: int
+    delay_ms: int
+    error: WireError
+
+
+class Error(_Message, frozen=True, kw_only=True, tag="error"):
+    """The turn failed."""
+
+    message: str
+    status: int | None = None
+    kind: str | None = None
+    until: str | None = None
+
+
+class Result(_Message, frozen=True, kw_only=True, tag="result"):
+    """The turn was completed."""
+
+
+Message = (
+    Session
+    | TurnStart
+    | MessageStart
+    | Text
+    | Thinking
+    | MessageEnd
+    | ToolStart
+    | ToolEnd
+    | Refused
+    | Permission
+    | Retry
+    | Error
+    | Result
+)
+
+_decoder: "msgspec.json.Decoder[Message] | None" = None
+
+
+def decode(line: bytes) -> Message | None:
+    """The message that a line stands for, None when it is none of this wire's."""
+    global _decoder
+    if _decoder is None:
+        _decoder = msgspec.json.Decoder(Message)
+    try:
+        return _decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def answer_line(request_id: str, allowed: bool, reason: str) -> bytes:
+    """The line that answers a permission request."""
+    answer = {"request_id": request_id, "allow": allowed, "reason": reason}
+    return msgspec.json.encode(answer) + b"\n"

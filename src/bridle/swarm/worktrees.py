@@ -1,0 +1,52 @@
+"""Git worktrees: one folder and one branch for each agent that works on a repository."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+
+from bridle.core.errors import NotInstalled, WrongUse
+
+_DEADLINE = 60.0
+
+
+def git(repo: str, *words: str, env: Mapping[str, str] | None = None) -> str:
+    """What `git` says to `words` in `repo`; `WrongUse` with git's own reason when it fails.
+
+    Raises `NotInstalled` when there is no git. Never asks for anything at the terminal.
+    """
+    environment = {**(os.environ if env is None else env), "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        done = subprocess.run(
+            ("git", "-C", repo, *words),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment,
+            timeout=_DEADLINE,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise NotInstalled("git was not found", hint="install git and try again") from None
+    except subprocess.TimeoutExpired:
+        raise WrongUse(f"git {words[0]} did not end within {_DEADLINE:g} s") from None
+    if done.returncode != 0:
+        reason = done.stderr.decode(errors="replace").strip().splitlines()
+        raise WrongUse(f"git {words[0]} failed: {reason[-1] if reason else 'no reason given'}")
+    return done.stdout.decode(errors="replace")
+
+
+def add_worktree(
+    repo: str, branch: str, path: str, *, env: Mapping[str, str] | None = None
+) -> None:
+    """Make a worktree of `repo` at `path`, on a new branch that starts at the present commit.
+
+    Refuses, with git's reason, when the branch or the folder is already there.
+    """
+    git(repo, "worktree", "add", "--quiet", "-b", branch, path, env=env)
+
+
+def remove_worktree(repo: str, path: str, *, env: Mapping[str, str] | None = None) -> None:
+    """Remove the worktree at `path`; its branch and commits stay.
+
+    Refuses, with git's reason, when there is work in it that is not committed.
+    """
+    git(repo, "worktree", "remove", path, env=env)

@@ -1,0 +1,77 @@
+"""Fixtures for every test: nothing of the user's is read or written, nothing is left behind."""
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from bridle.drives.processes import kill_marked, marked_processes
+
+# The machines that run these tests are slow and shared: time proves nothing here.
+settings.register_profile("bridle", deadline=None)
+settings.load_profile("bridle")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A throw-away home: HOME and the XDG folders point below it, BRIDLE_* variables are gone."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    for name, folder in (
+        ("XDG_CONFIG_HOME", ".config"),
+        ("XDG_CACHE_HOME", ".cache"),
+        ("XDG_STATE_HOME", ".local/state"),
+        ("XDG_DATA_HOME", ".local/share"),
+        ("XDG_RUNTIME_DIR", ".run"),
+    ):
+        (home / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        monkeypatch.setenv(name, str(home / folder))
+    for name in list(os.environ):
+        if name.startswith("BRIDLE_"):
+            monkeypatch.delenv(name)
+    return home
+
+
+@pytest.fixture
+def no_leftovers() -> Iterator[Callable[[], str]]:
+    """Gives fresh session ids; at the end no process may carry one of them as its mark.
+
+    Whoever does is named in the failure, and killed.
+    """
+    given: list[str] = []
+
+    def fresh() -> str:
+        given.append(str(uuid.uuid4()))
+        return given[-1]
+
+    yield fresh
+    left = [pid for session_id in given for pid in marked_processes(session_id)]
+    words = [_command_of(pid) for pid in left]
+    for session_id in given:
+        kill_marked(session_id)
+    assert not left, f"processes were left behind: {words}"
+
+
+def wait_until(holds: Callable[[], bool], *, seconds: float = 20.0) -> None:
+    """Wait for a fact with a deadline; fails when it does not come true."""
+    until = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > until:
+            pytest.fail(f"not true after {seconds} s: {holds}")
+        time.sleep(0.01)
+
+
+def _command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return str(pid)

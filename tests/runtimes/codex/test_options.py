@@ -1,0 +1,495 @@
+"""Each option is mapped, or refused by name, before anything starts."""
+
+import os
+import shlex
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridle.core.errors import (
+    NotAuthenticated,
+    NotInstalled,
+    ResumeRefused,
+    UnsupportedOption,
+    WrongUse,
+)
+from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
+from bridle.runtimes.base import AdapterSettings, RunPlan
+from bridle.runtimes.codex import CodexRuntime, planning
+
+VERSIONS = ("0.120.0", "0.166.0")
+KEY = "sk-very-secret-key"
+
+
+def install(root: Path, version: str, *, native: bool = True) -> str:
+    """An npm installation as it lies on disk, with programs that do nothing."""
+    modules = root / "node_modules/@openai"
+    launcher = modules / "codex/bin/codex.js"
+    folder = "codex" if version == "0.120.0" else "bin"
+    program = modules / f"codex-linux-x64/vendor/x86_64-unknown-linux-musl/{folder}/codex"
+    for path in (launcher, program) if native else (launcher,):
+        path.parent.mkdir(parents=True)
+        path.write_text("#!/bin/sh\nexit 0\n")
+        path.chmod(0o755)
+    name = '{"name": "@openai/codex", "version": "%s"}'
+    (modules / "codex/package.json").write_text(name % version)
+    if native:
+        manifest = modules / "codex-linux-x64/package.json"
+        manifest.write_text(name % f"{version}-linux-x64")
+    link = root / "node_modules/.bin/codex"
+    link.parent.mkdir()
+    link.symlink_to("../@openai/codex/bin/codex.js")
+    return str(link)
+
+
+class Desk:
+    """A runtime on a made-up installation, with a home and a folder to work in."""
+
+    def __init__(self, root: Path, version: str) -> None:
+        self.runtime = CodexRuntime(AdapterSettings(binary=install(root / "npm", version)))
+        self.home, self.work = root / "home", root / "work"
+        (self.home / ".codex").mkdir(parents=True)
+        self.work.mkdir()
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+
+    def plan(self, **options: Any) -> RunPlan:
+        given = {"prompt": "do it", "cwd": str(self.work), **options}
+        return self.runtime.plan_run(RunOptions(**given), self.env, "session-1")
+
+
+@pytest.fixture(params=VERSIONS)
+def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Desk(tmp_path, request.param)
+
+
+def configured(plan: RunPlan) -> dict[str, Any]:
+    """What all `-c` flags say together, read by a real TOML parser."""
+    argv = plan.spec.argv
+    lines = [argv[i + 1] for i, word in enumerate(argv) if word == "-c"]
+    merged: dict[str, Any] = {}
+    for line in lines:
+        _merge(merged, tomllib.loads(line))
+    return merged
+
+
+def _merge(into: dict[str, Any], new: dict[str, Any]) -> None:
+    for key, value in new.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def after_exec(plan: RunPlan) -> list[str]:
+    argv = list(plan.spec.argv)
+    return argv[argv.index("exec") + 1 :]
+
+
+def sandbox(plan: RunPlan) -> str:
+    words = after_exec(plan)
+    return words[words.index("-s") + 1]
+
+
+# -- finding --------------------------------------------------------------------------------------
+
+
+def test_the_native_binary_is_started_not_the_launcher(desk: Desk) -> None:
+    found = desk.runtime.installation()
+    assert "codex-linux-x64/vendor" in found.binary
+    assert found.version in VERSIONS
+    assert desk.runtime.dialect(found.version)[1:] == (True, "")
+
+
+def test_the_launcher_is_the_fallback(tmp_path: Path) -> None:
+    path = install(tmp_path, "0.166.0", native=False)
+    found = CodexRuntime(AdapterSettings(binary=path)).installation()
+    assert found.binary == path
+    assert found.version == "0.166.0"
+
+
+def test_not_installed_says_how_to_install(tmp_path: Path) -> None:
+    runtime = CodexRuntime(AdapterSettings(binary=str(tmp_path / "codex")))
+    with pytest.raises(NotInstalled) as caught:
+        runtime.plan_run(RunOptions(prompt="x"), {}, "s")
+    assert "npm install" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("version", "row"),
+    [("0.97.0", "codex-0.120"), ("0.140.1", "codex-0.166"), (None, "codex-0.166")],
+)
+def test_a_version_never_seen_gets_a_guess_and_a_warning(version: str | None, row: str) -> None:
+    dialect, seen, warning = CodexRuntime().dialect(version)
+    assert (dialect.name, seen) == (row, False)
+    assert warning
+
+
+def test_login_is_looked_for_and_never_read(tmp_path: Path) -> None:
+    runtime = CodexRuntime()
+    env = {"HOME": str(tmp_path)}
+    assert runtime.credentials(env) == "missing"
+    assert runtime.credentials({**env, "CODEX_API_KEY": "k"}) == "present"
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex/config.toml").write_text('model_provider = "own"\n')
+    assert runtime.credentials(env) == "unknown"
+    (tmp_path / ".codex/auth.json").touch(mode=0o000)
+    assert runtime.credentials(env) == "present"
+
+
+# -- the command ----------------------------------------------------------------------------------
+
+
+def test_the_prompt_goes_by_stdin_whatever_its_size(desk: Desk) -> None:
+    prompt = "--help\n" + "x" * 3_000_000
+    plan = desk.plan(prompt=prompt)
+    assert plan.spec.stdin == prompt.encode()
+    assert plan.spec.argv[-2:] == ("--json", "-")
+    assert all(len(word) < 2000 for word in plan.spec.argv)
+
+
+def test_what_must_not_happen_is_switched_off(desk: Desk) -> None:
+    plan = desk.plan()
+    argv = plan.spec.argv
+    disabled = [argv[i + 1] for i, word in enumerate(argv) if word == "--disable"]
+    assert "plugins" in disabled
+    newer = plan.dialect.name == "codex-0.166"
+    assert ("unbounded_connection_retries" in disabled) == newer
+    assert "--skip-git-repo-check" in after_exec(plan)
+    assert "--full-auto" not in argv
+
+
+def test_model_instructions_and_effort(desk: Desk, tmp_path: Path) -> None:
+    extra = tmp_path / "extra.md"
+    extra.write_text('From "the" file\n\té')
+    plan = desk.plan(
+        model="gpt-5.5",
+        append_system_prompt="Be brief.",
+        append_system_prompt_file=str(extra),
+        system_prompt="All new.",
+        provider_options={"effort": "high"},
+    )
+    told = configured(plan)
+    assert told["model"] == "gpt-5.5"
+    assert told["developer_instructions"] == 'Be brief.\n\nFrom "the" file\n\té'
+    assert told["model_reasoning_effort"] == "high"
+    file = Path(told["model_instructions_file"])
+    assert file.read_text() == "All new."
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    (folder,) = plan.private_dirs
+    assert file.parent == Path(folder)
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_instructions_too_long_for_a_command_line_go_before_the_prompt(desk: Desk) -> None:
+    plan = desk.plan(append_system_prompt="y" * 200_000)
+    assert plan.spec.stdin is not None
+    assert plan.spec.stdin.startswith(b"<instructions>\nyyy")
+    assert plan.spec.stdin.endswith(b"do it")
+    assert plan.warnings
+
+
+def test_resume_comes_last_with_its_flags_before(desk: Desk, tmp_path: Path) -> None:
+    thread = "01a1e0e5-ff82-7ba2-b209-9af3673d39a1"
+    image = tmp_path / "i.png"
+    image.write_bytes(b"png")
+    words = after_exec(
+        desk.plan(resume=thread, images=(str(image),), raw_args=("--color", "never"))
+    )
+    assert words[-4:] == ["--json", "resume", thread, "-"]
+    # `-i` takes every word after it, so a flag must follow.
+    assert words[words.index("-i") + 1 : words.index("-i") + 3] == [str(image), "--json"]
+    assert words.index("--color") < words.index("-i")
+
+
+@pytest.mark.parametrize("resume", ["last", "my thread", "01a1e0e5", "-" * 36, "--last"])
+def test_a_resume_that_codex_would_answer_with_a_new_thread(desk: Desk, resume: str) -> None:
+    with pytest.raises(ResumeRefused):
+        desk.plan(resume=resume)
+
+
+def test_settings_become_flags(desk: Desk, tmp_path: Path) -> None:
+    text = '{"web_search": "disabled", "tools": {"view_image": false}}'
+    assert configured(desk.plan(settings=text))["tools"] == {"view_image": False}
+    toml = tmp_path / "s.toml"
+    toml.write_text('a = [1, 2.5]\n[b."c d"]\ne = "f"\n')
+    told = configured(desk.plan(settings=str(toml)))
+    assert (told["a"], told["b"]) == ([1, 2.5], {"c d": {"e": "f"}})
+
+
+def test_trust_is_told_for_this_run_only(desk: Desk) -> None:
+    told = configured(desk.plan(permission_mode="bypass"))
+    assert told["projects"] == {str(desk.work): {"trust_level": "trusted"}}
+
+
+def test_a_trust_that_the_user_decided_is_left_alone(desk: Desk) -> None:
+    config = desk.home / ".codex/config.toml"
+    config.write_text(f'[projects."{desk.work}"]\ntrust_level = "untrusted"\n')
+    assert "projects" not in configured(desk.plan(permission_mode="bypass"))
+    config.write_text(f'notes = "{desk.work}"\n')
+    assert "projects" in configured(desk.plan(permission_mode="bypass"))
+    config.write_text(f'"{desk.work}" broken')
+    assert "projects" in configured(desk.plan(permission_mode="bypass"))
+
+
+# -- permission and sandbox -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("permission", "asked", "mode"),
+    [
+        ("ask", None, "read-only"),
+        ("ask", "read-only", "read-only"),
+        ("ask", "worktree", "workspace-write"),
+        ("bypass", None, "workspace-write"),
+        ("bypass", "read-only", "read-only"),
+        ("bypass", "worktree", "workspace-write"),
+        ("bypass", "off", "danger-full-access"),
+    ],
+)
+def test_permission_and_sandbox(desk: Desk, permission: str, asked: str | None, mode: str) -> None:
+    plan = desk.plan(permission_mode=permission, sandbox=asked)
+    assert sandbox(plan) == mode
+    assert bool(plan.warnings) == (permission == "ask" and mode == "workspace-write")
+
+
+def test_no_sandbox_and_nobody_to_ask_is_refused(desk: Desk) -> None:
+    with pytest.raises(UnsupportedOption, match="sandbox"):
+        desk.plan(sandbox="off")
+    plan = desk.plan(sandbox="off", ignore_unsupported=True)
+    assert sandbox(plan) == "read-only"
+    assert plan.ignored_options == ("sandbox",)
+
+
+def test_folders_that_may_be_written(desk: Desk, tmp_path: Path) -> None:
+    (desk.work / ".git").mkdir()
+    words = after_exec(
+        desk.plan(permission_mode="bypass", provider_options={"add_dirs": f"{tmp_path}/a:/b"})
+    )
+    added = [words[i + 1] for i, word in enumerate(words) if word == "--add-dir"]
+    assert added == [f"{tmp_path}/a", "/b", str(desk.work / ".git")]
+    closed = desk.plan(permission_mode="bypass", provider_options={"git_write": "false"})
+    assert "--add-dir" not in after_exec(closed)
+    assert "--add-dir" not in after_exec(desk.plan())
+    opened = desk.plan(permission_mode="bypass", provider_options={"network_access": "true"})
+    assert configured(opened)["sandbox_workspace_write"] == {"network_access": True}
+
+
+# -- providers, accounts, servers -----------------------------------------------------------------
+
+
+def assert_hidden(plan: RunPlan, secret: str) -> None:
+    assert secret not in " ".join(plan.spec.argv)
+    assert secret in plan.secrets
+
+
+def test_a_model_server_gets_a_private_home(desk: Desk) -> None:
+    desk.env |= {"CODEX_HOME": "/mine", "OPENAI_API_KEY": "users", "CODEX_API_KEY": "users"}
+    plan = desk.plan(model_server=ModelServer(url="http://127.0.0.1:1", api_key=KEY))
+    assert_hidden(plan, KEY)
+    env = plan.spec.env
+    assert (env.get("OPENAI_API_KEY"), env.get("CODEX_API_KEY")) == (None, None)
+    home = Path(env["CODEX_HOME"])
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert plan.private_dirs == (str(home.parent),)
+    assert not str(home).startswith("/mine")
+    told = configured(plan)
+    provider = told["model_providers"][told["model_provider"]]
+    assert provider["base_url"] == "http://127.0.0.1:1/v1"
+    assert env[provider["env_key"]] == KEY
+    assert provider["request_max_retries"] == provider["stream_max_retries"] == 3
+
+
+def test_a_provider_of_the_callers(desk: Desk) -> None:
+    desk.env["MY_TOKEN"] = KEY
+    provider = Provider(base_url="http://127.0.0.1:1/v1", auth_token_env="MY_TOKEN")
+    plan = desk.plan(provider=provider, provider_options={"max_retries": "0"})
+    assert_hidden(plan, KEY)
+    told = configured(plan)
+    table = told["model_providers"][told["model_provider"]]
+    assert (table["base_url"], table["stream_max_retries"]) == (provider.base_url, 0)
+    assert "CODEX_HOME" not in plan.spec.env
+    keyed = desk.plan(provider=Provider(auth_token_env="MY_TOKEN"))
+    assert keyed.spec.env["CODEX_API_KEY"] == KEY
+    assert_hidden(keyed, KEY)
+    with pytest.raises(NotAuthenticated, match="NOT_SET"):
+        desk.plan(provider=Provider(auth_token_env="NOT_SET"))
+
+
+def test_an_account_folder(desk: Desk, tmp_path: Path) -> None:
+    account = tmp_path / "account"
+    with pytest.raises(WrongUse, match="account"):
+        desk.plan(account_dir=str(account))
+    account.mkdir()
+    assert desk.plan(account_dir=str(account)).spec.env["CODEX_HOME"] == str(account)
+
+
+def test_routing_by_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", KEY)
+    runtime = CodexRuntime()
+    provider = Provider(base_url="http://127.0.0.1:1/v1", auth_token_env="MY_TOKEN")
+    assert runtime.build_env(ResolvedModel(model="m", env={"A": "b"}, provider=provider)) == {
+        "A": "b",
+        "OPENAI_BASE_URL": "http://127.0.0.1:1/v1",
+        "OPENAI_API_KEY": KEY,
+        "CODEX_API_KEY": KEY,
+    }
+
+
+def test_that_environment_routes_a_run_and_a_terminal(desk: Desk) -> None:
+    """Codex itself reads no such variable, so what `build_env` gave becomes flags."""
+    env = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "OPENAI_API_KEY": KEY}
+    told = configured(desk.plan(env=env))
+    table = told["model_providers"][told["model_provider"]]
+    assert (table["base_url"], table["env_key"]) == ("http://127.0.0.1:1/v1", "OPENAI_API_KEY")
+    spawned = desk.runtime.build_spawn_command(SpawnOptions(model="m", env=env))
+    assert "http://127.0.0.1:1/v1" in spawned
+    assert KEY not in spawned
+
+
+def test_mcp_servers(desk: Desk) -> None:
+    servers = {
+        "plain": {"command": "toy", "args": ["-x"]},
+        "secret": {"command": "toy", "args": ["it's"], "env": {"TOY_TOKEN": KEY}},
+        "web": {"type": "http", "url": "http://127.0.0.1:1", "headers": {"Authorization": KEY}},
+    }
+    import json
+
+    plan = desk.plan(mcp_config=json.dumps({"mcpServers": servers}), permission_mode="bypass")
+    assert_hidden(plan, KEY)
+    assert bool(plan.warnings) == (plan.dialect.name == "codex-0.120")
+    told = configured(plan)["mcp_servers"]
+    assert told["plain"] == {
+        "command": "toy",
+        "args": ["-x"],
+        "default_tools_approval_mode": "approve",
+    }
+    script = Path(told["secret"]["args"][0])
+    assert script.read_text() == f"export TOY_TOKEN={KEY}\nexec toy 'it'\"'\"'s'\n"
+    assert stat.S_IMODE(script.stat().st_mode) == 0o600
+    assert plan.spec.env[told["web"]["env_http_headers"]["Authorization"]] == KEY
+
+
+def test_mcp_calls_are_not_approved_without_bypass(desk: Desk) -> None:
+    plan = desk.plan(mcp_config='{"mcpServers": {"toy": {"command": "toy"}}}')
+    assert configured(plan)["mcp_servers"] == {"toy": {"command": "toy"}}
+    assert plan.warnings
+
+
+# -- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("max_turns", 3), ("budget_usd", 1.0), ("allowed_tools", ("x",)), ("denied_tools", ("x",))],
+)
+def test_what_codex_cannot_do_is_refused_by_name(desk: Desk, option: str, value: Any) -> None:
+    with pytest.raises(UnsupportedOption, match=option):
+        desk.plan(**{option: value})
+    plan = desk.plan(**{option: value}, ignore_unsupported=True)
+    assert plan.ignored_options == (option,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cwd": "/no/such/folder"},
+        {"images": ("/no/such.png",)},
+        {"settings": "/no/such.toml"},
+        {"settings": "{broken"},
+        {"settings": '{"a": null}'},
+        {"mcp_config": "/no/such.json"},
+        {"mcp_config": '{"mcpServers": []}'},
+        {"mcp_config": '{"mcpServers": {"a.b": {"command": "x"}}}'},
+        {"mcp_config": '{"mcpServers": {"a": {}}}'},
+        {"mcp_config": '{"mcpServers": {"a": {"command": "x", "env": {"A B": "c"}}}}'},
+        {"append_system_prompt_file": "/no/such.md"},
+        {"provider_options": {"max_retrys": 1}},
+        {"provider_options": {"max_retries": "many"}},
+        {"provider_options": {"output_schema": "/no/such.json"}},
+    ],
+    ids=lambda options: str(options)[:50],
+)
+def test_wrong_use_is_told_before_anything_is_made(desk: Desk, options: dict[str, Any]) -> None:
+    server = ModelServer(url="http://127.0.0.1:1", api_key=KEY)
+    with pytest.raises(WrongUse):
+        desk.plan(**options, model_server=server, system_prompt="x")
+    assert not (desk.home / ".local").exists()
+
+
+def test_a_misspelt_provider_option_gets_the_nearest_name(desk: Desk) -> None:
+    with pytest.raises(WrongUse) as caught:
+        desk.plan(provider_options={"max_retrys": 1})
+    assert "max_retries" in caught.value.hint
+
+
+def test_sse_servers_are_not_spoken_to(desk: Desk) -> None:
+    with pytest.raises(UnsupportedOption, match="sse"):
+        desk.plan(mcp_config='{"mcpServers": {"a": {"type": "sse", "url": "http://x"}}}')
+
+
+# -- terminal and one-shot commands ---------------------------------------------------------------
+
+
+def test_the_print_command(desk: Desk) -> None:
+    argv = desk.runtime.build_print_command("--why $(x)", "gpt-5.5")
+    assert argv[-2:] == ["--", "--why $(x)"]
+    assert "--ephemeral" in argv
+    assert "exec" in argv
+    assert "--json" not in argv
+    assert argv[argv.index("-m") + 1] == "gpt-5.5"
+    with pytest.raises(WrongUse):
+        desk.runtime.build_print_command("x" * 200_000)
+
+
+def test_the_spawn_command(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(desk.home))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    options = SpawnOptions(
+        model="gpt-5.5",
+        cwd=str(desk.work),
+        permission_mode="bypass",
+        append_system_prompt="It's $HOME",
+        initial_prompt="- begin",
+        env={"SECRET": KEY},
+    )
+    words = shlex.split(desk.runtime.build_spawn_command(options))
+    newer = desk.runtime.dialect(desk.runtime.installation().version)[0].name == "codex-0.166"
+    assert ("--no-daemon" in words) == newer
+    assert words[-2:] == ["--", "- begin"]
+    assert words[words.index("-a") + 1] == "never"
+    assert KEY not in " ".join(words)
+    told: dict[str, Any] = {}
+    for number, word in enumerate(words):
+        if word == "-c":
+            _merge(told, tomllib.loads(words[number + 1]))
+    assert told["developer_instructions"] == "It's $HOME"
+    assert told["projects"] == {str(desk.work): {"trust_level": "trusted"}}
+    assert ("notice" in told) == newer
+    asking = shlex.split(desk.runtime.build_spawn_command(SpawnOptions(model="m")))
+    assert asking[asking.index("-a") + 1] == "on-request"
+
+
+def test_the_interactive_plan(desk: Desk) -> None:
+    options = RunOptions(prompt="hello", cwd=str(desk.work), model="gpt-5.5")
+    spec = desk.runtime.plan_interactive(options, desk.env)
+    assert spec.argv[-2:] == ("--", "hello")
+    assert "exec" not in spec.argv
+    assert spec.cwd == str(desk.work)
+    server = ModelServer(url="http://127.0.0.1:1", api_key=KEY)
+    with pytest.raises(UnsupportedOption):
+        desk.runtime.plan_interactive(RunOptions(prompt="", model_server=server), desk.env)
+
+
+def test_nothing_heavy_is_imported() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, bridle.runtimes.codex, bridle.runtimes.codex.planning; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"asyncio", "anyio", "logging", "dataclasses", "tomllib", "shlex", "difflib", "rich"}
+    assert not heavy & set(done.stdout.split())
+    assert planning.__name__ in done.stdout.split()

@@ -1,0 +1,157 @@
+"""TOML, git and deployment: the small parts."""
+
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridle.core.errors import WrongUse
+from bridle.core.options import HooksDef, OverlayContent
+from bridle.runtimes.codex import CodexRuntime
+from bridle.runtimes.codex.git import commit_dirs, find_git, trust_roots
+from bridle.runtimes.codex.toml import toml_key, toml_string, toml_value
+
+VALUES = st.recursive(
+    st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_toml_says_what_was_meant(value: object) -> None:
+    assert tomllib.loads(f"x = {toml_value(value, 'x')}") == {"x": value}
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_toml_keys(name: str) -> None:
+    assert tomllib.loads(f"{toml_key(name)} = 1") == {name: 1}
+
+
+def test_toml_strings_stay_on_one_line() -> None:
+    assert toml_string('a"b\\c\nd\x00\x7f') == '"a\\"b\\\\c\\nd\\u0000\\u007F"'
+    assert toml_string("\ud800") == '"\ufffd"'
+
+
+def test_toml_has_no_null() -> None:
+    with pytest.raises(WrongUse, match=r"a\.b"):
+        toml_value({"b": None}, "a")
+
+
+def git(*words: str, cwd: Path) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words],
+        cwd=cwd,
+        check=True,
+        capture_output=True,
+    )
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    git("init", "-q", ".", cwd=folder)
+    git("commit", "-q", "--allow-empty", "-m", "one", cwd=folder)
+    return folder
+
+
+def test_a_plain_repository(repo: Path) -> None:
+    inner = repo / "a/b"
+    inner.mkdir(parents=True)
+    place = find_git(str(inner))
+    assert place is not None
+    assert (place.root, place.git_dir, place.linked) == (str(repo), str(repo / ".git"), False)
+    assert commit_dirs(place) == [str(repo / ".git")]
+    assert trust_roots(str(inner), place) == [str(inner), str(repo)]
+
+
+def test_a_linked_worktree_leaves_hooks_and_config_protected(repo: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    git("worktree", "add", "-q", str(tree), "-b", "side", cwd=repo)
+    place = find_git(str(tree))
+    assert place is not None
+    assert place.linked
+    common = repo / ".git"
+    assert commit_dirs(place) == [
+        str(common / "objects"),
+        str(common / "refs"),
+        str(common / "logs"),
+        str(common / "worktrees/tree"),
+    ]
+    assert trust_roots(str(tree), place) == [str(tree), str(repo)]
+
+
+def test_no_repository(tmp_path: Path) -> None:
+    assert find_git(str(tmp_path)) is None
+    (tmp_path / ".git").write_text("nonsense")
+    assert find_git(str(tmp_path)) is None
+
+
+def deploy(worktree: Path, text: str) -> list[str]:
+    hooks = HooksDef(agent_name="bob", capability="builder", worktree_path=str(worktree))
+    return CodexRuntime().deploy_config(str(worktree), OverlayContent(content=text), hooks)
+
+
+def status(folder: Path) -> str:
+    done = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def test_instructions_go_to_agents_md(tmp_path: Path) -> None:
+    assert deploy(tmp_path, "first") == [str(tmp_path / "AGENTS.md")]
+    assert deploy(tmp_path, "second") == [str(tmp_path / "AGENTS.md")]
+    text = (tmp_path / "AGENTS.md").read_text()
+    assert "second" in text
+    assert "first" not in text
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["AGENTS.md"]
+
+
+def test_a_tracked_file_stays_as_it_is_and_status_clean(repo: Path, tmp_path: Path) -> None:
+    (repo / "AGENTS.md").write_text("The project's own rules.\n")
+    git("add", ".", cwd=repo)
+    git("commit", "-q", "-m", "two", cwd=repo)
+    tree = tmp_path / "tree"
+    git("worktree", "add", "-q", str(tree), "-b", "side", cwd=repo)
+    for text in ("first task", "second task"):
+        assert deploy(tree, text) == [str(tree / "AGENTS.override.md")]
+    override = (tree / "AGENTS.override.md").read_text()
+    assert override.count("The project's own rules.") == 1
+    assert "second task" in override
+    assert "first task" not in override
+    assert (tree / "AGENTS.md").read_text() == "The project's own rules.\n"
+    assert status(tree) == status(repo) == ""
+    assert not (repo / "AGENTS.override.md").exists()
+
+
+def test_an_override_of_the_user_keeps_its_text(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("general\n")
+    (tmp_path / "AGENTS.override.md").write_text("special\n")
+    for text in ("first", "second", "third"):
+        assert deploy(tmp_path, text) == [str(tmp_path / "AGENTS.override.md")]
+    override = (tmp_path / "AGENTS.override.md").read_text()
+    assert override.count("special") == override.count("third") == 1
+    assert "first" not in override
+    assert "general" not in override
+
+
+def test_without_an_overlay_nothing_is_written(tmp_path: Path) -> None:
+    hooks = HooksDef(agent_name="bob", capability="builder", worktree_path=str(tmp_path))
+    assert CodexRuntime().deploy_config(str(tmp_path), None, hooks) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_worktree(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse):
+        deploy(tmp_path / "none", "text")

@@ -1,0 +1,219 @@
+"""What a badly behaved agent does to a run: nothing is lost, nothing is left, nothing raises."""
+
+import os
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+from bridle.core import events as ev
+from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
+from bridle.drives.processes import marked_processes
+from bridle.running import prepare
+from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.scripted import ScriptedRuntime
+from tests.runtimes.scripted.helper import Stage, check_order
+
+SCRIPT = [{"text": "One.", "shell": "echo ok > out.txt"}, {"text": "Two."}]
+
+
+def _behave(*names: str) -> dict[str, Any]:
+    return {"provider_options": {"behave": list(names)}}
+
+
+def test_garbage_becomes_unknown_events(stage: Stage) -> None:
+    played = stage.play(SCRIPT, **_behave("garbage"))
+    assert (played.result.status, played.result.text) == ("completed", "Two.")
+    unknown = played.of(ev.Unknown)
+    assert {"type": "a_kind_nobody_knows", "payload": [1, 2, 3]} in [each.raw for each in unknown]
+    assert any(isinstance(each.raw, str) and "not text" in each.raw for each in unknown)
+    assert (stage.cwd / "out.txt").exists()
+
+
+def test_half_lines_are_put_together(stage: Stage) -> None:
+    played = stage.play([{"text": "grüße 🐎", "chunks": 3}], **_behave("half-lines"))
+    assert (played.result.status, played.result.text) == ("completed", "grüße 🐎")
+    assert played.of(ev.Unknown) == []
+
+
+def test_a_line_of_ten_megabytes(stage: Stage) -> None:
+    played = stage.play(SCRIPT, **_behave("long-line"))
+    assert played.result.status == "completed"
+    first = played.of(ev.MessageEnd)[0].text
+    assert first == "x" * (10 << 20) + "\nOne."
+
+
+def test_a_line_beyond_all_bounds(stage: Stage) -> None:
+    played = stage.play(SCRIPT, **_behave(f"long-line:{70 << 20}"))
+    assert played.result.error is not None
+    assert played.result.error.kind == "protocol_drift"
+
+
+def test_death_in_the_middle_of_a_line(stage: Stage) -> None:
+    played = stage.play(SCRIPT, **_behave("die-mid-line"))
+    assert played.result.error is not None
+    assert played.result.error.kind == "crashed"
+    assert played.result.exit_code == -signal.SIGKILL
+    assert "SIGKILL" in played.result.error.message
+    assert played.result.text == "One."
+    assert [each.raw[:15] for each in played.of(ev.Unknown)] == ['{"type":"messag']
+
+
+def test_an_agent_that_never_answers(stage: Stage) -> None:
+    played = stage.play(SCRIPT, timeout=0.5, **_behave("never-answer"))
+    assert played.result.status == "timed_out"
+
+
+def test_an_agent_that_ignores_sigterm(stage: Stage) -> None:
+    played = stage.play([{"shell": "sleep 300"}], timeout=0.5, **_behave("ignore-sigterm"))
+    assert played.result.status == "timed_out"
+    assert played.result.exit_code == -signal.SIGKILL
+
+
+def test_a_flood_on_stderr_does_not_block(stage: Stage) -> None:
+    played = stage.play(SCRIPT, **_behave("flood-stderr", "exit:3"))
+    assert played.result.status == "completed"
+    assert played.result.exit_code == 3
+
+
+def test_no_result_is_no_success(stage: Stage) -> None:
+    played = stage.play([{"text": "Looks fine."}], **_behave("no-result"))
+    assert played.result.exit_code == 0
+    assert played.result.error is not None
+    assert played.result.error.kind == "crashed"
+
+
+def test_timeout_during_a_tool_leaves_no_process(stage: Stage) -> None:
+    played = stage.play([{"shell": "sleep 300 & sleep 300"}], timeout=1.0)
+    assert played.result.status == "timed_out"
+    assert played.result.exit_code == -signal.SIGTERM
+    assert [end.is_error for end in played.of(ev.ToolExecutionEnd)] == [True]
+
+
+def test_a_killed_agent_leaves_no_tool(stage: Stage) -> None:
+    prepared = prepare(
+        ScriptedRuntime(), stage.options([{"shell": "echo $PPID > pid; sleep 300"}]), env=stage.env
+    )
+    events = []
+    for event in prepared.run.events():
+        events.append(event)
+        if isinstance(event, ev.ToolExecutionStart):
+            killer = threading.Thread(target=_kill_when_named, args=(stage,))
+            killer.start()
+    killer.join()
+    check_order(events)
+    error = prepared.run.result.error
+    assert error is not None
+    assert error.kind == "crashed"
+    assert marked_processes(prepared.plan.session_id) == []
+
+
+def _kill_when_named(stage: Stage) -> None:
+    pid = stage.cwd / "pid"
+    pause = threading.Event()
+    for _ in range(500):
+        if pid.exists() and (text := pid.read_text().strip()):
+            os.kill(int(text), signal.SIGKILL)
+            return
+        pause.wait(0.02)
+
+
+def test_abort_ends_in_order(stage: Stage) -> None:
+    prepared = prepare(ScriptedRuntime(), stage.options([{"shell": "sleep 300"}]), env=stage.env)
+    events = []
+    for event in prepared.run.events():
+        events.append(event)
+        if isinstance(event, ev.ToolExecutionStart):
+            prepared.run.abort("enough")
+    check_order(events)
+    assert prepared.run.result.status == "aborted"
+    assert marked_processes(prepared.plan.session_id) == []
+
+
+def test_unknown_raw_argument(stage: Stage) -> None:
+    played = stage.play(SCRIPT, raw_args=("--nonsense",))
+    assert played.result.error is not None
+    assert played.result.error.kind == "protocol_drift"
+    assert "--nonsense" in played.result.error.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"provider_options": {"scritp": "x"}}, "no provider option 'scritp'"),
+        ({"provider_options": {"script": 5}}, "must be a file's path"),
+        ({"provider_options": {"script": "/nowhere/s.yaml"}}, "cannot be read"),
+        ({"provider_options": {"script": [{"txet": "x"}]}}, "did you mean 'text'"),
+        ({"provider_options": {"behave": "dance"}}, "no behaviour 'dance'"),
+        ({"provider_options": {"behave": "garbage:3"}}, "wrong number"),
+        ({"provider_options": {"behave": "exit"}}, "needs a number"),
+        ({"provider_options": {"max_retries": "many"}}, "must be a number"),
+        ({"provider_options": {"max_retries": 1000}}, "must be a number"),
+        ({"provider_options": {"cost_per_turn": -1}}, "must be a number"),
+        ({"provider_options": {"script": [{"text": "x"}], "conversation": "y"}}, "no conversation"),
+        ({"images": ("/nowhere/a.png",)}, "cannot read image"),
+        ({"append_system_prompt_file": "/nowhere/a.md"}, "cannot read system prompt file"),
+        ({"allowed_tools": ("Bash",)}, "no tool 'Bash'"),
+    ],
+)
+def test_wrong_use_is_told_before_anything_starts(
+    stage: Stage, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(WrongUse, match=message):
+        prepare(ScriptedRuntime(), stage.options(**fields), env=stage.env)
+    assert not stage.state.exists()
+
+
+def test_a_wrong_script_names_its_line(stage: Stage) -> None:
+    file = stage.cwd / "script.yaml"
+    file.write_text("- text: fine\n- text: fine\n  shel: ls\n")
+    with pytest.raises(WrongUse, match=r"script\.yaml:3: .*'shel'"):
+        prepare(ScriptedRuntime(), stage.options(str(file)), env=stage.env)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("settings", "{}"),
+        ("mcp_config", "{}"),
+        ("sandbox", "worktree"),
+        ("sandbox", "off"),
+    ],
+)
+def test_what_it_cannot_honour_is_refused_by_name(stage: Stage, option: str, value: str) -> None:
+    with pytest.raises(UnsupportedOption, match=f"does not support option {option}"):
+        prepare(ScriptedRuntime(), stage.options(**{option: value}), env=stage.env)
+    fields: dict[str, Any] = {option: value}
+    played = stage.play([{"text": "."}], ignore_unsupported=True, **fields)
+    assert played.result.ignored_options == (option,)
+
+
+def test_a_state_folder_that_cannot_be_used(stage: Stage) -> None:
+    (stage.home / "file").write_text("")
+    played = stage.play(SCRIPT, account_dir=str(stage.home / "file"))
+    assert played.result.error is not None
+    assert played.result.error.kind == "crashed"
+    assert "file" in played.result.error.message
+    assert "Traceback" not in played.result.error.stderr_tail
+
+
+def test_a_system_prompt_that_is_not_quite_text(stage: Stage) -> None:
+    played = stage.play(append_system_prompt="bytes \udcff here")
+    assert played.result.status == "completed"
+
+
+def test_another_binary_is_started_instead(stage: Stage) -> None:
+    other = stage.home / "other"
+    other.write_text("#!/bin/sh\nexit 127\n")
+    other.chmod(0o755)
+    runtime = ScriptedRuntime(AdapterSettings(binary=str(other)))
+    prepared = prepare(runtime, stage.options(SCRIPT), env=stage.env)
+    assert "version unknown" in prepared.plan.warnings[0]
+    list(prepared.run.events())
+    error = prepared.run.result.error
+    assert error is not None
+    assert error.kind == "not_installed"
+    missing = ScriptedRuntime(AdapterSettings(binary=str(stage.home / "none")))
+    with pytest.raises(NotInstalled):
+        prepare(missing, stage.options(SCRIPT), env=stage.env)

@@ -1,0 +1,217 @@
+"""Conversations on disk: going on with one, transcripts, instructions, terminals and commands."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bridle.core.errors import WrongUse
+from bridle.core.options import (
+    HooksDef,
+    ModelServer,
+    OverlayContent,
+    ResolvedModel,
+    RunOptions,
+    SpawnOptions,
+)
+from bridle.core.results import Busy, Loading, Ready
+from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.scripted import ScriptedRuntime
+from bridle.testing import ScriptedModel
+from tests.runtimes.scripted.helper import Stage
+
+SCRIPT = [
+    {"text": "One.", "usage": {"input_tokens": 1, "output_tokens": 2, "cache_read_tokens": 3}},
+    {"text": "Two.", "usage": {"input_tokens": 10, "output_tokens": 20, "reasoning_tokens": 4}},
+    {"text": "Three."},
+]
+HOOKS = HooksDef(agent_name="a", capability="builder", worktree_path=".")
+
+
+def test_it_is_registered() -> None:
+    assert "scripted" in available_runtimes()
+    assert isinstance(get_runtime("scripted"), ScriptedRuntime)
+    assert ScriptedRuntime().is_available().available
+
+
+def test_resume_goes_on_where_the_script_stopped(stage: Stage) -> None:
+    first = stage.play(SCRIPT)
+    native = first.result.native_session_id
+    assert native is not None
+    second = stage.play(SCRIPT, resume=native)
+    assert second.result.text == "Two."
+    assert second.result.native_session_id == native
+    without_script = stage.play(resume=native)
+    assert without_script.result.text == "Three."
+    assert stage.play(resume=native).result.text == "The script has ended."
+    assert stage.play([{"text": "Another."}], resume=native).result.text == "Another."
+
+
+def test_resume_after_a_fault_meets_the_same_turn(stage: Stage) -> None:
+    script = [{"text": "One."}, {"text": "Two.", "fault": {"status": 401}}]
+    native = stage.play(script).result.native_session_id
+    assert stage.play(script, resume=native).result.status == "failed"
+
+
+@pytest.mark.parametrize("name", ["scripted-0000", "../../etc/passwd", "a/b", ".."])
+def test_an_unknown_conversation_is_refused(stage: Stage, name: str) -> None:
+    played = stage.play(SCRIPT, resume=name)
+    assert played.result.error is not None
+    assert played.result.error.kind == "resume_refused"
+    assert played.result.text == ""
+
+
+def test_resume_against_a_model_server(stage: Stage) -> None:
+    home = str(stage.home / "account")
+    with ScriptedModel(SCRIPT) as model:
+        server = ModelServer(url=model.url, api_key=model.api_key)
+        first = stage.play(model_server=server, account_dir=home)
+        second = stage.play(
+            model_server=server, account_dir=home, resume=first.result.native_session_id
+        )
+    assert (first.result.text, second.result.text) == ("One.", "Two.")
+
+
+def test_images_and_system_prompt_reach_the_model(stage: Stage) -> None:
+    (stage.cwd / "a.png").write_bytes(b"\x89PNG")
+    (stage.cwd / "more.md").write_text("third")
+    with ScriptedModel([{"text": "Seen."}]) as model:
+        stage.play(
+            model_server=ModelServer(url=model.url, api_key=model.api_key),
+            images=(str(stage.cwd / "a.png"),),
+            system_prompt="first",
+            append_system_prompt="second",
+            append_system_prompt_file=str(stage.cwd / "more.md"),
+            model="some-model",
+        )
+        body = model.requests[0].body
+    assert body["system"] == "first\n\nsecond\n\nthird"
+    assert body["model"] == "some-model"
+    assert body["messages"][0]["content"][0]["source"]["data"] == "iVBORw=="
+
+
+def test_transcript_sums_are_exact(stage: Stage) -> None:
+    native = stage.play(SCRIPT, provider_options={"cost_per_turn": 0.5}).result.native_session_id
+    stage.play(SCRIPT, resume=native, provider_options={"cost_per_turn": 0.25})
+    path = stage.state / f"{native}.jsonl"
+    with path.open("ab") as file:
+        file.write(b'{"type":"assistant","usage":{"input_to')
+    summary = ScriptedRuntime().parse_transcript(str(path))
+    assert summary is not None
+    assert (summary.input_tokens, summary.output_tokens) == (11, 22)
+    assert (summary.cache_read_tokens, summary.reasoning_tokens) == (3, 4)
+    assert (summary.model, summary.cost_usd) == ("scripted", 0.75)
+    assert stage.play(SCRIPT, resume=native).result.text == "Three."
+
+
+def test_what_is_no_transcript(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text('{"type":"other"}\nnonsense\n')
+    assert ScriptedRuntime().parse_transcript(str(tmp_path / "other")) is None
+    assert ScriptedRuntime().parse_transcript(str(tmp_path / "none")) is None
+    assert ScriptedRuntime().parse_transcript(str(tmp_path)) is None
+
+
+def test_instructions_keep_what_is_there(tmp_path: Path) -> None:
+    runtime, file = ScriptedRuntime(), tmp_path / "AGENTS.md"
+    assert runtime.deploy_config(str(tmp_path), None, HOOKS) == []
+    written = runtime.deploy_config(str(tmp_path), OverlayContent(content="Be good."), HOOKS)
+    assert written == [str(file)]
+    assert "Be good." in file.read_text()
+    file.write_text("# Ours\n\n" + file.read_text() + "\nTail.\n")
+    runtime.deploy_config(str(tmp_path), OverlayContent(content="Be better."), HOOKS)
+    text = file.read_text()
+    assert text.startswith("# Ours\n")
+    assert text.endswith("\nTail.\n")
+    assert "Be better." in text
+    assert "Be good." not in text
+    assert [each.name for each in tmp_path.iterdir()] == ["AGENTS.md"]
+
+
+def test_instructions_do_not_follow_a_link(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / "tree" / "AGENTS.md").symlink_to(tmp_path / "victim")
+    with pytest.raises(WrongUse, match="symbolic link"):
+        ScriptedRuntime().deploy_config(str(tmp_path / "tree"), OverlayContent(content="x"), HOOKS)
+    assert (tmp_path / "victim").read_text() == "mine"
+
+
+def test_panes() -> None:
+    ready = ScriptedRuntime().detect_ready
+    banner = "scripted agent 0.1.0: it plays a script, there is no model.\n"
+    assert ready("\n\n") == Loading()
+    assert ready("$ python -m something") == Loading()
+    assert ready(banner + "scripted> \n\n") == Ready()
+    assert ready(banner + "scripted> do it") == Busy()
+    assert ready(banner + "scripted> do it\nworking") == Busy()
+    assert ready(banner + "  allow shell? [y/N] ") == Busy(what="permission")
+
+
+def _env(stage: Stage, script: str) -> dict[str, str]:
+    (stage.home / "s.yaml").write_text(script)
+    return {**stage.env, "BRIDLE_SCRIPT": str(stage.home / "s.yaml")}
+
+
+def test_the_print_command_prints_plain_text(stage: Stage) -> None:
+    argv = ScriptedRuntime().build_print_command("--odd prompt", "m")
+    done = subprocess.run(
+        argv,
+        env=_env(stage, "- text: Hello.\n"),
+        cwd=stage.cwd,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("Hello.\n", "", 0)
+
+
+def test_the_spawn_command_is_a_conversation(stage: Stage) -> None:
+    command = ScriptedRuntime().build_spawn_command(
+        SpawnOptions(model="m", permission_mode="ask", initial_prompt="go; rm -rf /")
+    )
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        input="y\nagain\n/exit\n",
+        env=_env(stage, "- shell: touch made\n- text: First.\n- text: Second.\n"),
+        cwd=stage.cwd,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "there is no model" in done.stdout
+    assert "allow shell? [y/N]" in done.stdout
+    assert "First.\nscripted> Second.\nscripted> " in done.stdout
+    assert (stage.cwd / "made").exists()
+    assert not [name for name in os.listdir(stage.state) if name.startswith("request-")]
+
+
+def test_env_and_interactive_plan(stage: Stage) -> None:
+    runtime = ScriptedRuntime()
+    assert runtime.build_env(ResolvedModel(model="m", env={"A": "b"})) == {"A": "b"}
+    options = RunOptions(prompt="hi", cwd=str(stage.cwd))
+    spec = runtime.plan_interactive(options, stage.env)
+    assert spec.argv[0] == sys.executable
+    assert os.stat(spec.argv[-1]).st_mode & 0o777 == 0o600
+
+
+def test_the_agent_imports_nothing_but_the_standard_library() -> None:
+    folder = Path(sys.modules[ScriptedRuntime.__module__].__file__ or "").parent / "agent"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import agent.main, agent.player, agent.server\n"
+        "names = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(sorted(names - set(sys.stdlib_module_names) - {'__main__', 'agent'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(folder.parent)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "[]\n"

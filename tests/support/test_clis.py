@@ -1,0 +1,80 @@
+"""The installer of pinned CLIs, against an npm of the test's own (the registry is not asked)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import clis
+
+_NPM = """#!/bin/sh
+echo "$@" >> "{log}"
+if [ "$(wc -l < "{log}")" -le {refusals} ]; then
+  echo "npm error code {code}" >&2
+  exit 1
+fi
+mkdir -p node_modules/.bin
+printf '#!/bin/sh\\n' > node_modules/.bin/pi
+"""
+
+
+@pytest.fixture
+def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BRIDLE_CLI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    (tmp_path / "bin").mkdir()
+    return tmp_path
+
+
+def _write_npm(folder: Path, *, refusals: int, code: str = "E503") -> Path:
+    log = folder / "npm.log"
+    script = folder / "bin" / "npm"
+    script.write_text(_NPM.format(log=log, refusals=refusals, code=code))
+    script.chmod(0o755)
+    log.touch()
+    return log
+
+
+def test_a_refusing_registry_is_asked_again(npm: Path) -> None:
+    log = _write_npm(npm, refusals=2)
+    assert clis.cli_path("pi", "0.74.2") == npm / "cache/pi-0.74.2/node_modules/.bin/pi"
+    assert len(log.read_text().splitlines()) == 3
+    clis.cli_path("pi", "0.74.2")
+    assert len(log.read_text().splitlines()) == 3, "what is complete is not installed again"
+
+
+def test_a_registry_that_keeps_refusing_is_named(npm: Path) -> None:
+    log = _write_npm(npm, refusals=9)
+    with pytest.raises(clis.RegistryRefused, match="E503"):
+        clis.ensure("pi", "0.74.2")
+    assert len(log.read_text().splitlines()) == clis.ATTEMPTS
+    left = [path.name for path in (npm / "cache").iterdir()]
+    assert left == [".pi-0.74.2.lock"], "nothing half-installed stays"
+
+
+def test_any_other_failure_is_not_the_registrys(npm: Path) -> None:
+    _write_npm(npm, refusals=9, code="ENOSPC")
+    with pytest.raises(clis.InstallFailed, match="ENOSPC"):
+        clis.ensure("pi", "0.74.2")
+
+
+def test_an_install_without_the_command_is_not_complete(npm: Path) -> None:
+    _write_npm(npm, refusals=0)
+    with pytest.raises(clis.InstallFailed, match="no node_modules"):
+        clis.ensure("claude", "2.1.197")
+    assert not (npm / "cache/claude-2.1.197").exists()
+
+
+def test_an_unknown_pin_is_refused(npm: Path) -> None:
+    with pytest.raises(clis.InstallFailed, match="no pin for pi"):
+        clis.cli_path("pi", "9.9.9")
+
+
+def test_parallel_processes_install_once(npm: Path) -> None:
+    log = _write_npm(npm, refusals=0)
+    code = "from tests.support.clis import cli_path; cli_path('pi', '0.74.2')"
+    workers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+    assert [worker.wait(timeout=60) for worker in workers] == [0, 0, 0]
+    assert len(log.read_text().splitlines()) == 1
