@@ -16,6 +16,7 @@ from bridle.core.options import SpawnOptions
 from bridle.core.results import Dialog, Ready, ReadyState
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.claude import ClaudeRuntime
+from bridle.runtimes.claude.panes import SETTLED
 from bridle.testing import RecordedRequest, ScriptedModel
 from tests.support.clis import cli_path
 
@@ -88,22 +89,23 @@ def terminal(model: ScriptedModel) -> Iterator[Terminal]:
 def lead_to_prompt(runtime: ClaudeRuntime, terminal: Terminal) -> set[str]:
     """Answer each dialog as the classifier says until the prompt is there; names them."""
     answered: set[str] = set()
-    until = time.monotonic() + DEADLINE
-    sent: tuple[Dialog, float] | None = None
-    state: ReadyState | None = None
-    while time.monotonic() < until:
+    now = time.monotonic()
+    until, since = now + DEADLINE, now
+    last: ReadyState | None = None
+    while (now := time.monotonic()) < until:
         state = runtime.detect_ready(terminal.pane())
         if isinstance(state, Ready):
             return answered
-        if isinstance(state, Dialog):
+        if state != last:
+            last, since = state, now
+        elif isinstance(state, Dialog) and now - since > SETTLED:
             assert state.action is not None, terminal.pane()
             answered.add(state.name)
-            patience = 0.5 if state.action in ("Home", "End") else 10.0
-            if sent is None or sent[0] != state or time.monotonic() > sent[1] + patience:
-                terminal.tmux("send-keys", "-t", "claude", state.action)
-                sent = (state, time.monotonic())
+            terminal.tmux("send-keys", "-t", "claude", state.action)
+            # A key that answers may be sent again only after a good while: see `panes`.
+            since = now if state.action in ("Home", "End") else now + 5 * SETTLED
         time.sleep(0.1)
-    raise AssertionError(f"no prompt, last {state}: {terminal.pane()}")
+    raise AssertionError(f"no prompt, last {last}: {terminal.pane()}")
 
 
 @pytest.mark.parametrize("mode", ["bypass", "ask"])

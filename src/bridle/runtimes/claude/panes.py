@@ -19,6 +19,8 @@ _LOOKED_AT = 15
 _SPINNER = re.compile(r"^\S \S+… \(\d+", re.MULTILINE)
 _IDLE_MARKS = ("? for shortcuts", "(shift+tab to cycle)", "paste again to expand")
 
+SETTLED = 1.0
+"""Seconds that a dialog must have looked the same before its key is sent."""
 _ROW = re.compile(r"^\s*(❯?)\s*(?:(\d)\.)?\s*(\S.*)$")
 
 DIALOGS = (
@@ -55,9 +57,10 @@ def detect_ready(pane: str) -> ReadyState:
 def _dialog(lines: list[str]) -> Dialog:
     """The dialog and the one key (by tmux's name for it) that is safe to send now.
 
-    Send it, then look again: only a changed pane shows that it was taken. Home and End may be sent
-    again while the pane stays the same, since they do the same twice as once (Down wraps around);
-    a number or Enter must not be, or it may answer the next dialog: give it several seconds.
+    A dialog is drawn before it takes keys, and may be drawn anew with its first choice just after
+    it took one. So send a key only when captures showed the same state for `SETTLED` seconds, then
+    look again. Home and End may be repeated, since they do the same twice as once (Down wraps
+    around); Enter or a number repeated too soon would answer the next dialog.
     """
     text = "\n".join(lines)
     for name, mark, wanted in DIALOGS:
