@@ -20,6 +20,8 @@ from bridle.guard.names import names
 
 MAX_COMMAND = 1 << 20
 """Longest command text that is parsed, in characters."""
+MAX_TREE = 16 << 20
+"""Largest answer of the parser that is read, in bytes."""
 TIME_LIMIT = 5.0
 """Seconds a parse may take before the command is refused."""
 CACHE_SIZE = 256
@@ -120,73 +122,85 @@ def _run_shfmt(data: bytes) -> bytes:
     out_read, out_write = os.pipe()
     pid = 0
     try:
-        actions = [
-            (os.POSIX_SPAWN_DUP2, in_read, 0),
-            (os.POSIX_SPAWN_DUP2, out_write, 1),
-            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-        ]
         try:
             pid = os.posix_spawn(
                 path,
                 [path, "-ln", "bash", "--to-json"],
                 {"GOMAXPROCS": "1"},
-                file_actions=actions,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, in_read, 0),
+                    (os.POSIX_SPAWN_DUP2, out_write, 1),
+                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                ],
                 setsigdef=[signal.SIGPIPE],
             )
         except OSError as error:
+            os.close(in_write)
             raise ParseError(f"the shell parser could not be started ({error.strerror})") from None
-        os.close(in_read)
-        os.close(out_write)
-        in_read = out_write = -1
-        output, in_write = _exchange(in_write, out_read, data)
+        finally:
+            os.close(in_read)
+            os.close(out_write)
+        output = _exchange(in_write, out_read, data)
         _, status = os.waitpid(pid, 0)
         pid = 0
         if status != 0:
             raise ParseError("the command is not valid shell")
         return output
     finally:
-        for fd in (in_read, in_write, out_read, out_write):
-            if fd >= 0:
-                os.close(fd)
+        os.close(out_read)
         if pid:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
 
-def _exchange(in_write: int, out_read: int, data: bytes) -> tuple[bytes, int]:
-    """Feed `data`, collect the answer; the returned descriptor needs closing (or is -1)."""
+def _exchange(in_write: int, out_read: int, data: bytes) -> bytes:
+    """Feed `data` and collect the answer. Closes `in_write`, whatever happens."""
     deadline = time.monotonic() + TIME_LIMIT
-    if len(data) <= 4096:
-        os.write(in_write, data)
-        os.close(in_write)
-        in_write = -1
-    else:
-        os.set_blocking(in_write, False)
     poll = select.poll()
     poll.register(out_read, select.POLLIN)
-    if in_write >= 0:
-        poll.register(in_write, select.POLLOUT)
     chunks: list[bytes] = []
-    sent = 0
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise ParseError("the shell parser took too long")
-        for fd, _ in poll.poll(left * 1000):
-            if fd == out_read:
-                chunk = os.read(out_read, 1 << 18)
-                if not chunk:
-                    return b"".join(chunks), in_write
-                chunks.append(chunk)
-                continue
-            try:
-                sent += os.write(in_write, data[sent : sent + (1 << 16)])
-            except BrokenPipeError:
-                sent = len(data)
-            if sent >= len(data):
-                poll.unregister(in_write)
-                os.close(in_write)
-                in_write = -1
+    view = memoryview(data)
+    size = 0
+    try:
+        os.set_blocking(in_write, False)
+        view = _feed(in_write, view)
+        if view:
+            poll.register(in_write, select.POLLOUT)
+        else:
+            os.close(in_write)
+            in_write = -1
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ParseError("the shell parser took too long")
+            for fd, _ in poll.poll(left * 1000):
+                if fd == out_read:
+                    chunk = os.read(out_read, 1 << 20)
+                    if not chunk:
+                        return b"".join(chunks)
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    if size > MAX_TREE:
+                        raise ParseError("the command has too many parts")
+                    continue
+                view = _feed(in_write, view)
+                if not view:
+                    poll.unregister(in_write)
+                    os.close(in_write)
+                    in_write = -1
+    finally:
+        if in_write >= 0:
+            os.close(in_write)
+
+
+def _feed(fd: int, view: memoryview) -> memoryview:
+    """Write what the pipe takes now; what is left. A parser that went away gets nothing more."""
+    try:
+        return view[os.write(fd, view) :]
+    except BlockingIOError:
+        return view
+    except BrokenPipeError:
+        return view[:0]
 
 
 # --- from shfmt's JSON to our tree -------------------------------------------------------------

@@ -10,6 +10,8 @@ from bridle.guard import tree
 from bridle.guard.values import ANY, UNKNOWN, Value, literal, summarize
 
 MAX_DIRECTORIES = 8
+MAX_VALUE = 1 << 14
+"""Longest text a variable keeps; a longer one is only known at run time."""
 
 Binding = tuple[Value, ...]
 """The values a variable may have, never empty."""
@@ -90,7 +92,8 @@ class Scope:
 
     def assign(self, name: str, values: Binding) -> None:
         """Give the variable these possible values."""
-        self.variables[name] = summarize(values) if values else (UNKNOWN,)
+        kept = tuple(value if value.size <= MAX_VALUE else UNKNOWN for value in values)
+        self.variables[name] = summarize(kept) if kept else (UNKNOWN,)
         self.arrays.pop(name, None)
 
     def lookup(self, name: str) -> Binding:

@@ -57,6 +57,11 @@ class Value(msgspec.Struct, frozen=True):
         """Whether the word may begin with anything, an option too."""
         return bool(self.parts) and self.parts[0] == ANY
 
+    @property
+    def size(self) -> int:
+        """How many characters are known, each hole counting as a few."""
+        return sum(len(p) if isinstance(p, str) else 8 for p in self.parts)
+
     def holds(self, kind: Kind) -> bool:
         """Whether there is a hole of this kind."""
         return any(isinstance(p, Hole) and p.kind == kind for p in self.parts)

@@ -30,6 +30,7 @@ from bridle.guard.words import Expander
 
 MAX_DEPTH = 16
 MAX_STEPS = 4000
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _LEAVING = frozenset({"exit", "return", "break", "continue"})
 
 
@@ -393,6 +394,9 @@ class Walk:
     ) -> Output:
         """Judge one simple command. Raises `Blocked`."""
         self.steps += 1
+        while argv and _ASSIGNMENT.match(argv[0].lead):
+            # After a wrapper this is a name that nothing has; judge what a shell would have run.
+            argv = argv[1:]
         if not argv:
             return SILENT
         path = argv[0].text
