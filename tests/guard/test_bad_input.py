@@ -190,8 +190,8 @@ def test_any_json_gets_a_verdict(builder: Judge, scout: Judge, tool: Any, data: 
     | st.lists(
         st.sampled_from(
             ["rm", "git", "push", "'", '"', "$", "(", ")", "{", "}", "|", "&&", ";", ">", "<",
-             "<<E", "\n", " ", "a.txt", "$x", "${x", "`", "*", "~", "[[", "]]", "if", "then", "fi", "E",
-             "awk", "sed", "-i", "s/a/b/w", "find", "-exec", "xargs", "\\", "#", "=", "@(", "é"]
+             "<<E", "\n", " ", "a.txt", "$x", "${x", "`", "*", "~", "[[", "]]", "if", "then", "fi",
+             "E", "awk", "sed", "-i", "s/a/b/w", "find", "-exec", "xargs", "\\", "#", "=", "@("]
         ),
         max_size=14,
     ).map(" ".join)

@@ -90,6 +90,8 @@ class Judge:
             raise Blocked("team-tool", f"{name} is a tool for sub-agents and teams")
         elif action == "interactive":
             raise Blocked("interactive-tool", f"{name} needs a person to answer")
+        elif action == "foreign":
+            raise Blocked("unknown-tool", f"{name} commands cannot be judged")
         else:
             raise Blocked("scheduler", f"{name} acts outside this session")
 

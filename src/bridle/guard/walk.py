@@ -31,6 +31,8 @@ from bridle.guard.words import Expander
 MAX_DEPTH = 16
 MAX_STEPS = 4000
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_SAME_SHELL = frozenset({"command", "builtin", "noglob", "nocorrect"})
+"""Words before a command that do not start another shell: a `cd` after them counts."""
 _LEAVING = frozenset({"exit", "return", "break", "continue"})
 
 
@@ -408,6 +410,12 @@ class Walk:
             return self._function(path, argv[1:], scope, stdin)
         self.rules.check_denied(argv)
         name = base_name(path)
+        if name in _SAME_SHELL:
+            rest = argv[1:]
+            while rest and rest[0].text in ("-p", "--"):
+                rest = rest[1:]
+            if rest and not rest[0].lead.startswith("-"):
+                return self.simple(rest, env, scope, stdin, False, lifted)
         builtin = _BUILTINS.get(name)
         if builtin is not None:
             output: Output | None = builtin(self, argv[1:], scope, stdin)
@@ -415,7 +423,8 @@ class Walk:
                 self._note(_shown(argv))
                 return output
         for key, value in scope.variables.items():
-            if key.startswith("GIT_") and not any(key == k for k, _ in env):
+            seen = key.startswith("GIT_") or key == "TMPDIR"
+            if seen and not any(key == k for k, _ in env):
                 env = (*env, (key, value[0] if len(value) == 1 else UNKNOWN))
         command = Command(
             name, argv[1:], env, stdin.output, stdin.piped, stdin.file, scope.directories

@@ -287,8 +287,9 @@ def find(command: Command) -> list[Effect]:
     """Effects of find: what -exec runs, -delete removes and -fprint writes."""
     starts: list[Value] = []
     args = list(command.args)
-    while args and args[0].lead[:1] == "-" and args[0].text in ("-H", "-L", "-P"):
-        args.pop(0)
+    while args and re.fullmatch(r"-[HLPD]|-O\d*|--", args[0].text or ""):
+        if args.pop(0).text == "-D" and args:
+            args.pop(0)
     while args and not (args[0].lead[:1] in ("-", "(", "!") and args[0].parts):
         starts.append(args.pop(0))
     effects: list[Effect] = []
