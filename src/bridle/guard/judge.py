@@ -12,8 +12,8 @@ from bridle.guard import tools
 from bridle.guard.paths import PathError, Places
 from bridle.guard.policy import Policy, PolicyError, check
 from bridle.guard.rules import Rules
-from bridle.guard.verdict import ALLOW, NO_AGENT, Blocked, Call, Verdict, block
-from bridle.guard.walk import Part, Walk
+from bridle.guard.verdict import ALLOW, NO_AGENT, Blocked, Call, Part, Verdict, block
+from bridle.guard.walk import Walk
 
 MAX_TYPED = 1 << 16
 MAX_BATCH = 64
