@@ -49,7 +49,9 @@ def start_row(rounds: int) -> bool:
         rounds,
         {
             "python -c pass": lambda: cost_of([sys.executable, "-c", "pass"], env, Path.cwd()),
-            "bridle --version": lambda: cost_of([str(BIN / "bridle"), "--version"], env, Path.cwd()),
+            "bridle --version": lambda: cost_of(
+                [str(BIN / "bridle"), "--version"], env, Path.cwd()
+            ),
         },
     )
     floor = median([cost.cpu for cost in costs["python -c pass"]])
