@@ -6,7 +6,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.testing import ScriptedModel
-from tests.runtimes.pi.support import Place, kinds, place, run_real
+from tests.runtimes.pi.support import Place, kinds, place, run_real, steps
 from tests.support.real_cli import versions
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.parametrize("version", versions("pi"))]
@@ -81,7 +81,7 @@ def test_a_failure_that_passes(version: str, place: Place) -> None:
     with ScriptedModel([{"text": "fine", "fault": {"kind": "server_error", "times": 2}}]) as model:
         outcome = run_real(version, place, model)
     assert outcome.result.status == "completed"
-    assert kinds(outcome.events) == [
+    assert steps(outcome.events) == [
         *("session_start", "state", "agent_start", "retry", "retry"),
         *("message_start", "text_start", "text_delta", "text_end", "message_end"),
         *("usage", "agent_end", "state", "session_end"),
