@@ -164,7 +164,7 @@ def prepare_real(
     defaults = {
         "prompt": "Do it.",
         "cwd": str(place.repo),
-        "timeout": 90.0,
+        "timeout": 240.0,
         "permission_mode": "bypass",
         "model": options_model,
     }

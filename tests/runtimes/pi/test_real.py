@@ -23,7 +23,11 @@ from bridle.testing.record import key_marker
 from tests.runtimes.pi.support import Place, kinds, place, prepare_real, run_real, steps
 from tests.support.real_cli import real_cli, versions
 
-pytestmark = [pytest.mark.real_cli, pytest.mark.parametrize("version", versions("pi"))]
+pytestmark = [
+    pytest.mark.real_cli,
+    pytest.mark.timeout(600),
+    pytest.mark.parametrize("version", versions("pi")),
+]
 
 __all__ = ["place"]
 
@@ -444,7 +448,7 @@ def test_the_print_command(version: str, place: Place, prompt: str) -> None:
             env=place.env(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=60,
+            timeout=240,
             check=True,
         )
         assert [said.strip() for said in model.prompts()] == [prompt]
