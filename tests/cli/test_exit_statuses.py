@@ -47,9 +47,10 @@ def run_scripted(folder: Path, script: str, *words: str) -> tuple[int, dict[str,
     """`bridle run` of a script; returns the exit status and the one object it printed."""
     file = folder / "script.yaml"
     file.write_text(script)
+    command = [BRIDLE, "run", "go", "--runtime", "scripted", "--permission", "bypass", "--json"]
+    command += ["--provider-option", f"script={file}", *words]
     done = subprocess.run(
-        [BRIDLE, "run", "go", "--runtime", "scripted", "--permission", "bypass", "--json"]
-        + ["--provider-option", f"script={file}", *words],
+        command,
         cwd=folder,
         env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "LANG": "C.UTF-8"},
         stdin=subprocess.DEVNULL,

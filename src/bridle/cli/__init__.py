@@ -31,6 +31,7 @@ COMMANDS = {
     "runtime": ("bridle.cli.runtime", "list, show and choose runtimes"),
     "model-server": ("bridle.cli.model_server", "serve a scripted model on loopback"),
     "conformance": ("bridle.cli.conformance", "prove that a runtime keeps the contract, offline"),
+    "guard": ("bridle.cli.guard", "judge tool calls, and score the judge"),
     "demo": ("bridle.cli.demo", "watch several agents work offline, without keys or CLIs"),
 }
 """Command to the module that holds it, and the line that the help shows."""

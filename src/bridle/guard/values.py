@@ -146,3 +146,14 @@ def merge(first: Output, second: Output) -> Output:
     if not second.lines:
         return first
     return Output(summarize(first.lines + second.lines))
+
+
+class Input(msgspec.Struct, frozen=True):
+    """What a command finds on its standard input."""
+
+    output: Output = SILENT
+    piped: bool = False
+    file: Value | None = None
+
+
+TERMINAL = Input()
