@@ -112,6 +112,10 @@ class ClaudeRuntime(AgentRuntime):
             instruction_file=self.instruction_path,
         )
 
+    def hidden_flags(self, dialect: Dialect) -> frozenset[str]:
+        """Flags that are taken without being in the help."""
+        return dialect.hidden_flags if isinstance(dialect, ClaudeDialect) else frozenset()
+
     def find(self) -> Installation | None:
         """The CLI on PATH, or where the configuration says."""
         return find_claude(self.settings.binary or self.binary)
@@ -153,7 +157,7 @@ class ClaudeRuntime(AgentRuntime):
                 env=started_in,
                 cwd=cwd,
                 stdin=stdin,
-                keep_stdin=options.permission_mode == "ask",
+                keep_stdin=options.permission_mode == "ask" or dialect.drops_output_at_exit,
                 stop=STOP,
             ),
             session_id=session_id,

@@ -383,7 +383,8 @@ class ClaudeNormalizer:
         grown = result.model_usage_since_last_result
         if not models:
             return
-        usage = _totals(models)
+        # Where the totals do not tell the thinking, the messages did.
+        usage = _totals(models, self._recorder.usage.reasoning_tokens)
         if grown is not None:
             self._used += _totals(grown)
             usage = self._used
@@ -426,13 +427,14 @@ def _usage(counts: wire.WireUsage | None) -> Usage | None:
     return None if counts is None else wire.usage_of(counts)
 
 
-def _totals(models: dict[str, wire.ModelTotals]) -> Usage:
+def _totals(models: dict[str, wire.ModelTotals], reasoning: int = 0) -> Usage:
+    told = [each.thinkingTokens for each in models.values() if each.thinkingTokens is not None]
     return Usage(
         input_tokens=sum(each.inputTokens for each in models.values()),
         output_tokens=sum(each.outputTokens for each in models.values()),
         cache_read_tokens=sum(each.cacheReadInputTokens for each in models.values()),
         cache_write_tokens=sum(each.cacheCreationInputTokens for each in models.values()),
-        reasoning_tokens=sum(each.thinkingTokens for each in models.values()),
+        reasoning_tokens=sum(told) if told else reasoning,
     )
 
 

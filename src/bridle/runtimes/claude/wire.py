@@ -228,7 +228,8 @@ class ModelTotals(msgspec.Struct):
     outputTokens: int = 0
     cacheReadInputTokens: int = 0
     cacheCreationInputTokens: int = 0
-    thinkingTokens: int = 0
+    thinkingTokens: int | None = None
+    """Newer versions only."""
     costUSD: float | None = None
     costBasis: str | None = None
 
