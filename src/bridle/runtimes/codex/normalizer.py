@@ -18,9 +18,9 @@ from bridle.drives.spec import ProcessExit
 from bridle.runtimes.codex import wire
 from bridle.runtimes.codex.errors import start_error, turn_error
 from bridle.runtimes.codex.transcript import find_rollout, read_rollout, subagent_files, usage_of
+from bridle.runtimes.raw import raw_of
 
 _RETRY = "Reconnecting... "
-_LONGEST_RAW = 4096
 
 
 class CodexNormalizer:
@@ -52,10 +52,10 @@ class CodexNormalizer:
         try:
             message = self._decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            self._recorder.unknown(_raw(line))
+            self._recorder.unknown(raw_of(line))
             return
         if self._recorder.options.include_raw:
-            self._recorder.source(_raw(line))
+            self._recorder.source(raw_of(line))
         if isinstance(message, wire.ItemCompleted):
             self._item_completed(message.item, line)
         elif isinstance(message, wire.ItemStarted):
@@ -143,7 +143,7 @@ class CodexNormalizer:
         if isinstance(item, wire.ToolItem):
             self._recorder.tool_started(item.id, _tool_name(item), _args(item))
         elif isinstance(item, wire.ErrorItem):
-            self._recorder.unknown(_raw(line))
+            self._recorder.unknown(raw_of(line))
 
     def _item_updated(self, item: wire.Item, line: bytes) -> None:
         if isinstance(item, wire.TodoList):
@@ -151,7 +151,7 @@ class CodexNormalizer:
         elif isinstance(item, wire.CommandExecution):
             self._recorder.tool_updated(item.id, item.aggregated_output)
         elif not isinstance(item, wire.ToolItem):
-            self._recorder.unknown(_raw(line))
+            self._recorder.unknown(raw_of(line))
 
     def _item_completed(self, item: wire.Item, line: bytes) -> None:
         recorder = self._recorder
@@ -168,7 +168,7 @@ class CodexNormalizer:
             recorder.block_ended(synthetic=True)
         elif isinstance(item, wire.ErrorItem):
             # A warning: the turn goes on, and no event of the contract says so but `unknown`.
-            recorder.unknown(_raw(line))
+            recorder.unknown(raw_of(line))
         else:
             self._tool_completed(item)
 
@@ -238,11 +238,3 @@ def _refusal(item: wire.ToolItem) -> str | None:
         text = item.error.message
         return text if "requires approval" in text else None
     return "declined by codex" if getattr(item, "status", "") == "declined" else None
-
-
-def _raw(line: bytes) -> Any:
-    """A line as JSON where it is, else as text, bounded."""
-    try:
-        return msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return line[:_LONGEST_RAW].decode(errors="replace")

@@ -289,11 +289,11 @@ class PiRuntime(AgentRuntime):
             if text
         ]
         needs_home = user_dir is None or changes.needs_folder
-        private = home.new_private_dir(env) if needs_home or texts else None
+        private = new_private_dir(env, "pi") if needs_home or texts else None
         flags: list[str] = []
         for flag, text in texts:
             assert private is not None
-            flags += [flag, home.write_private(private, f"{flag.strip('-')}.md", text)]
+            flags += [flag, write_private(private, f"{flag.strip('-')}.md", text)]
         if options.append_system_prompt_file is not None:
             path = os.path.abspath(os.path.expanduser(options.append_system_prompt_file))
             flags += ["--append-system-prompt", path]

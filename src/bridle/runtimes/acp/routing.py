@@ -1,0 +1,220 @@
+"""Leading each agent to a model service without touching a file of the user's.
+
+Two ways: a scripted model, with a private home in which nothing of the user's is read, and a
+provider that the caller names, with the user's own home. Keys go by environment or into the private
+home, never into an argument.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import NotAuthenticated
+from bridle.core.options import Provider
+
+KEY_VARIABLE = "BRIDLE_MODEL_KEY"
+DEFAULT_MODEL = "scripted"
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_NO_PROXY = {"NO_PROXY": "127.0.0.1,localhost,::1", "no_proxy": "127.0.0.1,localhost,::1"}
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """The service to use."""
+
+    url: str | None
+    """Base address without `/v1`; None leaves it where the agent has it."""
+    key: str | None
+    model: str | None
+    max_retries: int
+    home: str | None = None
+    """A private home, when nothing of the user's is to be used."""
+    cwd: str = ""
+    ask: bool = True
+    """Whether the agent is to ask before it acts."""
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent is started with to reach a service."""
+
+    env: dict[str, str] = {}
+    drop: tuple[str, ...] = ()
+    """Variables of the user's that would lead elsewhere."""
+    flags: tuple[str, ...] = ()
+    files: dict[str, bytes] = {}
+    """Files of the private home, by their path below it."""
+
+
+def _copilot(to: Target) -> Route:
+    env: dict[str, str] = {}
+    if to.url is not None:
+        env = {
+            "COPILOT_PROVIDER_BASE_URL": f"{to.url}/v1",
+            "COPILOT_PROVIDER_TYPE": "openai",
+            "COPILOT_PROVIDER_WIRE_API": "completions",
+            "COPILOT_MODEL": to.model or DEFAULT_MODEL,
+        }
+    if to.key is not None:
+        env["COPILOT_PROVIDER_API_KEY"] = to.key
+    if to.home is not None:
+        env |= {
+            "COPILOT_HOME": to.home,
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+        }
+    own = ("COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_BEARER_TOKEN")
+    tokens = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_ALLOW_ALL")
+    return Route(env=env, drop=own + (tokens if to.home else ()) if to.url else ())
+
+
+def _opencode(to: Target) -> Route:
+    config: dict[str, Any] = {}
+    if to.ask:
+        # It never asks by itself.
+        config["permission"] = {"edit": "ask", "bash": "ask", "webfetch": "ask"}
+    if to.url is not None:
+        name = to.model or DEFAULT_MODEL
+        limit = {"context": 200_000, "output": 32_000}
+        options: dict[str, Any] = {"baseURL": f"{to.url}/v1"}
+        if to.key is not None:
+            options["apiKey"] = f"{{env:{KEY_VARIABLE}}}"
+        config |= {
+            "provider": {
+                "bridle": {
+                    "npm": "@ai-sdk/openai-compatible",
+                    "name": "Bridle",
+                    "options": options,
+                    "models": {name: {"name": name, "limit": limit}},
+                }
+            },
+            "model": f"bridle/{name}",
+            "small_model": f"bridle/{name}",
+        }
+    env: dict[str, str] = {KEY_VARIABLE: to.key} if to.key else {}
+    if to.home is not None:
+        config |= {"enabled_providers": ["bridle"], "autoupdate": False, "share": "disabled"}
+        for name in ("CONFIG", "DATA", "STATE", "CACHE"):
+            env[f"XDG_{name}_HOME"] = os.path.join(to.home, name.lower())
+        env |= {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    if config:
+        env["OPENCODE_CONFIG_CONTENT"] = msgspec.json.encode(config).decode()
+    return Route(env=env, drop=("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR") if to.home else ())
+
+
+def _gemini(to: Target) -> Route:
+    if to.url is None or to.home is None:
+        return Route()
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "general": {"enableAutoUpdate": False, "maxAttempts": to.max_retries + 1},
+    }
+    return Route(
+        env={
+            "GEMINI_CLI_HOME": to.home,
+            "GEMINI_API_KEY": to.key or "none",
+            "GOOGLE_GEMINI_BASE_URL": to.url,
+        },
+        drop=("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT"),
+        flags=("-m", to.model or "gemini-2.5-flash"),
+        files={".gemini/settings.json": msgspec.json.encode(settings)},
+    )
+
+
+def _cline(to: Target) -> Route:
+    if to.url is None or to.home is None:
+        return Route()
+    provider = "openai-compatible"
+    settings = {
+        "provider": provider,
+        "apiKey": to.key,
+        "model": to.model or DEFAULT_MODEL,
+        "baseUrl": f"{to.url}/v1",
+    }
+    saved = {
+        "version": 1,
+        "lastUsedProvider": provider,
+        "modes": {},
+        "providers": {provider: {"settings": settings, "tokenSource": "manual"}},
+    }
+    return Route(
+        env={
+            "CLINE_DIR": to.home,
+            "CLINE_DATA_DIR": os.path.join(to.home, "data"),
+            "CLINE_API_KEY": to.key or "none",
+            "CLINE_PROVIDER": provider,
+            "CLINE_MODEL": to.model or DEFAULT_MODEL,
+        },
+        files={"data/settings/providers.json": msgspec.json.encode(saved)},
+    )
+
+
+def _claude(to: Target) -> Route:
+    from bridle.core.options import ModelServer
+    from bridle.runtimes.claude import environment as claude
+
+    env = {claude.RETRIES: str(to.max_retries)}
+    if to.home is not None and to.url is not None:
+        env |= claude.server_env({}, ModelServer(url=to.url, api_key=to.key or ""), to.home)
+        claude.seed_config_home(to.home, to.key or "", to.cwd)
+    elif to.url is not None or to.key is not None:
+        provider = Provider(base_url=to.url, auth_token_env=KEY_VARIABLE if to.key else None)
+        env |= claude.provider_env(provider, {KEY_VARIABLE: to.key or ""})
+    return Route(env=env, drop=claude.ROUTING if to.home else ())
+
+
+def _codex(to: Target) -> Route:
+    from bridle.runtimes.codex import arguments as codex
+    from bridle.runtimes.codex.provider_options import CodexOptions
+
+    own = CodexOptions(max_retries=to.max_retries)
+    env: dict[str, str] = {}
+    flags: list[str] = []
+    if to.url is not None:
+        flags += codex.provider_flags(f"{to.url}/v1", codex.KEY_VARIABLE if to.key else None, own)
+        env = {codex.KEY_VARIABLE: to.key} if to.key else {}
+    elif to.key is not None:
+        env = {"CODEX_API_KEY": to.key}
+    if to.home is not None:
+        env["CODEX_HOME"] = to.home
+        flags += codex.config("analytics.enabled", False)
+        flags += codex.config("check_for_update_on_startup", False)
+        flags += codex.config("model", to.model or "gpt-5.5")
+    drop = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY") if to.home else ()
+    return Route(env=env, drop=drop, flags=tuple(flags))
+
+
+ROUTES: dict[str, Callable[[Target], Route]] = {
+    "claude": _claude,
+    "cline": _cline,
+    "codex": _codex,
+    "copilot": _copilot,
+    "gemini": _gemini,
+    "opencode": _opencode,
+}
+"""The ways to a service by the row's `routing`."""
+
+
+def route(name: str, to: Target) -> Route:
+    """What leads the agent with the routing `name` to `to`."""
+    found = ROUTES[name](to) if name else Route()
+    if to.home is None:
+        return found
+    return msgspec.structs.replace(
+        found, env={**_NO_PROXY, **found.env}, drop=(*_PROXIES, *found.drop)
+    )
+
+
+def key_of(provider: Provider | None, env: Mapping[str, str]) -> str | None:
+    """The key that `provider` names; `NotAuthenticated` when its variable is not set."""
+    if provider is None or provider.auth_token_env is None:
+        return None
+    key = env.get(provider.auth_token_env)
+    if not key:
+        raise NotAuthenticated(
+            f"the variable {provider.auth_token_env} of the model's provider is not set",
+            hint=f"set {provider.auth_token_env}",
+        )
+    return key
