@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bridle.core.events import AnyEvent, Event, decode_event, encode_event
     from bridle.core.features import Features
     from bridle.core.options import (
+        DEFAULT_MARKER,
         HooksDef,
         ModelServer,
         OverlayContent,
@@ -27,49 +28,61 @@ if TYPE_CHECKING:
     )
     from bridle.core.results import Availability, RunResult, TranscriptSummary
     from bridle.core.usage import Usage
-    from bridle.running import EventStream, SyncEventStream, run, run_sync, stream, stream_sync
+    from bridle.drives.spec import Question
+    from bridle.running import (
+        EventStream,
+        SyncEventStream,
+        run,
+        run_interactive,
+        run_sync,
+        stream,
+        stream_sync,
+    )
     from bridle.runtimes.base import AgentRuntime
     from bridle.runtimes.registry import available_runtimes, get_runtime
 
 del TYPE_CHECKING
 
 __all__ = [
+    "__version__",
     "AgentError",
     "AgentRuntime",
     "AnyEvent",
+    "apply_config",
     "Availability",
+    "available_runtimes",
     "BridleError",
     "Config",
+    "decode_event",
+    "DEFAULT_MARKER",
+    "encode_event",
     "ErrorInfo",
+    "errors",
     "Event",
+    "events",
     "EventStream",
     "Features",
+    "get_runtime",
     "HooksDef",
+    "load_config",
     "ModelServer",
     "OverlayContent",
     "Provider",
     "QualityGate",
+    "Question",
     "ResolvedModel",
+    "run",
+    "run_interactive",
+    "run_sync",
     "RunOptions",
     "RunResult",
     "SpawnOptions",
+    "stream",
+    "stream_sync",
     "SyncEventStream",
     "TranscriptSummary",
     "Usage",
     "WrongUse",
-    "__version__",
-    "apply_config",
-    "available_runtimes",
-    "decode_event",
-    "encode_event",
-    "errors",
-    "events",
-    "get_runtime",
-    "load_config",
-    "run",
-    "run_sync",
-    "stream",
-    "stream_sync",
 ]
 
 _HOMES = {
@@ -78,6 +91,7 @@ _HOMES = {
     "bridle.core.events": ("AnyEvent", "Event", "decode_event", "encode_event"),
     "bridle.core.features": ("Features",),
     "bridle.core.options": (
+        "DEFAULT_MARKER",
         "HooksDef",
         "ModelServer",
         "OverlayContent",
@@ -89,10 +103,12 @@ _HOMES = {
     ),
     "bridle.core.results": ("Availability", "RunResult", "TranscriptSummary"),
     "bridle.core.usage": ("Usage",),
+    "bridle.drives.spec": ("Question",),
     "bridle.running": (
         "EventStream",
         "SyncEventStream",
         "run",
+        "run_interactive",
         "run_sync",
         "stream",
         "stream_sync",

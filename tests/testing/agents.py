@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Agent = Callable[..., Run]
-"""Called with the model, the place, the prompt, and `resume` to go on with a conversation."""
+"""Called with the model, the place, the prompt, and for some `resume` and `interrupt`."""
 
 
-def _run(argv: list[str], place: Place, environment: dict[str, str]) -> tuple[list[Any], int, str]:
+def _run(
+    argv: list[str],
+    place: Place,
+    environment: dict[str, str],
+    interrupt: Callable[[], object] | None = None,
+    sign: bytes | None = None,
+) -> tuple[list[Any], int, str]:
+    """Run to the end; with `interrupt`, send SIGINT once it has returned and `sign` is printed."""
     process = subprocess.Popen(
         argv,
         cwd=place.repo,
@@ -53,18 +61,44 @@ def _run(argv: list[str], place: Place, environment: dict[str, str]) -> tuple[li
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+    before = b""
+    limit = threading.Timer(LIMIT, os.killpg, (process.pid, signal.SIGKILL))
+    limit.start()
     try:
+        if interrupt is not None:
+            interrupt()
+            before = _read_until(process, sign)
+            process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=LIMIT)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise
-    lines = [line for line in out.split(b"\n") if line.strip()]
+    finally:
+        limit.cancel()
+    lines = [line for line in (before + out).split(b"\n") if line.strip()]
     return [json.loads(line) for line in lines], process.returncode, err.decode()
 
 
+def _read_until(process: subprocess.Popen[bytes], sign: bytes | None) -> bytes:
+    """Read the agent's output up to the line with the sign; the limit ends a wait in vain."""
+    read = b""
+    while sign is not None and sign not in read:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, "the agent ended before the sign"
+        read += line
+    return read
+
+
 def claude(version: str, *, model: str | None = None) -> Agent:
-    def run(server: ScriptedModel, place: Place, prompt: str, resume: str | None = None) -> Run:
+    def run(
+        server: ScriptedModel,
+        place: Place,
+        prompt: str,
+        resume: str | None = None,
+        interrupt: Callable[[], object] | None = None,
+    ) -> Run:
         environment = place.environment(
             ANTHROPIC_BASE_URL=server.url,
             ANTHROPIC_API_KEY=server.api_key,
@@ -78,7 +112,8 @@ def claude(version: str, *, model: str | None = None) -> Agent:
         argv += ["--verbose", "--permission-mode", "bypassPermissions"]
         argv += ["--model", model or "claude-sonnet-4-5"]
         argv += ["--resume", resume] if resume else []
-        events, status, stderr = _run(argv, place, environment)
+        argv += ["--include-partial-messages"] if interrupt else []
+        events, status, stderr = _run(argv, place, environment, interrupt, b"text_delta")
         result = next(event for event in reversed(events) if event["type"] == "result")
         told = list(result["modelUsage"].values())
         usage = {
@@ -100,7 +135,13 @@ def claude(version: str, *, model: str | None = None) -> Agent:
 
 
 def codex(version: str, *, model: str) -> Agent:
-    def run(server: ScriptedModel, place: Place, prompt: str, resume: str | None = None) -> Run:
+    def run(
+        server: ScriptedModel,
+        place: Place,
+        prompt: str,
+        resume: str | None = None,
+        interrupt: Callable[[], object] | None = None,
+    ) -> Run:
         codex_home = place.home / ".codex"
         codex_home.mkdir(exist_ok=True)
         environment = place.environment(CODEX_HOME=str(codex_home), MODEL_KEY=server.api_key)
@@ -112,7 +153,7 @@ def codex(version: str, *, model: str) -> Agent:
         argv += ["-c", 'model_provider="scripted"', "-c", f"model_providers.scripted={provider}"]
         argv += ["exec", "--json", "-s", "danger-full-access"]
         argv += ["resume", resume, prompt] if resume else ["--", prompt]
-        events, status, stderr = _run(argv, place, environment)
+        events, status, stderr = _run(argv, place, environment, interrupt)
         ends = [event["usage"] for event in events if event["type"] == "turn.completed"]
         told: dict[str, int] = ends[-1] if ends else {}
         cached = told.get("cached_input_tokens", 0)

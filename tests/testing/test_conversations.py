@@ -151,6 +151,21 @@ def test_a_reply_that_the_agent_forgot_is_not_repeated(protocol: str) -> None:
         model.assert_finished()
 
 
+def test_what_claude_puts_into_an_interrupted_history_is_no_reply() -> None:
+    with ScriptedModel([{"text": "lost"}, {"text": "two"}]) as model:
+        client = Client(model.url, "anthropic-messages", stream=True)
+        client.say("begin")
+        client.post()
+        client.messages = []
+        client.say("begin\n")
+        client.say("Continue from where you left off.")
+        client.messages.append({"role": "assistant", "content": "No response requested."})
+        client.say("[Request interrupted by user]")
+        assert client.ask("go on").text == "two"
+        assert model.prompts() == ["begin", "go on"]
+        model.assert_finished()
+
+
 def test_a_new_prompt_after_a_failure_gets_the_turn_that_failed() -> None:
     with ScriptedModel([{"fault": {"status": 401}, "text": "one"}, {"text": "two"}]) as model:
         client = Client(model.url, "openai-responses", stream=True)

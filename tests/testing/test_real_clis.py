@@ -153,3 +153,30 @@ def test_a_refused_key_reaches_the_agent(name: str, place: Place) -> None:
     signs = ("Invalid API key", "invalid x-api-key", "401", "Incorrect API key")
     assert any(sign in told for sign in signs), told[-1000:]
     assert {request.outcome for request in model.requests if request.protocol} == {"fault"}
+
+
+@pytest.mark.parametrize(
+    "name", ["claude-2.1.197", "claude-2.1.325", "codex-0.166.0", "codex-0.120.0"]
+)
+def test_a_conversation_goes_on_after_an_interruption(name: str, place: Place) -> None:
+    """What became of the interrupted reply differs by agent; the script goes on all the same."""
+    script = """
+- text: This reply stalls and is interrupted.
+  chunks: 5
+  fault: {stall: 90}
+- text: After the interruption.
+- text: The end.
+"""
+    agent = AGENTS[name]
+    with ScriptedModel(script) as model:
+
+        def stalled() -> None:
+            model.wait_for_request(lambda request: request.outcome == "fault", timeout=60)
+
+        first = agent(model, place, "Begin.", interrupt=stalled)
+        assert first.text == "" or "stalls" in first.text
+        second = agent(model, place, "Something else.", resume=first.session)
+        assert second.text == "After the interruption."
+        assert agent(model, place, "And?", resume=first.session).text == "The end."
+    model.assert_finished()
+    assert model.prompts() == ["Begin.", "Something else.", "And?"]

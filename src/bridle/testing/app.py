@@ -18,6 +18,7 @@ from bridle.testing.answer import Answer
 from bridle.testing.director import Decision, Director
 from bridle.testing.record import RecordedRequest, RequestLog, key_marker, redact_headers
 from bridle.testing.script import Fault
+from bridle.testing.server import DEFAULT_KEY
 from bridle.testing.wire.anthropic import AnthropicMessages
 from bridle.testing.wire.base import Frame, Problem, Question, Wire, new_id
 from bridle.testing.wire.chat import ChatCompletions
@@ -27,7 +28,7 @@ from bridle.testing.wire.responses import OpenAIResponses
 LOOPBACK_NAMES = frozenset(("127.0.0.1", "localhost", "::1"))
 
 _NAMED_PATH = re.compile(r"^/c/([^/]+)(/.*)?$")
-_NAMED_KEY = re.compile(r"^scripted-(.+)$")
+_NAMED_KEY = re.compile(rf"^(?:{DEFAULT_KEY}|scripted)-(.+)$")
 _ID_PREFIX = {"anthropic-messages": "toolu"}
 _KIND_BY_STATUS = {
     400: "bad_request",

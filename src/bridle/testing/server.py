@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from os import PathLike
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bridle.testing.record import RecordedRequest, RequestLog, prompts_of, tool_results_of
 from bridle.testing.script import Script
@@ -16,15 +16,18 @@ from bridle.testing.script_source import ScriptData
 from bridle.testing.wire.base import ToolResult
 
 if TYPE_CHECKING:
+    import asyncio
     import logging
 
     import uvicorn
 
     from bridle.testing.app import ModelApp
+    from bridle.testing.director import Director
 
 START_DEADLINE = 20.0
 STOP_DEADLINE = 20.0
-DEFAULT_KEY = "scripted"
+DEFAULT_KEY = "bridle-scripted-key"
+"""The key of a server that was given no token. No ordinary word: agents' keys are redacted."""
 
 
 class ScriptedModel:
@@ -162,7 +165,7 @@ class _Running:
 
     def __init__(
         self,
-        director: Any,
+        director: "Director",
         log: RequestLog,
         address: tuple[str, int],
         token: str | None,
@@ -175,7 +178,7 @@ class _Running:
         self._up = threading.Event()
         self._server: uvicorn.Server | None = None
         self._app: ModelApp | None = None
-        self._loop: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
         arguments = (director, log, token, models)
         self._thread = threading.Thread(
@@ -186,7 +189,9 @@ class _Running:
             self._socket.close()
             raise TimeoutError("the scripted model did not start") from self._failure
 
-    def _run(self, director: Any, log: RequestLog, token: str | None, models: list[str]) -> None:
+    def _run(
+        self, director: "Director", log: RequestLog, token: str | None, models: list[str]
+    ) -> None:
         import asyncio
 
         try:
@@ -198,7 +203,7 @@ class _Running:
             self._up.set()
 
     async def _serve(
-        self, director: Any, log: RequestLog, token: str | None, models: list[str]
+        self, director: "Director", log: RequestLog, token: str | None, models: list[str]
     ) -> None:
         import asyncio
 
@@ -232,8 +237,9 @@ class _Running:
 
     def stop(self) -> None:
         """End the server and its thread."""
-        if self._server is not None and self._app is not None and self._thread.is_alive():
+        if self._server is not None and self._app is not None and self._loop is not None:
             self._server.should_exit = True
+            # The loop is closed already when the server has ended by itself.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._app.stopping.set)
         self._thread.join(STOP_DEADLINE)

@@ -360,6 +360,7 @@ def test_mcp_servers(desk: Desk) -> None:
 
     plan = desk.plan(mcp_config=json.dumps({"mcpServers": servers}), permission_mode="bypass")
     assert_hidden(plan, KEY)
+    assert bool(plan.warnings) == (plan.dialect.name == "codex-0.120")
     told = configured(plan)["mcp_servers"]
     assert told["plain"] == {
         "command": "toy",
@@ -375,6 +376,7 @@ def test_mcp_servers(desk: Desk) -> None:
 def test_mcp_calls_are_not_approved_without_bypass(desk: Desk) -> None:
     plan = desk.plan(mcp_config='{"mcpServers": {"toy": {"command": "toy"}}}')
     assert configured(plan)["mcp_servers"] == {"toy": {"command": "toy"}}
+    assert plan.warnings
 
 
 # -- refusals -------------------------------------------------------------------------------------

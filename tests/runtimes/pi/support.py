@@ -87,7 +87,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     def env(self, **more: str) -> dict[str, str]:
         base = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
-        return base | {"TERM": "xterm-256color", "LANG": "C.UTF-8"} | more
+        base |= {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+        # The tests' own rule, not the adapter's: nothing but loopback is spoken to.
+        return base | {"PI_OFFLINE": "1"} | more
 
     def login(self, model: ScriptedModel, **files: Any) -> None:
         """Give the user a provider `lab` that the scripted model serves, and other files."""
@@ -134,24 +136,38 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return self.result.error.kind if self.result.error else None
 
 
-def run_real(
+def prepare_real(
     version: str,
     place: Place,
     model: ScriptedModel | None = None,
     *,
     env: dict[str, str] | None = None,
-    section: dict[str, Any] | None = None,
+    options_model: str | None = None,
     **options: Any,
-) -> Outcome:
-    """Run a prompt through the real CLI and check what must hold after every run.
+) -> Prepared:
+    """A run of the real CLI that is ready to start.
 
     With a `model`, Pi is pointed at it; else at what the place's own files say.
     """
-    runtime = PiRuntime(AdapterSettings(binary=str(real_cli("pi", version)), options=section or {}))
+    runtime = PiRuntime(AdapterSettings(binary=str(real_cli("pi", version))))
     if model is not None:
         options["model_server"] = ModelServer(url=model.url, api_key="a-scripted-key")
-    wanted = RunOptions(**{"prompt": "Do it.", "cwd": str(place.repo), "timeout": 90.0, **options})
-    prepared = prepare(runtime, wanted, env=place.env(**(env or {})))
+    defaults = {
+        "prompt": "Do it.",
+        "cwd": str(place.repo),
+        "timeout": 90.0,
+        "permission_mode": "bypass",
+        "model": options_model,
+    }
+    wanted = RunOptions(**{**defaults, **options})
+    return prepare(runtime, wanted, env=place.env(**(env or {})))
+
+
+def run_real(
+    version: str, place: Place, model: ScriptedModel | None = None, **options: Any
+) -> Outcome:
+    """Run a prompt through the real CLI and check what must hold after every run."""
+    prepared = prepare_real(version, place, model, **options)
     events = list(prepared.run.events())
     assert marked_processes(prepared.plan.session_id) == [], "a process was left"
     assert not any(os.path.exists(folder) for folder in prepared.plan.private_dirs)

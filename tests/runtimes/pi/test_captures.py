@@ -1,6 +1,7 @@
 """Captures of Pi's wire in, normalized events out."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -201,7 +202,7 @@ def test_garbage_is_kept_and_ends_nothing(garbage: bytes) -> None:
 
 
 def test_retries_are_shown_and_do_not_end_the_turn() -> None:
-    def message(stop: str, text: str = "", error: str = "") -> dict[str, object]:
+    def message(stop: str, text: str = "", error: str = "") -> dict[str, Any]:
         content = [{"type": "text", "text": text}] if text else []
         return {
             "role": "assistant",
@@ -214,7 +215,7 @@ def test_retries_are_shown_and_do_not_end_the_turn() -> None:
 
     overloaded = '529 {"type":"error","error":{"type":"overloaded_error","message":"Busy"}}'
     failed = message("error", error=overloaded)
-    wire = [
+    wire: list[dict[str, Any]] = [
         {"type": "session", "id": "n"},
         {"type": "agent_start"},
         {"type": "message_start", "message": failed},

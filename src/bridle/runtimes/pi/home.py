@@ -38,6 +38,8 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     providers: dict[str, Any] = {}
     """Entries of `providers` in models.json."""
     settings: dict[str, Any] = {}
+    mcp_servers: dict[str, Any] = {}
+    """Entries of `mcpServers` in mcp.json."""
     env: dict[str, str] = {}
     drop_env: tuple[str, ...] = ()
     hide_login: bool = False
@@ -46,7 +48,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needs_folder(self) -> bool:
         """Whether variables alone cannot bring these about."""
-        return bool(self.providers or self.settings or self.hide_login)
+        return bool(self.providers or self.settings or self.mcp_servers or self.hide_login)
 
 
 def retry_settings(max_retries: int) -> dict[str, Any]:
@@ -152,6 +154,8 @@ def server_changes(
 def fill_home(folder: str, user_dir: str | None, changes: Changes) -> None:
     """Make `folder` a configuration folder: the user's by links, `changes` by files of its own."""
     own = {"models.json", "settings.json"}
+    if changes.mcp_servers:
+        own.add("mcp.json")
     if changes.hide_login:
         own.add("auth.json")
     if user_dir is not None:
@@ -170,6 +174,9 @@ def fill_home(folder: str, user_dir: str | None, changes: Changes) -> None:
     settings = merged(_read_object(user_dir, "settings.json"), changes.settings)
     if settings:
         write_private(folder, "settings.json", _encode(settings))
+    if changes.mcp_servers:
+        servers = merged(_read_object(user_dir, "mcp.json"), {"mcpServers": changes.mcp_servers})
+        write_private(folder, "mcp.json", _encode(servers))
 
 
 def _read_object(folder: str | None, name: str) -> dict[str, Any]:

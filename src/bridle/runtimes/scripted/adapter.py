@@ -54,8 +54,6 @@ _OPTIONS = frozenset(
 )
 _TOOLS = ("shell", "read_file", "write_file", "edit_file")
 _MEDIA = {".png": "image/png", ".gif": "image/gif", ".webp": "image/webp"}
-_OPEN_KEY = "scripted"
-"""The scripted model's key when none was chosen: no secret, and a word of our own wire."""
 _START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent", "start.py")
 
 
@@ -171,7 +169,7 @@ class ScriptedRuntime(AgentRuntime):
                 session_id=session_id,
                 installation=installation,
                 dialect=dialect,
-                secrets=() if server is None or server.api_key == _OPEN_KEY else (server.api_key,),
+                secrets=() if server is None else (server.api_key,),
                 ignored_options=ignored,
                 warnings=(warning,) if warning else (),
                 private_dirs=private,

@@ -78,6 +78,8 @@ class AnthropicMessages:
             content = message.get("content")
             if message.get("role") == "assistant":
                 reply = _past_reply(content)
+                if reply == _NEVER_SAID:
+                    continue
                 replies = _add_reply(replies, reply, joined=follows_reply)
                 follows_reply = True
                 continue
@@ -151,6 +153,9 @@ class AnthropicMessages:
         body = refusal.body if isinstance(refusal.body, dict) else {"type": "error"}
         return [_event("message_start", message=start), sse(body, "error")]
 
+
+# Claude Code puts this into the history itself when a conversation that was interrupted goes on.
+_NEVER_SAID = PastReply(text="No response requested.")
 
 _SIGNATURE = "c2NyaXB0ZWQgbW9kZWw="
 

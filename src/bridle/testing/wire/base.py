@@ -57,7 +57,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def prompts(self) -> tuple[str, ...]:
         """The texts people wrote: user texts without the context that agents put around them."""
-        return tuple(text for text in self.user_texts if not _is_injected(text))
+        return tuple(text.strip() for text in self.user_texts if not _is_injected(text))
 
 
 _INJECTED = (
@@ -71,11 +71,14 @@ _INJECTED = (
     "# AGENTS.md instructions",
     "<environment_details>",
     "Warning: apply_patch was requested via",
+    "[Request interrupted by user",
 )
+_INJECTED_WHOLE = ("Continue from where you left off.",)
 
 
 def _is_injected(text: str) -> bool:
-    return not text.strip() or text.lstrip().startswith(_INJECTED)
+    bare = text.strip()
+    return not bare or bare.startswith(_INJECTED) or bare in _INJECTED_WHOLE
 
 
 class NativeCall(msgspec.Struct, frozen=True, kw_only=True):
