@@ -6,6 +6,8 @@ it. The client, the translation and the runs know no agent by name; they read th
 
 from typing import Literal
 
+import msgspec
+
 from bridle.runtimes.dialects import Dialect
 
 UsageMeaning = Literal["prompt", "session", "quota", "none"]
@@ -34,7 +36,7 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Key of the ways to a model service in `routing.ROUTES`; empty: none is known."""
     options: frozenset[str] = frozenset()
     """Options it honours beside those of every agent."""
-    env: dict[str, str] = {}
+    env: dict[str, str] = msgspec.field(default_factory=dict)
     """Variables it is always started with."""
     keys: tuple[str, ...] = ()
     """Variables that hold a key or token of its own."""
@@ -48,7 +50,7 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     chosen by the protocol."""
     mode: str | None = None
     """Mode to set before the prompt, since its default one cannot work."""
-    sandbox_modes: dict[str, str] = {}
+    sandbox_modes: dict[str, str] = msgspec.field(default_factory=dict)
     """Modes that stand for `sandbox`."""
     asks: bool = True
     """Whether it asks before it acts, by itself or because Bridle tells it to."""
@@ -223,5 +225,3 @@ CODEX = AcpAgent(
     notices=(r"Model metadata for `[^`]*` not found",),
     leaves_at_eof=False,
 )
-
-

@@ -6,10 +6,14 @@ run added is the difference between two readings. Nothing is ever written.
 
 import os
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from bridle.core.usage import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from bridle.core.results import TranscriptSummary
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,3 +166,50 @@ READERS: dict[str, Callable[[Mapping[str, str], str], History | None]] = {
     "opencode": _read_opencode,
 }
 """Readers by the row's `history`: the agent's environment and a session's id in, totals out."""
+
+
+# -- transcripts for others -----------------------------------------------------------------------
+
+
+def summarize(agent: str, path: str) -> "TranscriptSummary | None":
+    """What the transcript at `path` says was used; None where no reader fits, or it is broken."""
+    from bridle.core.results import TranscriptSummary
+
+    if agent == "claude":
+        from bridle.runtimes.claude.transcript import parse_transcript
+
+        return parse_transcript(path)
+    if agent == "codex":
+        from bridle.runtimes.codex.transcript import summarize as summarize_rollout
+
+        return summarize_rollout(path)
+    told = read_cline_file(path) if agent == "cline" else None
+    if told is None or told.usage == NO_USAGE:
+        return None
+    return TranscriptSummary(
+        input_tokens=told.usage.input_tokens,
+        output_tokens=told.usage.output_tokens,
+        cache_read_tokens=told.usage.cache_read_tokens,
+        cache_write_tokens=told.usage.cache_write_tokens,
+        reasoning_tokens=told.usage.reasoning_tokens,
+        model=told.model or "",
+    )
+
+
+def transcript_dir(agent: str, project: str, env: Mapping[str, str]) -> str | None:
+    """The folder where an agent keeps the transcripts of `project`, where that is known."""
+    if agent == "claude":
+        from bridle.runtimes.claude.environment import config_home
+        from bridle.runtimes.claude.transcript import transcript_dir as claude_dir
+
+        return claude_dir(project, config_home(env))
+    if agent == "codex":
+        from bridle.runtimes.codex.install import codex_home
+
+        return os.path.join(codex_home(env), "sessions")
+    if agent == "copilot":
+        base = env.get("COPILOT_HOME") or os.path.join(_home(env), ".copilot")
+        return os.path.join(base, "session-state")
+    if agent == "opencode":
+        return opencode_data(env)
+    return cline_sessions(env) if agent == "cline" else None

@@ -25,6 +25,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str | None
     """Base address without `/v1`; None leaves it where the agent has it."""
+    api: str | None = None
+    """The same with the path that OpenAI's protocols have (`/v1`)."""
     key: str | None
     model: str | None
     max_retries: int
@@ -50,7 +52,7 @@ def _copilot(to: Target) -> Route:
     env: dict[str, str] = {}
     if to.url is not None:
         env = {
-            "COPILOT_PROVIDER_BASE_URL": f"{to.url}/v1",
+            "COPILOT_PROVIDER_BASE_URL": to.api or to.url,
             "COPILOT_PROVIDER_TYPE": "openai",
             "COPILOT_PROVIDER_WIRE_API": "completions",
             "COPILOT_MODEL": to.model or DEFAULT_MODEL,
@@ -76,7 +78,7 @@ def _opencode(to: Target) -> Route:
     if to.url is not None:
         name = to.model or DEFAULT_MODEL
         limit = {"context": 200_000, "output": 32_000}
-        options: dict[str, Any] = {"baseURL": f"{to.url}/v1"}
+        options: dict[str, Any] = {"baseURL": to.api or to.url}
         if to.key is not None:
             options["apiKey"] = f"{{env:{KEY_VARIABLE}}}"
         config |= {
@@ -131,7 +133,7 @@ def _cline(to: Target) -> Route:
         "provider": provider,
         "apiKey": to.key,
         "model": to.model or DEFAULT_MODEL,
-        "baseUrl": f"{to.url}/v1",
+        "baseUrl": to.api or to.url,
     }
     saved = {
         "version": 1,
@@ -173,7 +175,7 @@ def _codex(to: Target) -> Route:
     env: dict[str, str] = {}
     flags: list[str] = []
     if to.url is not None:
-        flags += codex.provider_flags(f"{to.url}/v1", codex.KEY_VARIABLE if to.key else None, own)
+        flags += codex.provider_flags(to.api or to.url, codex.KEY_VARIABLE if to.key else None, own)
         env = {codex.KEY_VARIABLE: to.key} if to.key else {}
     elif to.key is not None:
         env = {"CODEX_API_KEY": to.key}

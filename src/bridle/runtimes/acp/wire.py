@@ -31,11 +31,11 @@ class RpcError(_Wire, frozen=True):
 class Envelope(_Wire, frozen=True):
     """Any JSON-RPC message; which one it is shows by the fields that are there."""
 
-    id: int | str | None | msgspec.UnsetType = msgspec.UNSET
+    id: int | str | msgspec.UnsetType | None = msgspec.UNSET
     method: str | None = None
     params: msgspec.Raw = msgspec.Raw()
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    error: RpcError | None | msgspec.UnsetType = msgspec.UNSET
+    error: RpcError | msgspec.UnsetType | None = msgspec.UNSET
 
 
 # -- what an agent tells of itself and of a session -----------------------------------------------
