@@ -8,7 +8,7 @@ from bridle.runtimes.acp.readymade import (
     CopilotAcp,
     GeminiAcp,
     OpencodeAcp,
-    create_acp_runtime,
+    declared_agent,
 )
 
 __all__ = [
@@ -19,5 +19,5 @@ __all__ = [
     "CopilotAcp",
     "GeminiAcp",
     "OpencodeAcp",
-    "create_acp_runtime",
+    "declared_agent",
 ]

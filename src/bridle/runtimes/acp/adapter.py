@@ -2,13 +2,14 @@
 
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import TranscriptSummary
@@ -163,6 +164,7 @@ class AcpRuntime(AgentRuntime):
         own = read_provider_options(self.id, options.provider_options, AcpOptions)
         cwd = working_dir(options)
         session = self._session(options, own, cwd)
+        self._check_sandbox(found, session, env)
         key = key_of(options.provider, {**env, **options.env})
         account = self._account(options)
         folder = new_private_dir(env, self.id) if options.model_server else None
@@ -193,6 +195,22 @@ class AcpRuntime(AgentRuntime):
             session=session,
             agent=agent,
         )
+
+    def _check_sandbox(
+        self, found: Installation, session: SessionPlan, env: Mapping[str, str]
+    ) -> None:
+        """Refuse to start an agent whose sandbox cannot work: its commands would all fail, and the
+        run would still end well."""
+        agent = self.agent
+        if not agent.sandbox_program or session.mode == agent.open_mode or sys.platform != "linux":
+            return
+        beside = os.path.join(os.path.dirname(found.binary), "codex-resources")
+        path = os.pathsep.join([env.get("PATH", os.defpath), beside])
+        if find_executable(agent.sandbox_program, path) is None:
+            raise GuardRefused(
+                f"{self.id}: its sandbox needs `{agent.sandbox_program}`, which was not found",
+                hint="install bubblewrap, or run without a sandbox (--sandbox off)",
+            )
 
     def _cautions(self, options: RunOptions) -> tuple[str, ...]:
         if options.permission_mode == "ask" and self.agent.sandbox_modes:
@@ -273,13 +291,22 @@ class AcpRuntime(AgentRuntime):
     def deploy_config(
         self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
     ) -> list[str]:
-        """Put the instructions into a marked block of the agent's instruction file; everything
-        else in it stays, and `instructions.remove_block` takes it out again."""
+        """Put the instructions where the agent reads them; everything else there stays. For an
+        agent without a runtime of its own that is a marked block of its instruction file, which
+        `instructions.remove_block` takes out again."""
         from bridle.runtimes.instructions import write_block
 
         if overlay is None:
             return []
+        if self.agent.family:
+            return self._family().deploy_config(worktree, overlay, hooks)
         return [write_block(worktree, self.instruction_path, overlay.content)]
+
+    def _family(self) -> AgentRuntime:
+        """The runtime of the same product without the protocol."""
+        from bridle.runtimes.registry import get_runtime
+
+        return get_runtime(self.agent.family)
 
     def requires_beacon_verification(self) -> bool:
         """No: a prompt is a call that is answered, and cannot be swallowed."""
@@ -288,14 +315,21 @@ class AcpRuntime(AgentRuntime):
     # -- history --------------------------------------------------------------------------------
 
     def parse_transcript(self, path: str) -> TranscriptSummary | None:
-        """What a transcript of this agent says was used; the protocol standardises none, so each
-        agent's own reader is used, where there is one."""
+        """What a transcript of this agent says was used; the protocol standardises none, so the
+        product's own reader is used, where there is one."""
+        if self.agent.family:
+            return self._family().parse_transcript(path)
+        if self.agent.history != "cline":
+            return None
         from bridle.runtimes.acp.history import summarize
 
-        return summarize(self.agent.routing, path)
+        return summarize(path)
 
     def transcript_dir(self, project: str) -> str | None:
         """The folder where the agent keeps its transcripts, where that is known."""
-        from bridle.runtimes.acp.history import transcript_dir
+        if self.agent.family:
+            return self._family().transcript_dir(project)
+        from bridle.runtimes.acp.history import FOLDERS
 
-        return transcript_dir(self.agent.routing, project, os.environ)
+        folder = FOLDERS.get(self.agent.history)
+        return folder(os.environ) if folder else None

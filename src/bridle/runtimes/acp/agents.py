@@ -42,6 +42,8 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Variables that hold a key or token of its own."""
     logins: tuple[str, ...] = ()
     """Files of a login, below the home."""
+    family: str = ""
+    """The runtime of the same product, which reads its transcripts and writes its instructions."""
     home_variable: str | None = None
     """Variable that moves its configuration home."""
     model_variable: str | None = None
@@ -52,8 +54,6 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Mode to set before the prompt, since its default one cannot work."""
     sandbox_modes: dict[str, str] = msgspec.field(default_factory=dict)
     """Modes that stand for `sandbox`."""
-    asks: bool = True
-    """Whether it asks before it acts, by itself or because Bridle tells it to."""
     system_prompt_meta: bool = False
     """Takes a system prompt in `_meta.systemPrompt` of `session/new`."""
     usage: UsageMeaning = "none"
@@ -76,8 +76,14 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Patterns of such texts that tell of another try."""
     error_notices: tuple[str, ...] = ()
     """Patterns of such texts that tell why the turn failed, though it ends like a good one."""
+    error_start: str = ""
+    """How such a text begins at least; enough when the model wrote nothing in the turn."""
     silent_error: str = ""
     """What a turn that ends with nothing at all most likely was; empty where no case was seen."""
+    sandbox_program: str = ""
+    """The program that its sandbox is made with; without it every command fails in silence."""
+    open_mode: str = ""
+    """The mode that needs no sandbox."""
     leaves_at_eof: bool = True
     """Whether it exits when its stdin is closed."""
 
@@ -104,8 +110,14 @@ COPILOT = AcpAgent(
     cached_in_input=True,
     names="kind",
     notices=(r"Info: ",),
-    retry_notices=(r"Info: Request failed due to a transient API error\. Retrying",),
-    error_notices=(r"Error: ",),
+    retry_notices=(r"Info: .*\. Retrying\.\.\.$",),
+    error_notices=(
+        r"Error: Authentication failed with provider",
+        r"Error: Failed to get response from the AI model",
+        r"Error: Could not connect to",
+        r"Error: .*\(HTTP \d{3}\)",
+    ),
+    error_start="Error: ",
 )
 
 OPENCODE = AcpAgent(
@@ -194,6 +206,7 @@ CLAUDE = AcpAgent(
     ),
     keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     logins=(".claude/.credentials.json",),
+    family="claude",
     home_variable="CLAUDE_CONFIG_DIR",
     model_variable="ANTHROPIC_MODEL",
     system_prompt_meta=True,
@@ -215,6 +228,7 @@ CODEX = AcpAgent(
     options=frozenset({"provider", "account_dir", "model_server", "images", "sandbox"}),
     keys=("CODEX_API_KEY", "OPENAI_API_KEY"),
     logins=(".codex/auth.json",),
+    family="codex",
     home_variable="CODEX_HOME",
     model_flags=("-c", 'model="{}"'),
     mode="auto",
@@ -223,5 +237,7 @@ CODEX = AcpAgent(
     history="codex",
     names="kind",
     notices=(r"Model metadata for `[^`]*` not found",),
+    sandbox_program="bwrap",
+    open_mode="full-access",
     leaves_at_eof=False,
 )

@@ -24,6 +24,7 @@ from bridle.core.errors import (
 )
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.acp import wire
+from bridle.runtimes.limits import reset_time
 
 _LONGEST = 500
 _STATUS = re.compile(
@@ -37,7 +38,7 @@ _WORDS: tuple[tuple[type[AgentError], tuple[str, ...]], ...] = (
         ("context window", "context length", "context_length", "prompt is too long", "too large"),
     ),
     (RateLimited, ("rate limit", "rate_limit", "too many requests", "usage limit", "exhausted")),
-    (Overloaded, ("overloaded", "at capacity", "high demand")),
+    (Overloaded, ("overloaded", "at capacity")),
     (
         NotAuthenticated,
         (
@@ -46,14 +47,22 @@ _WORDS: tuple[tuple[type[AgentError], tuple[str, ...]], ...] = (
             "authenticat",
             "api key",
             "api_key",
+            "apikey",
             "not logged in",
             "log in",
             "credential",
-            "permission denied for this key",
             "forbidden",
         ),
     ),
 )
+_KINDS: dict[str, type[AgentError]] = {
+    "authentication_failed": NotAuthenticated,
+    "billing_error": Billing,
+    "max_output_tokens": ContextOverflow,
+    "overloaded": Overloaded,
+    "rate_limit": RateLimited,
+}
+"""Claude's own words for a failure, in `data.errorKind`."""
 _REFUSED_HINT = "the service refused the request itself; the same call will fail again"
 
 
@@ -64,10 +73,9 @@ def error_of_call(error: wire.RpcError, *, model: str | None = None) -> AgentErr
         return NotAuthenticated(text or "the agent wants a login first")
     tag = error.data.get("errorKind") if isinstance(error.data, dict) else None
     if isinstance(tag, str):
-        from bridle.runtimes.claude.errors import error_of_tag
-
-        status = _status_in(text)
-        return error_of_tag(tag, status, text, model=model)
+        cls = _KINDS.get(tag)
+        if cls is not None:
+            return cls(text, until=reset_time(text) if cls is RateLimited else None)
     if 400 <= error.code < 600:
         return _of_status(error.code, text, model)
     return error_of_text(text, model=model)
@@ -89,13 +97,21 @@ def error_of_text(text: str, *, model: str | None = None) -> AgentError:
     status = _status_in(text)
     if status is not None:
         return _of_status(status, _short(text), model)
+    meant = _by_words(text)
+    if meant is not None:
+        return meant
     lowered = text.lower()
-    for cls, words in _WORDS:
-        if any(word in lowered for word in words):
-            return cls(_short(text), until=_until(text) if cls is RateLimited else None)
     if "model" in lowered and ("not found" in lowered or "not exist" in lowered):
         return Unavailable(_short(text), hint=f"check the model name: {model or 'none given'}")
     return Unavailable(_short(text) or "the agent failed without a reason")
+
+
+def _by_words(text: str) -> AgentError | None:
+    lowered = text.lower()
+    for cls, words in _WORDS:
+        if any(word in lowered for word in words):
+            return cls(_short(text), until=reset_time(text) if cls is RateLimited else None)
+    return None
 
 
 def error_of_stop(reason: str) -> AgentError | None:
@@ -186,7 +202,12 @@ def _json(text: str) -> Any:
 
 
 def _of_status(status: int, text: str, model: str | None) -> AgentError:
-    error = error_for_status(status, text, until=_until(text))
+    if status == 400:
+        # Google refuses a wrong key with it, others an overflow or an empty purse.
+        meant = _by_words(text)
+        if meant is not None:
+            return meant
+    error = error_for_status(status, text, until=reset_time(text))
     hint = error.hint
     if status == 404:
         hint = f"check the service's address and the model name: {model or 'none given'}"
@@ -198,14 +219,6 @@ def _of_status(status: int, text: str, model: str | None) -> AgentError:
 def _status_in(text: str) -> int | None:
     found = _STATUS.search(text)
     return int(found[1] or found[2]) if found else None
-
-
-def _until(text: str) -> str | None:
-    if "try again" not in text.lower():
-        return None
-    from bridle.runtimes.codex.errors import reset_time
-
-    return reset_time(text)
 
 
 def _complaint(stderr: str) -> str:

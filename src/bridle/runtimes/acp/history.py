@@ -31,24 +31,24 @@ def _home(env: Mapping[str, str]) -> str:
 # -- Cline ----------------------------------------------------------------------------------------
 
 
-class _Metrics(msgspec.Struct, rename="camel"):
+class _Metrics(msgspec.Struct, frozen=True, rename="camel"):
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
 
 
-class _ModelInfo(msgspec.Struct):
+class _ModelInfo(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-class _ClineMessage(msgspec.Struct, rename="camel"):
+class _ClineMessage(msgspec.Struct, frozen=True, rename="camel"):
     role: str = ""
     metrics: _Metrics | None = None
     model_info: _ModelInfo | None = None
 
 
-class _ClineFile(msgspec.Struct):
+class _ClineFile(msgspec.Struct, frozen=True):
     messages: list[_ClineMessage] = []
 
 
@@ -92,19 +92,19 @@ def _read_cline(env: Mapping[str, str], session_id: str) -> History | None:
 # -- OpenCode -------------------------------------------------------------------------------------
 
 
-class _Cache(msgspec.Struct):
+class _Cache(msgspec.Struct, frozen=True):
     read: int = 0
     write: int = 0
 
 
-class _Tokens(msgspec.Struct):
+class _Tokens(msgspec.Struct, frozen=True):
     input: int = 0
     output: int = 0
     reasoning: int = 0
     cache: _Cache = _Cache()
 
 
-class _OpencodeMessage(msgspec.Struct):
+class _OpencodeMessage(msgspec.Struct, frozen=True):
     role: str = ""
     model_id: str = msgspec.field(name="modelID", default="")
     provider_id: str = msgspec.field(name="providerID", default="")
@@ -152,12 +152,28 @@ def _read_opencode(env: Mapping[str, str], session_id: str) -> History | None:
 
 
 def _read_codex(env: Mapping[str, str], session_id: str) -> History | None:
-    from bridle.runtimes.codex.install import codex_home
-    from bridle.runtimes.codex.transcript import find_rollout, read_rollout
+    """Codex's own runtime reads the thread, which may be told of in several folders by day."""
+    from bridle.runtimes.registry import get_runtime
 
-    path = find_rollout(codex_home(env), session_id)
-    part = read_rollout(path) if path else None
-    return None if part is None else History(usage=part.usage, model=part.model)
+    home = env.get("CODEX_HOME") or os.path.join(_home(env), ".codex")
+    ending = f"-{session_id}.jsonl"
+    for folder, _, names in os.walk(os.path.join(home, "sessions")):
+        for name in names:
+            if not name.endswith(ending):
+                continue
+            told = get_runtime("codex").parse_transcript(os.path.join(folder, name))
+            return None if told is None else History(usage=_usage_of(told), model=told.model)
+    return None
+
+
+def _usage_of(told: "TranscriptSummary") -> Usage:
+    return Usage(
+        input_tokens=told.input_tokens,
+        output_tokens=told.output_tokens,
+        cache_read_tokens=told.cache_read_tokens,
+        cache_write_tokens=told.cache_write_tokens,
+        reasoning_tokens=told.reasoning_tokens,
+    )
 
 
 READERS: dict[str, Callable[[Mapping[str, str], str], History | None]] = {
@@ -168,22 +184,21 @@ READERS: dict[str, Callable[[Mapping[str, str], str], History | None]] = {
 """Readers by the row's `history`: the agent's environment and a session's id in, totals out."""
 
 
+FOLDERS: dict[str, Callable[[Mapping[str, str]], str]] = {
+    "cline": cline_sessions,
+    "opencode": opencode_data,
+}
+"""Where those agents keep what is read."""
+
+
 # -- transcripts for others -----------------------------------------------------------------------
 
 
-def summarize(agent: str, path: str) -> "TranscriptSummary | None":
-    """What the transcript at `path` says was used; None where no reader fits, or it is broken."""
+def summarize(path: str) -> "TranscriptSummary | None":
+    """What a Cline session's file says was used; None when it is none."""
     from bridle.core.results import TranscriptSummary
 
-    if agent == "claude":
-        from bridle.runtimes.claude.transcript import parse_transcript
-
-        return parse_transcript(path)
-    if agent == "codex":
-        from bridle.runtimes.codex.transcript import summarize as summarize_rollout
-
-        return summarize_rollout(path)
-    told = read_cline_file(path) if agent == "cline" else None
+    told = read_cline_file(path)
     if told is None or told.usage == NO_USAGE:
         return None
     return TranscriptSummary(
@@ -194,22 +209,3 @@ def summarize(agent: str, path: str) -> "TranscriptSummary | None":
         reasoning_tokens=told.usage.reasoning_tokens,
         model=told.model or "",
     )
-
-
-def transcript_dir(agent: str, project: str, env: Mapping[str, str]) -> str | None:
-    """The folder where an agent keeps the transcripts of `project`, where that is known."""
-    if agent == "claude":
-        from bridle.runtimes.claude.environment import config_home
-        from bridle.runtimes.claude.transcript import transcript_dir as claude_dir
-
-        return claude_dir(project, config_home(env))
-    if agent == "codex":
-        from bridle.runtimes.codex.install import codex_home
-
-        return os.path.join(codex_home(env), "sessions")
-    if agent == "copilot":
-        base = env.get("COPILOT_HOME") or os.path.join(_home(env), ".copilot")
-        return os.path.join(base, "session-state")
-    if agent == "opencode":
-        return opencode_data(env)
-    return cline_sessions(env) if agent == "cline" else None

@@ -24,6 +24,7 @@ from bridle.runtimes.acp.errors import (
     error_of_load,
     error_of_silence,
     error_of_stop,
+    error_of_text,
 )
 from bridle.runtimes.acp.plan import SessionPlan
 from bridle.runtimes.acp.updates import UpdateTranslator
@@ -324,7 +325,7 @@ class AcpNormalizer:
             Question(
                 request_id=str(call.id),
                 tool_name=self._translator.name_of(tool),
-                args=tool.args if tool.args is not None else asked.tool_call.title,
+                args=tool.args if tool.args is not None else {"title": tool.title},
                 answer=answer,
                 tool_call_id=tool.id or None,
             )
@@ -341,6 +342,8 @@ class AcpNormalizer:
             if error is None and not translator.saw_work:
                 error = error_of_silence(self._agent.silent_error)
             usage = usage_of(done, self._agent)
+            if error is None and translator.suspect and usage is not None and not usage.total:
+                error = error_of_text(translator.suspect)
             if usage is not None:
                 recorder.set_usage(usage)
             recorder.model = model_of(done) or recorder.model

@@ -1,5 +1,7 @@
 """The agents that come ready-made, and the way to make one of any other."""
 
+import msgspec
+
 from bridle.runtimes.acp import agents
 from bridle.runtimes.acp.adapter import AcpRuntime
 from bridle.runtimes.acp.agents import PLAIN, AcpAgent
@@ -85,31 +87,6 @@ class DeclaredAcp(AcpRuntime):
         )
 
 
-def create_acp_runtime(
-    *,
-    id: str,
-    binary: str,
-    acp_flag: str | tuple[str, ...] = (),
-    instruction_file: str = "AGENTS.md",
-    install: str = "",
-) -> AcpRuntime:
-    """A runtime for any agent that speaks the Agent Client Protocol.
-
-    `acp_flag` is what makes it speak it (`--acp`, `acp`), one word or several. Its tool calls, text
-    and permission requests are seen like any other's. Nothing is known of how it counts tokens, so
-    its usage stays zero and its cost unknown; a model is chosen by the protocol, if it lets one.
-    """
-    flags = (acp_flag,) if isinstance(acp_flag, str) else tuple(acp_flag)
-    agent = _replaced(
-        command=binary,
-        flags=tuple(flag for flag in flags if flag),
-        instruction_file=instruction_file,
-        install=install,
-    )
-    return DeclaredAcp(id, agent)
-
-
-def _replaced(**fields: object) -> AcpAgent:
-    import msgspec
-
-    return msgspec.structs.replace(PLAIN, **fields)
+def declared_agent(id: str, **fields: object) -> DeclaredAcp:
+    """A runtime for an agent of which only `fields` of its row are known."""
+    return DeclaredAcp(id, msgspec.structs.replace(PLAIN, **fields))

@@ -98,7 +98,11 @@ def _opencode(to: Target) -> Route:
         config |= {"enabled_providers": ["bridle"], "autoupdate": False, "share": "disabled"}
         for name in ("CONFIG", "DATA", "STATE", "CACHE"):
             env[f"XDG_{name}_HOME"] = os.path.join(to.home, name.lower())
-        env |= {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+        env |= {
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "npm_config_cache": os.path.join(to.home, "npm"),
+        }
     if config:
         env["OPENCODE_CONFIG_CONTENT"] = msgspec.json.encode(config).decode()
     return Route(env=env, drop=("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR") if to.home else ())
@@ -139,7 +143,13 @@ def _cline(to: Target) -> Route:
         "version": 1,
         "lastUsedProvider": provider,
         "modes": {},
-        "providers": {provider: {"settings": settings, "tokenSource": "manual"}},
+        "providers": {
+            provider: {
+                "settings": settings,
+                "updatedAt": "2026-01-01T00:00:00.000Z",
+                "tokenSource": "manual",
+            }
+        },
     }
     return Route(
         env={
@@ -154,38 +164,54 @@ def _cline(to: Target) -> Route:
 
 
 def _claude(to: Target) -> Route:
-    from bridle.core.options import ModelServer
-    from bridle.runtimes.claude import environment as claude
-
-    env = {claude.RETRIES: str(to.max_retries)}
-    if to.home is not None and to.url is not None:
-        env |= claude.server_env({}, ModelServer(url=to.url, api_key=to.key or ""), to.home)
-        claude.seed_config_home(to.home, to.key or "", to.cwd)
-    elif to.url is not None or to.key is not None:
-        provider = Provider(base_url=to.url, auth_token_env=KEY_VARIABLE if to.key else None)
-        env |= claude.provider_env(provider, {KEY_VARIABLE: to.key or ""})
-    return Route(env=env, drop=claude.ROUTING if to.home else ())
+    env = {"CLAUDE_CODE_MAX_RETRIES": str(to.max_retries)}
+    if to.url is not None:
+        env["ANTHROPIC_BASE_URL"] = to.url
+    if to.key is not None:
+        # The other variable is emptied, since Claude would send both.
+        foreign = to.url is not None and to.home is None
+        used, unused = ("AUTH_TOKEN", "API_KEY") if foreign else ("API_KEY", "AUTH_TOKEN")
+        env |= {f"ANTHROPIC_{used}": to.key, f"ANTHROPIC_{unused}": ""}
+    if to.home is not None:
+        env |= {
+            "CLAUDE_CONFIG_DIR": to.home,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        }
+    clouds = ("BEDROCK", "VERTEX", "FOUNDRY")
+    drop = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_MODEL")
+    return Route(
+        env=env,
+        drop=(*drop, *(f"CLAUDE_CODE_USE_{cloud}" for cloud in clouds)) if to.home else drop[:2],
+    )
 
 
 def _codex(to: Target) -> Route:
-    from bridle.runtimes.codex import arguments as codex
-    from bridle.runtimes.codex.provider_options import CodexOptions
-
-    own = CodexOptions(max_retries=to.max_retries)
     env: dict[str, str] = {}
     flags: list[str] = []
     if to.url is not None:
-        flags += codex.provider_flags(to.api or to.url, codex.KEY_VARIABLE if to.key else None, own)
-        env = {codex.KEY_VARIABLE: to.key} if to.key else {}
+        service = {"name": "bridle", "base_url": to.api or to.url, "wire_api": "responses"}
+        if to.key:
+            service["env_key"] = KEY_VARIABLE
+            env[KEY_VARIABLE] = to.key
+        pairs = [f"{name}={_quoted(value)}" for name, value in service.items()]
+        pairs += [f"{kind}_max_retries={to.max_retries}" for kind in ("request", "stream")]
+        flags += ["-c", 'model_provider="bridle"']
+        flags += ["-c", f"model_providers.bridle={{{', '.join(pairs)}}}"]
     elif to.key is not None:
-        env = {"CODEX_API_KEY": to.key}
+        env["CODEX_API_KEY"] = to.key
     if to.home is not None:
         env["CODEX_HOME"] = to.home
-        flags += codex.config("analytics.enabled", False)
-        flags += codex.config("check_for_update_on_startup", False)
-        flags += codex.config("model", to.model or "gpt-5.5")
+        flags += ["-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false"]
+        flags += ["-c", f"model={_quoted(to.model or 'gpt-5.5')}"]
     drop = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY") if to.home else ()
     return Route(env=env, drop=drop, flags=tuple(flags))
+
+
+def _quoted(text: str) -> str:
+    """`text` as a TOML string; JSON's way of writing it is one."""
+    return msgspec.json.encode(text).decode()
 
 
 ROUTES: dict[str, Callable[[Target], Route]] = {

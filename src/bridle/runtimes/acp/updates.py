@@ -71,6 +71,8 @@ class UpdateTranslator:
         """Whether the turn brought any text, thought or tool call."""
         self.failure: AgentError | None = None
         """What the agent's last text tells, where that is an error that ends like a success."""
+        self.suspect = ""
+        """The last text, where it begins like such an error; one if the model wrote nothing."""
 
     @property
     def running(self) -> bool:
@@ -100,6 +102,7 @@ class UpdateTranslator:
         self._retries = 0
         self.saw_work = False
         self.failure = None
+        self.suspect = ""
 
     # -- text -----------------------------------------------------------------------------------
 
@@ -116,6 +119,9 @@ class UpdateTranslator:
             return
         self.saw_work = True
         self.failure = None
+        start = self._agent.error_start
+        first = not recorder.message_open and not thought
+        self.suspect = text if start and first and text.startswith(start) else ""
         self._start_held()
         self._end_refused()
         if thought:
@@ -165,6 +171,7 @@ class UpdateTranslator:
             return
         self.saw_work = True
         self.failure = None
+        self.suspect = ""
         tool = self._known(update.tool_call_id or "")
         if tool.ended:
             return
@@ -200,7 +207,8 @@ class UpdateTranslator:
         if tool.started:
             return
         tool.started = True
-        args = tool.args if tool.args is not None else _plain(tool.content)
+        # Some agents tell what they do in words only.
+        args = tool.args if tool.args is not None else {"title": tool.title}
         if self._recorder.message_open:
             self._recorder.message_ended()
         self._text_id = None
