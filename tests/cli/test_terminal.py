@@ -31,8 +31,6 @@ def test_text_shows_as_it_streams_and_once(place: Place, env: dict[str, str]) ->
 def test_text_shows_while_the_agent_still_works(place: Place, env: dict[str, str]) -> None:
     with terminal(place, env, "run", "wait") as screen:
         screen.wait_for("waiting")
-        screen.type("\x03")
-        # The terminal is not its controlling one in every container: the signal is sent as well.
         screen.signal(_INT)
         assert screen.finish() == 130
     assert "stopping the agent; once more kills it at once" in screen.screen

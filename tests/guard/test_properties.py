@@ -36,29 +36,29 @@ WRAPPERS = [
     lambda c: f"A=1 {c}",
     lambda c: f"! {c}",
     lambda c: f"time {c}",
-    lambda c: f"({c})",
-    lambda c: f"{{ {c}; }}",
+    lambda c: f"({c}\n)",
+    lambda c: f"{{ {c}\n}}",
     lambda c: f"ls && {c}",
     lambda c: f"ls; {c}",
     lambda c: f"false || {c}",
-    lambda c: f"ls | {c}",
-    lambda c: f"{c} &",
-    lambda c: f"if {c}; then :; fi",
-    lambda c: f"while {c}; do break; done",
-    lambda c: f"for i in 1 2; do {c}; done",
-    lambda c: f"case x in *) {c};; esac",
-    lambda c: f"echo $({c})",
-    lambda c: f'echo "$({c})"',
-    lambda c: f"cat <({c})",
-    lambda c: f"f() {{ {c}; }}; f",
+    lambda c: f"ls | {{ {c}\n}}",
+    lambda c: f"{{ {c}\n}} &",
+    lambda c: f"if {c}\nthen :; fi",
+    lambda c: f"while {c}\ndo break; done",
+    lambda c: f"for i in 1 2; do {c}\ndone",
+    lambda c: f"case x in *) {c}\n;; esac",
+    lambda c: f"echo $({c}\n)",
+    lambda c: f'echo "$({c}\n)"',
+    lambda c: f"cat <({c}\n)",
+    lambda c: f"f() {{ {c}\n}}; f",
     lambda c: f"bash -c {_single(c)}",
     lambda c: f"sh -ec {_single(c)}",
     lambda c: f"eval {_single(c)}",
     lambda c: f"trap {_single(c)} EXIT",
     lambda c: f"echo {_single(c)} | bash",
-    lambda c: f"bash <<'EOF'\n{c}\nEOF",
+    lambda c: f"bash <<'E{len(c)}'\n{c}\nE{len(c)}",
     lambda c: f"bash <<< {_single(c)}",
-    lambda c: f"cat <<EOF\n$({c})\nEOF",
+    lambda c: f"cat <<E{len(c)}\n$({c}\n)\nE{len(c)}",
     lambda c: f"x={_single(c)}; eval $x",
     lambda c: f"script -qc {_single(c)} /dev/null",
     lambda c: f"find . -maxdepth 0 -exec sh -c {_single(c)} \\;",
@@ -84,7 +84,7 @@ def _wrapped(simple: str, wraps: list[int]) -> str:
 
 WRAPS = st.lists(st.integers(0, len(WRAPPERS) - 1), max_size=4)
 RELAXED = settings(
-    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -192,8 +192,8 @@ def test_the_import_is_light() -> None:
     )
     loaded = set(json.loads(done.stdout))
     heavy = {"asyncio", "logging", "subprocess", "dataclasses", "pathlib", "tempfile", "shutil",
-             "threading", "inspect", "json", "bridle.guard.corpus", "bridle.guard.explain"}  # fmt: skip
-    assert loaded & heavy <= {"json"}
+             "threading", "bridle.guard.corpus", "bridle.guard.explain"}  # fmt: skip
+    assert not loaded & heavy
 
 
 def test_nothing_is_left_running(builder: Judge) -> None:

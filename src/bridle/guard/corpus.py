@@ -1,7 +1,7 @@
 """Scoring the judge on a corpus of labelled calls.
 
 The format is one JSON object a line (see docs/guard.md). Places that cases name by `{{...}}` are
-made on disk in a temporary directory, each case in a fresh one, and removed at the end.
+made on disk in a temporary directory and removed at the end.
 """
 
 import os
@@ -91,7 +91,13 @@ def score_cases(path: str) -> list[Scored]:
     cases = read_cases(path)
     base = tempfile.mkdtemp(prefix="bridle-guard-eval-")
     try:
-        return [_score(case, os.path.join(base, str(n))) for n, case in enumerate(cases)]
+        shared = make_places(os.path.join(base, "shared"))
+        scored: list[Scored] = []
+        for number, case in enumerate(cases):
+            # Judging writes nothing, so that only cases with a set-up need places of their own.
+            own = make_places(os.path.join(base, str(number))) if case.setup else shared
+            scored.append(_score(case, own))
+        return scored
     finally:
         shutil.rmtree(base, ignore_errors=True)
 
@@ -123,28 +129,23 @@ def report(scored: list[Scored]) -> Report:
     )
 
 
-def _score(case: Case, base: str) -> Scored:
-    places = make_places(base)
-    try:
-        _set_up(case, places)
-        filled = {key: _fill(getattr(case, key), places) for key in ("worktree", "cwd", "input")}
-        policy = Policy(
-            capability=case.capability,
-            worktree=filled["worktree"],
-            cwd=filled["cwd"] or filled["worktree"],
-            agent=case.agent,
-            branch_prefix=BRANCH_PREFIX,
-            scratch=places["{{SCRATCH}}"],
-            main_repo=places["{{REPO}}"],
-            home=places["{{HOME}}"],
-            command_name=COMMAND_NAME,
-            quality_gates=case.quality_gates,
-        )
-        tool = _fill(case.tool, places)
-        call = Call(tool=tool, input=filled["input"], runtime=case.runtime)
-        return Scored(case=case, verdict=Judge(policy).judge(call))
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
+def _score(case: Case, places: dict[str, str]) -> Scored:
+    _set_up(case, places)
+    filled = {key: _fill(getattr(case, key), places) for key in ("worktree", "cwd", "input")}
+    policy = Policy(
+        capability=case.capability,
+        worktree=filled["worktree"],
+        cwd=filled["cwd"] or filled["worktree"],
+        agent=case.agent,
+        branch_prefix=BRANCH_PREFIX,
+        scratch=places["{{SCRATCH}}"],
+        main_repo=places["{{REPO}}"],
+        home=places["{{HOME}}"],
+        command_name=COMMAND_NAME,
+        quality_gates=case.quality_gates,
+    )
+    call = Call(tool=_fill(case.tool, places), input=filled["input"], runtime=case.runtime)
+    return Scored(case=case, verdict=Judge(policy).judge(call))
 
 
 def make_places(base: str) -> dict[str, str]:

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from bridle.guard.judge import Judge
-from bridle.guard.parse import ParseError, parse
+from bridle.guard.parse import parse
 from bridle.guard.policy import Policy
-from bridle.guard.verdict import Blocked, Call, Verdict, block
-from bridle.guard.walk import Part
+from bridle.guard.shfmt import ParseError
+from bridle.guard.verdict import Blocked, Call, Part, Verdict, block
 
 MAX_PAYLOAD = 64 << 20
 

@@ -12,8 +12,8 @@ from bridle.guard import tools
 from bridle.guard.paths import PathError, Places
 from bridle.guard.policy import Policy, PolicyError, check
 from bridle.guard.rules import Rules
-from bridle.guard.verdict import ALLOW, NO_AGENT, Blocked, Call, Verdict, block
-from bridle.guard.walk import Part, Walk
+from bridle.guard.verdict import ALLOW, NO_AGENT, Blocked, Call, Part, Verdict, block
+from bridle.guard.walk import Walk
 
 MAX_TYPED = 1 << 16
 MAX_BATCH = 64
@@ -90,6 +90,8 @@ class Judge:
             raise Blocked("team-tool", f"{name} is a tool for sub-agents and teams")
         elif action == "interactive":
             raise Blocked("interactive-tool", f"{name} needs a person to answer")
+        elif action == "foreign":
+            raise Blocked("unknown-tool", f"{name} commands cannot be judged")
         else:
             raise Blocked("scheduler", f"{name} acts outside this session")
 

@@ -49,7 +49,7 @@ def output(command: Command, worktree: str) -> Output:
         names = [a for a in args if not a.lead.startswith("-")]
         return Output(tuple(Value(("/usr/bin/", *a.parts)) for a in names)) or UNKNOWN_OUTPUT
     if name == "mktemp":
-        return _mktemp(args)
+        return _mktemp(args, dict(command.env).get("TMPDIR"))
     if name == "date":
         shown = "".join(a.show() for a in args)
         return UNKNOWN_OUTPUT if "/" in shown.replace("date/", "") or ".." in shown else _atom()
@@ -95,6 +95,8 @@ def _as_text(part: str | Hole) -> str | Hole:
 
 
 def _printf(args: tuple[Value, ...]) -> Output:
+    if args and args[0].text == "--":
+        args = args[1:]
     if not args or args[0].text is None or args[0].text == "-v":
         return UNKNOWN_OUTPUT if not args or args[0].text != "-v" else SILENT
     form, rest = args[0].text, list(args[1:])
@@ -154,7 +156,7 @@ def _path_tool(name: str, args: tuple[Value, ...], command: Command) -> Output:
     )
 
 
-def _mktemp(args: tuple[Value, ...]) -> Output:
+def _mktemp(args: tuple[Value, ...], chosen: Value | None) -> Output:
     options = read(args, short="p", long=("tmpdir?", "suffix"))
     places = [v for v in options.values("p", "tmpdir") if v.parts]
     if places:
@@ -165,6 +167,8 @@ def _mktemp(args: tuple[Value, ...]) -> Output:
         if shown is None:
             return UNKNOWN_OUTPUT
         return Output((join([re.sub(r"X{3,}.*\Z", "", shown), ATOM]),))
+    if chosen is not None:
+        return Output((join([*chosen.parts, "/", ATOM]),))
     return Output((Value((SCRATCH,)),))
 
 

@@ -7,9 +7,11 @@ of a variable. A verdict must hold for all of them.
 import os
 
 from bridle.guard import tree
-from bridle.guard.values import ANY, UNKNOWN, Value, literal, summarize
+from bridle.guard.values import SCRATCH, UNKNOWN, Value, join, literal, summarize
 
 MAX_DIRECTORIES = 8
+MAX_VALUE = 1 << 14
+"""Longest text a variable keeps; a longer one is only known at run time."""
 
 Binding = tuple[Value, ...]
 """The values a variable may have, never empty."""
@@ -90,12 +92,13 @@ class Scope:
 
     def assign(self, name: str, values: Binding) -> None:
         """Give the variable these possible values."""
-        self.variables[name] = summarize(values) if values else (UNKNOWN,)
+        kept = tuple(value if value.size <= MAX_VALUE else UNKNOWN for value in values)
+        self.variables[name] = summarize(kept) if kept else (UNKNOWN,)
         self.arrays.pop(name, None)
 
     def lookup(self, name: str) -> Binding:
         """The values the variable may have."""
-        if name == "PWD":
+        if name == "PWD" and name not in self.variables:
             return tuple(UNKNOWN if d is None else literal(d) for d in self.directories)
         if name in self.arrays:
             return self.arrays[name][:1] or (literal(""),)
@@ -104,36 +107,37 @@ class Scope:
     def change_directory(self, target: Value) -> None:
         """Take in a `cd` to the target."""
         before = self.directories
+        self.variables.pop("PWD", None)
+        if target.parts and target.parts[0] == SCRATCH and "TMPDIR" in self.variables:
+            # A fresh directory there: any name stands for it.
+            target = join([*self.variables["TMPDIR"][0].parts, "/fresh", *target.parts[1:]])
         text = target.text
+        found = False
+        if text is None:
+            text = _stand_in(target)
+            found = text is not None
         after: list[str | None] = []
         sure = True
         for directory in before:
             if text is None or (directory is None and not text.startswith("/")):
-                after.append(_below(directory, target))
-                sure = after[-1] is not None and sure
+                after.append(None)
                 continue
             path = text if directory is None else os.path.join(directory, text)
             after.append(path)
-            sure = sure and os.path.isdir(path)
+            sure = sure and (found or os.path.isdir(path))
         self.directories = tuple(dict.fromkeys(after))
         if not sure:
             self.doubt = tuple(dict.fromkeys(self.doubt + before))
 
 
-def _below(directory: str | None, target: Value) -> str | None:
-    """A directory that stands for an unknown one below the current, None when it may be anywhere.
+def _stand_in(target: Value) -> str | None:
+    """A made-up path for a directory that was found or made below a known place.
 
-    A relative hole leads below; writes there are judged as writes below the directory, so the
-    directory itself is a fair stand-in as long as nothing climbs out of it again by `..`, which a
-    made-up last component guards against: one `..` leads back to where we are at most.
+    What a listing, a pattern or a counter names is one component or more below; a name that does
+    not exist stands for it. None when it may lie anywhere.
     """
-    if directory is None or ANY in target.parts:
-        return None
     kinds = {p.kind for p in target.parts if not isinstance(p, str)}
     texts = [p for p in target.parts if isinstance(p, str)]
     if not kinds <= {"rel", "atom", "glob"} or any(".." in t for t in texts):
         return None
-    lead = target.lead
-    if lead.startswith("/") or (not texts and not kinds):
-        return None
-    return directory
+    return "".join(p if isinstance(p, str) else "found" for p in target.parts)

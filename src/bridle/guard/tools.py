@@ -12,7 +12,7 @@ from bridle.guard.names import names
 
 Action = Literal[
     "read", "write", "patch", "shell", "typed", "team", "interactive", "editor", "batch",
-    "schedule",
+    "schedule", "foreign",
 ]  # fmt: skip
 """`read` changes nothing; `write` changes files named by `paths`; `patch` those its text names;
 `shell` runs a command; `typed` types into a running shell; `editor` writes unless its action only
@@ -95,10 +95,10 @@ _add(_MOVE, "move_file rename_file copy_file move rename")
 _add(
     _SHELL,
     """
-    Bash Monitor PowerShell
+    Bash Monitor
     bash shell
     run_shell_command
-    powershell async_bash local_shell
+    async_bash local_shell
     shell_command exec_command container.exec unified_exec user_shell
     run_commands execute_command run_command terminal/create run_terminal_cmd
     """,
@@ -137,6 +137,7 @@ _add(
 )
 _add(Tool(action="schedule"), "CronCreate CronDelete ScheduleWakeup PushNotification "
      "save_memory store_memory")  # fmt: skip
+_add(Tool(action="foreign"), "PowerShell powershell write_powershell")
 TOOLS["ScheduleWakeup"] = _READ
 TOOLS["PushNotification"] = _READ
 

@@ -57,6 +57,11 @@ class Value(msgspec.Struct, frozen=True):
         """Whether the word may begin with anything, an option too."""
         return bool(self.parts) and self.parts[0] == ANY
 
+    @property
+    def size(self) -> int:
+        """How many characters are known, each hole counting as a few."""
+        return sum(len(p) if isinstance(p, str) else 8 for p in self.parts)
+
     def holds(self, kind: Kind) -> bool:
         """Whether there is a hole of this kind."""
         return any(isinstance(p, Hole) and p.kind == kind for p in self.parts)
@@ -141,3 +146,14 @@ def merge(first: Output, second: Output) -> Output:
     if not second.lines:
         return first
     return Output(summarize(first.lines + second.lines))
+
+
+class Input(msgspec.Struct, frozen=True):
+    """What a command finds on its standard input."""
+
+    output: Output = SILENT
+    piped: bool = False
+    file: Value | None = None
+
+
+TERMINAL = Input()

@@ -43,6 +43,15 @@ class Blocked(Exception):
         return block(self.rule, self.detail)
 
 
+class Part(msgspec.Struct, frozen=True):
+    """One judged part of a call, for `explain`."""
+
+    part: str
+    decision: str
+    rule: str
+    reason: str
+
+
 ALLOW = Verdict(decision="allow", reason="", rule="allowed")
 NO_AGENT = Verdict(decision="allow", reason="no agent: the user's own session", rule="no-agent")
 

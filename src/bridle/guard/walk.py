@@ -2,55 +2,40 @@
 
 import re
 
-import msgspec
-
 from bridle.guard import producers, tree
+from bridle.guard.builtins import BUILTINS
 from bridle.guard.commands.registry import base_name, effects_of
 from bridle.guard.effects import Command, Effect, Run, Shell
 from bridle.guard.environment import check_variable
-from bridle.guard.parse import ParseError, parse
+from bridle.guard.parse import parse
 from bridle.guard.rules import Rules
 from bridle.guard.scope import Scope
+from bridle.guard.shfmt import ParseError
 from bridle.guard.values import (
     ANY,
     ATOM,
     EMPTY,
     SILENT,
+    TERMINAL,
     UNKNOWN,
     UNKNOWN_OUTPUT,
     Hole,
+    Input,
     Output,
     Value,
     join,
     literal,
     merge,
 )
-from bridle.guard.verdict import Blocked
+from bridle.guard.verdict import Blocked, Part
 from bridle.guard.words import Expander
 
 MAX_DEPTH = 16
 MAX_STEPS = 4000
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_SAME_SHELL = frozenset({"command", "builtin", "noglob", "nocorrect"})
+"""Words before a command that do not start another shell: a `cd` after them counts."""
 _LEAVING = frozenset({"exit", "return", "break", "continue"})
-
-
-class Input(msgspec.Struct, frozen=True):
-    """What a command finds on its standard input."""
-
-    output: Output = SILENT
-    piped: bool = False
-    file: Value | None = None
-
-
-TERMINAL = Input()
-
-
-class Part(msgspec.Struct, frozen=True):
-    """One judged part of a call, for `explain`."""
-
-    part: str
-    decision: str
-    rule: str
-    reason: str
 
 
 class Walk:
@@ -313,7 +298,8 @@ class Walk:
         expander.choice = {}
         return tuple(values) if node.index is None else (UNKNOWN,)
 
-    def _set(self, name: str, values: tuple[Value, ...], scope: Scope) -> None:
+    def set_variable(self, name: str, values: tuple[Value, ...], scope: Scope) -> None:
+        """Give the variable these values, and judge what that makes later commands do."""
         self._variable(name, values, scope)
         scope.assign(name, values)
 
@@ -336,7 +322,7 @@ class Walk:
             if values:
                 if "n" in flags.replace("-", "") and node.variant != "export":
                     values = (UNKNOWN,)
-                self._set(arg.name, values, scope)
+                self.set_variable(arg.name, values, scope)
         return SILENT
 
     # --- simple commands -----------------------------------------------------------------------
@@ -353,7 +339,7 @@ class Walk:
             for assign in node.assigns:
                 values = self._assign(assign, expander, scope)
                 if values:
-                    self._set(assign.name, values, scope)
+                    self.set_variable(assign.name, values, scope)
             return SILENT
         env: list[tuple[str, Value]] = []
         for assign in node.assigns:
@@ -393,6 +379,9 @@ class Walk:
     ) -> Output:
         """Judge one simple command. Raises `Blocked`."""
         self.steps += 1
+        while argv and _ASSIGNMENT.match(argv[0].lead):
+            # After a wrapper this is a name that nothing has; judge what a shell would have run.
+            argv = argv[1:]
         if not argv:
             return SILENT
         path = argv[0].text
@@ -404,14 +393,21 @@ class Walk:
             return self._function(path, argv[1:], scope, stdin)
         self.rules.check_denied(argv)
         name = base_name(path)
-        builtin = _BUILTINS.get(name)
+        if name in _SAME_SHELL:
+            rest = argv[1:]
+            while rest and rest[0].text in ("-p", "--"):
+                rest = rest[1:]
+            if rest and not rest[0].lead.startswith("-"):
+                return self.simple(rest, env, scope, stdin, False, lifted)
+        builtin = BUILTINS.get(name)
         if builtin is not None:
             output: Output | None = builtin(self, argv[1:], scope, stdin)
             if output is not None:
                 self._note(_shown(argv))
                 return output
         for key, value in scope.variables.items():
-            if key.startswith("GIT_") and not any(key == k for k, _ in env):
+            seen = key.startswith("GIT_") or key == "TMPDIR"
+            if seen and not any(key == k for k, _ in env):
                 env = (*env, (key, value[0] if len(value) == 1 else UNKNOWN))
         command = Command(
             name, argv[1:], env, stdin.output, stdin.piped, stdin.file, scope.directories
@@ -444,11 +440,12 @@ class Walk:
             given = stdin if effect.stdin is None else Input(effect.stdin, True)
             return self.simple(effect.argv, effect.env, inner, given, effect.functions, gate)
         if isinstance(effect, Shell):
-            return self._nested(effect, scope, stdin)
+            return self.nested(effect, scope, stdin)
         self.rules.check(effect, scope.directories, gate, allowed)
         return None
 
-    def _nested(self, effect: Shell, scope: Scope, stdin: Input) -> Output:
+    def nested(self, effect: Shell, scope: Scope, stdin: Input) -> Output:
+        """Judge program text that a command runs in a shell."""
         inner = scope if effect.sourced else scope.copy()
         depth = inner.depth
         inner.depth += 1
@@ -492,157 +489,6 @@ class Walk:
         if self.trace is not None:
             self.trace.append(Part(part, "allow", "allowed", ""))
 
-    # --- builtins that change the state --------------------------------------------------------
-
-    def _cd(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        operands = [a for a in args if not re.fullmatch(r"-[LPe@]+|--", a.text or "")]
-        if not operands:
-            home = scope.lookup("HOME")
-            scope.change_directory(home[0] if len(home) == 1 else UNKNOWN)
-        elif (operands[0].text in ("-", None) and not _is_below(operands[0])) or (
-            operands[0].text or ""
-        ).startswith(("+", "-")):
-            scope.directories = (None,)
-        else:
-            scope.change_directory(operands[0])
-        return SILENT
-
-    def _popd(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        # Where it leads is one of the directories we came through; the first is as good as any.
-        scope.directories = (self.rules.places.worktree, *scope.directories)
-        scope.directories = tuple(dict.fromkeys(scope.directories))
-        return SILENT
-
-    def _eval(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        words = [a for number, a in enumerate(args) if not (number == 0 and a.text == "--")]
-        pieces: list[str | Hole] = []
-        for word in words:
-            pieces.extend([*word.parts, " "])
-        return self._nested(Shell(join(pieces), sourced=True), scope, stdin)
-
-    def _set_builtin(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        for number, arg in enumerate(args):
-            text = arg.text or ""
-            if text == "--" or not text.startswith(("-", "+")):
-                rest = args[number + 1 :] if text == "--" else args[number:]
-                scope.positional = rest
-                break
-            if re.fullmatch(r"-[a-z]*e[a-z]*", text):
-                scope.strict = True
-            if text in ("-o", "+o"):
-                continue
-        return SILENT
-
-    def _shift(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        count = int(args[0].text or "1") if args and (args[0].text or "").isdigit() else 1
-        if scope.positional is not None:
-            scope.positional = scope.positional[count:]
-        return SILENT
-
-    def _unset(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        for arg in args:
-            if arg.text:
-                scope.functions.pop(arg.text, None)
-                scope.arrays.pop(arg.text, None)
-                scope.variables[arg.text] = (EMPTY,)
-        return SILENT
-
-    def _export(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        for arg in args:
-            name, equals, _ = arg.lead.partition("=")
-            if equals and name.isidentifier():
-                self._set(name, (arg.after(len(name) + 1),), scope)
-            elif arg.open_start:
-                raise Blocked("command-unresolved", "a variable only known at run time is set")
-        return SILENT
-
-    def _read(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        names: list[str] = []
-        skip = False
-        for arg in args:
-            text = arg.text or ""
-            if skip:
-                skip = False
-            elif text.startswith("-"):
-                skip = text[-1] in "adeinNptu"
-                if text[-1] == "a" or text == "-a":
-                    skip = False
-            elif text.isidentifier():
-                names.append(text)
-        lines = stdin.output.lines if stdin.piped and stdin.file is None else ()
-        for name in names or ["REPLY"]:
-            known = lines and (len(names) <= 1 or all(_all_holes(line) for line in lines))
-            scope.assign(name, tuple(lines) if known else (UNKNOWN,))
-        return SILENT
-
-    def _mapfile(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        names = [a.text for a in args if a.text and a.text.isidentifier()]
-        lines = stdin.output.lines if stdin.piped and stdin.file is None else ()
-        for arg in args:
-            if (arg.text or "").startswith("-C"):
-                raise Blocked("command-unresolved", "a callback of mapfile")
-        scope.arrays[names[-1] if names else "MAPFILE"] = tuple(lines) or (UNKNOWN,)
-        return SILENT
-
-    def _trap(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        operands = [a for a in args if a.text not in ("--", "-p", "-l")]
-        if len(operands) > 1 and operands[0].text != "-":
-            self._nested(Shell(operands[0]), scope, TERMINAL)
-        return SILENT
-
-    def _alias(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        for arg in args:
-            name, equals, _ = arg.lead.partition("=")
-            if not equals and not arg.open_start:
-                continue
-            if not self.rules.implements:
-                raise Blocked("command-unresolved", "an alias hides what a command does")
-            self._nested(Shell(arg.after(len(name) + 1)), scope, TERMINAL)
-        return SILENT
-
-    def _getopts(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-        if len(args) > 1 and args[1].text:
-            scope.assign(args[1].text, (UNKNOWN,))
-        scope.assign("OPTARG", (UNKNOWN,))
-        return SILENT
-
-    def _printf(self, args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output | None:
-        if len(args) > 1 and args[0].text == "-v" and args[1].text:
-            name = args[1].text
-            if not name.isidentifier():
-                raise Blocked("command-unresolved", "printf -v with an index")
-            output = producers.output(
-                Command("printf", args[2:], directories=scope.directories), ""
-            )
-            self._set(name, output.lines or (EMPTY,), scope)
-            return SILENT
-        return None
-
-
-_BUILTINS = {
-    "cd": Walk._cd,
-    "chdir": Walk._cd,
-    "pushd": Walk._cd,
-    "popd": Walk._popd,
-    "eval": Walk._eval,
-    "set": Walk._set_builtin,
-    "shift": Walk._shift,
-    "unset": Walk._unset,
-    "export": Walk._export,
-    "declare": Walk._export,
-    "typeset": Walk._export,
-    "local": Walk._export,
-    "readonly": Walk._export,
-    "read": Walk._read,
-    "mapfile": Walk._mapfile,
-    "readarray": Walk._mapfile,
-    "trap": Walk._trap,
-    "alias": Walk._alias,
-    "unalias": Walk._getopts,
-    "getopts": Walk._getopts,
-    "printf": Walk._printf,
-}
-
 
 def _shown(argv: tuple[Value, ...]) -> str:
     return " ".join(value.show() for value in argv)
@@ -669,12 +515,3 @@ def _count(words: tuple[tree.Word, ...], scope: Scope) -> None:
 
 def _all_atoms(value: Value) -> bool:
     return all(isinstance(p, Hole) and p.kind == "atom" for p in value.parts)
-
-
-def _all_holes(value: Value) -> bool:
-    return all(isinstance(p, Hole) and p.kind in ("rel", "atom") for p in value.parts)
-
-
-def _is_below(value: Value) -> bool:
-    kinds = {p.kind for p in value.parts if isinstance(p, Hole)}
-    return bool(kinds) and kinds <= {"rel", "atom", "glob", "scratch"}

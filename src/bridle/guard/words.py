@@ -1,19 +1,17 @@
 """From a word of the tree to the values it may have: braces, tilde, parameters, globs."""
 
 import fnmatch
-import itertools
 import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from bridle.guard import tree
+from bridle.guard import braces, tree
 from bridle.guard.names import names
 from bridle.guard.scope import Scope
 from bridle.guard.values import ANY, ATOM, EMPTY, UNKNOWN, Hole, Output, Value, join, literal
 from bridle.guard.verdict import Blocked
 
 MAX_WORLDS = 16
-MAX_BRACES = 200
 
 Substitute: TypeAlias = Callable[[tuple[tree.Stmt, ...], Scope], Output]
 
@@ -75,7 +73,7 @@ class Expander:
     def fields(self, word: tree.Word) -> list[Value]:
         """The words that this word becomes in a command line."""
         values: list[Value] = []
-        for parts in _braces(word.parts):
+        for parts in braces.expand(word.parts):
             pieces = self.pieces(parts, False)
             values.extend(_split(pieces, self._separators()))
         return values
@@ -380,88 +378,6 @@ def _trim(text: str, pattern: str, op: str) -> str:
         if regex.match(text[:cut]):
             return text[cut:]
     return text
-
-
-def _braces(parts: tuple[tree.Part, ...]) -> list[tuple[tree.Part, ...]]:
-    """The words that brace expansion makes of one."""
-    if not any(isinstance(p, tree.Lit) and "{" in p.text for p in parts):
-        return [parts]
-    items: list[str | tree.Part] = []
-    for part in parts:
-        if isinstance(part, tree.Lit):
-            items.extend(re.findall(r"\\.|[^\\]", part.text, re.DOTALL))
-        else:
-            items.append(part)
-    words = _expand_braces(items, [MAX_BRACES])
-    result: list[tuple[tree.Part, ...]] = []
-    for word in words:
-        merged: list[tree.Part] = []
-        for item in word:
-            if isinstance(item, str):
-                if merged and isinstance(merged[-1], tree.Lit):
-                    merged[-1] = tree.Lit(merged[-1].text + item)
-                else:
-                    merged.append(tree.Lit(item))
-            else:
-                merged.append(item)
-        result.append(tuple(merged))
-    return result
-
-
-def _expand_braces(items: list[str | tree.Part], budget: list[int]) -> list[list[str | tree.Part]]:
-    for start, item in enumerate(items):
-        if item != "{":
-            continue
-        depth, commas, end = 0, [], -1
-        for position in range(start, len(items)):
-            if items[position] == "{":
-                depth += 1
-            elif items[position] == "}":
-                depth -= 1
-                if depth == 0:
-                    end = position
-                    break
-            elif items[position] == "," and depth == 1:
-                commas.append(position)
-        if end < 0:
-            continue
-        inner = items[start + 1 : end]
-        if commas:
-            edges = [start, *commas, end]
-            options = [items[a + 1 : b] for a, b in itertools.pairwise(edges)]
-        else:
-            steps = _sequence("".join(i for i in inner if isinstance(i, str)))
-            if steps is None or not all(isinstance(i, str) for i in inner):
-                continue
-            options = [list(step) for step in steps]
-        budget[0] -= len(options)
-        if budget[0] < 0:
-            raise Blocked("shell-unparsed", "a brace expansion with too many words")
-        tails = _expand_braces(items[end + 1 :], budget)
-        heads = [head for option in options for head in _expand_braces(option, budget)]
-        if len(heads) * len(tails) > MAX_BRACES:
-            raise Blocked("shell-unparsed", "a brace expansion with too many words")
-        return [items[:start] + head + tail for head in heads for tail in tails]
-    return [items]
-
-
-def _sequence(text: str) -> list[str] | None:
-    """The words of {1..9} or {a..e}; None when it is not a sequence."""
-    match = re.fullmatch(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.(-?\d+))?", text)
-    if match is None:
-        return None
-    first, last, step = match.groups()
-    numeric = first.lstrip("-").isdigit() and last.lstrip("-").isdigit()
-    if not numeric and not (first.isalpha() and last.isalpha()):
-        return None
-    low = int(first) if numeric else ord(first)
-    high = int(last) if numeric else ord(last)
-    stride = max(1, abs(int(step or 1)))
-    if abs(high - low) // stride >= MAX_BRACES:
-        # Long counts are plain numbers: their two ends stand for all of them.
-        return [first, last]
-    span = range(low, high + 1, stride) if low <= high else range(low, high - 1, -stride)
-    return [str(n) if numeric else chr(n) for n in span]
 
 
 def _split(pieces: Pieces, separators: str) -> list[Value]:

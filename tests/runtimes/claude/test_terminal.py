@@ -16,7 +16,8 @@ from bridle.core.options import SpawnOptions
 from bridle.core.results import Dialog, Ready, ReadyState
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.claude import ClaudeRuntime
-from bridle.testing import ScriptedModel
+from bridle.runtimes.claude.panes import SETTLED
+from bridle.testing import RecordedRequest, ScriptedModel
 from tests.support.clis import cli_path
 
 pytestmark = pytest.mark.real_cli
@@ -24,8 +25,6 @@ pytestmark = pytest.mark.real_cli
 SCRATCH = Path(__file__).parents[3] / ".tmp" / "claude"
 KEY = "sk-ant-scripted-0123456789abcdefghij"
 DEADLINE = 60.0
-RESEND = 0.7
-"""Seconds after which a key that changed nothing is sent again."""
 
 
 class Terminal:
@@ -90,21 +89,23 @@ def terminal(model: ScriptedModel) -> Iterator[Terminal]:
 def lead_to_prompt(runtime: ClaudeRuntime, terminal: Terminal) -> set[str]:
     """Answer each dialog as the classifier says until the prompt is there; names them."""
     answered: set[str] = set()
-    until = time.monotonic() + DEADLINE
-    sent: tuple[Dialog, float] | None = None
-    state: ReadyState | None = None
-    while time.monotonic() < until:
+    now = time.monotonic()
+    until, since = now + DEADLINE, now
+    last: ReadyState | None = None
+    while (now := time.monotonic()) < until:
         state = runtime.detect_ready(terminal.pane())
         if isinstance(state, Ready):
             return answered
-        if isinstance(state, Dialog):
+        if state != last:
+            last, since = state, now
+        elif isinstance(state, Dialog) and now - since > SETTLED:
             assert state.action is not None, terminal.pane()
             answered.add(state.name)
-            if sent is None or sent[0] != state or time.monotonic() > sent[1] + RESEND:
-                terminal.tmux("send-keys", "-t", "claude", state.action)
-                sent = (state, time.monotonic())
+            terminal.tmux("send-keys", "-t", "claude", state.action)
+            # A key that answers may be sent again only after a good while: see `panes`.
+            since = now if state.action in ("Home", "End") else now + 5 * SETTLED
         time.sleep(0.1)
-    raise AssertionError(f"no prompt, last {state}: {terminal.pane()}")
+    raise AssertionError(f"no prompt, last {last}: {terminal.pane()}")
 
 
 @pytest.mark.parametrize("mode", ["bypass", "ask"])
@@ -129,14 +130,14 @@ def test_a_first_prompt_is_submitted_by_the_command_itself(
     )
     terminal.start(runtime.build_spawn_command(options))
     lead_to_prompt(runtime, terminal)
+
     # The first request that carries the prompt may be the one that finds a title for it.
-    model.wait_for_request(
-        lambda each: (
-            "-say hello" in _json(each.body.get("messages"))
-            and "it's $HOME" in _json(each.body.get("system"))
-        ),
-        DEADLINE,
-    )
+    def fits(request: RecordedRequest) -> bool:
+        body = request.body if isinstance(request.body, dict) else {}
+        asked, told = _json(body.get("messages")), _json(body.get("system"))
+        return "-say hello" in asked and "it's $HOME" in told
+
+    model.wait_for_request(fits, DEADLINE)
 
 
 def _json(data: object) -> str:

@@ -266,6 +266,7 @@ def test_no_sandbox_and_nobody_to_ask_is_refused(desk: Desk) -> None:
 
 def test_folders_that_may_be_written(desk: Desk, tmp_path: Path) -> None:
     (desk.work / ".git").mkdir()
+    (desk.work / ".git/HEAD").write_text("ref: refs/heads/main\n")
     words = after_exec(
         desk.plan(permission_mode="bypass", provider_options={"add_dirs": f"{tmp_path}/a:/b"})
     )

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,7 +121,7 @@ def test_no_sandbox_when_told_so(bench: Bench) -> None:
 
 # -- failures -------------------------------------------------------------------------------------
 
-FAULTS = {
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "401": ({"status": 401}, "not_authenticated"),
     "403": ({"status": 403}, "not_authenticated"),
     "429": ({"kind": "rate_limit"}, "rate_limited"),
@@ -239,7 +240,7 @@ def test_a_killed_codex_has_crashed(bench: Bench) -> None:
 # -- going on with a thread, on the user's own home -----------------------------------------------
 
 
-def own_home(bench: Bench, url: str) -> dict[str, object]:
+def own_home(bench: Bench, url: str) -> dict[str, Any]:
     """Options of a run on the user's own home, with a provider of the caller's."""
     bench.env["MY_KEY"] = KEY
     return {"provider": Provider(base_url=f"{url}/v1", auth_token_env="MY_KEY")}

@@ -94,6 +94,7 @@ def _program(text: str, variables: dict[str, Value]) -> list[Effect]:
 def script_effects(text: str, variables: dict[str, Value]) -> list[Effect]:
     """Files that an awk program writes and commands that it runs. Raises `AwkError`."""
     tokens = _tokens(text)
+    variables = {**_constants(tokens), **variables}
     effects: list[Effect] = []
     printing, depth = False, 0
     for number, (kind, token) in enumerate(tokens):
@@ -116,6 +117,30 @@ def script_effects(text: str, variables: dict[str, Value]) -> list[Effect]:
         elif token == "@":
             effects.append(Code(None, "awk"))
     return effects
+
+
+_CHANGES = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "^=", "++", "--"})
+
+
+def _constants(tokens: list[tuple[str, str]]) -> dict[str, Value]:
+    """Variables that the program sets once, to a text."""
+    changed: dict[str, int] = {}
+    found: dict[str, Value] = {}
+    padded = [*tokens, ("newline", ";"), ("newline", ";"), ("newline", ";")]
+    for number, (kind, token) in enumerate(tokens):
+        if kind != "word":
+            continue
+        before = tokens[number - 1][1] if number else ""
+        after = padded[number + 1][1]
+        if after in _CHANGES or before in ("++", "--", "getline", "(", ","):
+            changed[token] = changed.get(token, 0) + 1
+        if (
+            after == "="
+            and padded[number + 2][0] == "string"
+            and padded[number + 3][0] == "newline"
+        ):
+            found[token] = literal(_unquote(padded[number + 2][1]))
+    return {name: value for name, value in found.items() if changed.get(name) == 1}
 
 
 def _pipe(tokens: list[tuple[str, str]], number: int, variables: dict[str, Value]) -> list[Effect]:

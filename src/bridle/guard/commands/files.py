@@ -363,7 +363,8 @@ def mktemp(command: Command) -> list[Effect]:
     if places:
         return [Write(place, "merge") for place in places]
     if options.has("t", "tmpdir", "p") or not options.operands:
-        return [Write(Value((Hole("scratch"),)))]
+        chosen = dict(command.env).get("TMPDIR")
+        return [Write(Value((Hole("scratch"),)) if chosen is None else chosen, "merge")]
     return [Write(operand) for operand in options.operands]
 
 

@@ -89,7 +89,7 @@ def git(command: Command) -> list[Effect]:
         return [Deny("command-unresolved", "a git subcommand only known at run time")]
     args = rest[1:]
     config_effects, aliases = _configured(options)
-    if name.lower() in aliases:
+    if name.lower() in aliases and not _is_known(name):
         return config_effects + _alias(aliases[name.lower()], args, options)
     if [a.text for a in args] in (["--help"], ["-h"]):
         return config_effects
@@ -235,6 +235,12 @@ def _subcommand(
         effects: list[Effect] = handler(args, command)
         return effects
     return [Deny("command-unresolved", f"git {name} is not a subcommand that can be judged")]
+
+
+def _is_known(name: str) -> bool:
+    """Whether git has this subcommand itself; an alias of that name is ignored by git."""
+    known = (READING, SHARED, PUSHING, OBJECTS, _HANDLERS)
+    return any(name in table for table in known)
 
 
 def _reading(name: str, args: list[Value]) -> list[Effect]:

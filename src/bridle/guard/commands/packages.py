@@ -84,6 +84,8 @@ def package_tool(command: Command) -> list[Effect]:
     ignored = options.values("p") if name == "cargo" else []
     places = [v for v in options.values(*_PLACES) if v.parts and v not in ignored]
     effects.extend(Write(place, "merge") for place in places)
+    if first in ("new", "init", "venv", "create", "startproject", "generate"):
+        effects.extend(Write(v, "merge") for v in options.operands[1:] if "/" in v.show())
     if any(AGENT_PACKAGES.match(word) for word in words[1:]) and first not in (
         "install",
         "i",

@@ -9,6 +9,7 @@ from bridle.guard.commands import (
     git,
     packages,
     programs,
+    search,
     sed,
     system,
     wrappers,
@@ -40,8 +41,8 @@ HANDLERS: dict[str, Handler] = {
     "prename": files.rename_all, "busybox": files.run_applet, "toybox": files.run_applet,
     "env": wrappers.env, "command": wrappers.command_builtin, "exec": wrappers.exec_builtin,
     "xargs": wrappers.xargs, "gxargs": wrappers.xargs, "parallel": wrappers.parallel,
-    "find": wrappers.find, "gfind": wrappers.find, "fd": wrappers.fd, "fdfind": wrappers.fd,
-    "rg": wrappers.rg, "flock": wrappers.flock, "script": wrappers.script,
+    "find": search.find, "gfind": search.find, "fd": search.fd, "fdfind": search.fd,
+    "rg": search.rg, "flock": wrappers.flock, "script": wrappers.script,
     "hyperfine": wrappers.shell_texts, "concurrently": wrappers.shell_texts,
     "ld.so": wrappers.loader,
     "source": programs.source, ".": programs.source,
@@ -77,6 +78,8 @@ for _handler, _names in (
 ):  # fmt: skip
     for _name in _names:
         HANDLERS.setdefault(_name, _handler)
+
+HANDLERS["chmod"] = lambda command: chmod(command)
 
 _STANDARD_BINS = re.compile(
     r"(/usr/local/s?bin|/usr/s?bin|/s?bin|/opt/[^/]+/bin|/usr/lib/git-core|/usr/libexec/git-core"
@@ -155,7 +158,14 @@ def unknown(command: Command) -> list[Effect]:
     """A program that is not known: it may change anything, above all what its options name."""
     if len(command.args) == 1 and command.args[0].text in _ONLY_ASKS:
         return []
-    return [Mutates(f"the program {command.name}"), *output_options(command.args)]
+    effects: list[Effect] = [Mutates(f"the program {command.name}")]
+    if command.name.startswith(
+        ("create-", "degit", "tiged", "cookiecutter", "django-admin", "rails")
+    ):
+        # They make a folder at the path they are given.
+        paths = [a for a in command.args if not a.lead.startswith("-") and "/" in a.show()]
+        effects.extend(Write(a, "merge") for a in paths if "://" not in a.show())
+    return effects + output_options(command.args)
 
 
 def by_spec(command: Command, spec: Spec) -> list[Effect]:
@@ -188,6 +198,15 @@ def by_spec(command: Command, spec: Spec) -> list[Effect]:
     if spec.here and not targets and not options.has(*spec.writes, *spec.into):
         effects.append(Write(literal("."), "merge"))
     return effects
+
+
+def chmod(command: Command) -> list[Effect]:
+    """chmod: a mode may look like options (`chmod -w file`)."""
+    args = tuple(
+        literal("a" + (a.text or "")) if re.fullmatch(r"-[rwxXst]+(,.*)?", a.text or "") else a
+        for a in command.args
+    )
+    return by_spec(Command(command.name, args, directories=command.directories), SPECS["chmod"])
 
 
 def _only_adds(command: Command) -> bool:

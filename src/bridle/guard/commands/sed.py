@@ -4,6 +4,7 @@ import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Code, Command, Deny, Doubt, Effect, Mutates, Shell, Write
+from bridle.guard.paths import Mode
 from bridle.guard.values import Value, literal
 
 MAX_SCRIPT_FILE = 1 << 16
@@ -31,7 +32,8 @@ def sed(command: Command) -> list[Effect]:
         programs = [operands.pop(0)]
     effects: list[Effect] = []
     if options.has("i", "I", "in-place"):
-        effects.extend(Write(operand, "entry") for operand in operands)
+        mode: Mode = "write" if options.has("follow-symlinks") else "entry"
+        effects.extend(Write(operand, mode) for operand in operands)
         effects.append(Mutates("sed edits files in place"))
     elif options.open_options:
         effects.append(Doubt("sed"))

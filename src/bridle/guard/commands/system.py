@@ -181,7 +181,7 @@ def session_control(command: Command) -> list[Effect]:
 def kill(command: Command) -> list[Effect]:
     """kill: never every process, never process 1; the shell's own jobs are free."""
     args = list(command.args)
-    if args and args[0].text in ("-l", "-L", "--list"):
+    if args and args[0].text in ("-l", "-L", "--list", "-0"):
         return []
     signalled = False
     targets: list[Value] = []

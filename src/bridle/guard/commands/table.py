@@ -227,7 +227,8 @@ SPECS: dict[str, Spec] = {
     "ffmpeg": Spec(operands="last"), "convert": Spec(operands="last"),
     "magick": Spec(operands="last"), "sox": Spec(operands="last"),
     "gcc": Spec(short="oIDLlxM", long=(), writes=("o",), here="a compiler"),
-    "openssl": Spec(mutates="openssl"),
+    "virtualenv": Spec(operands="all", mode="merge", short="p", long=("python", "prompt"),
+                       mutates="makes an environment"),
     "gpg": Spec(mutates="gpg"), "age": Spec(short="oriR", writes=("o",)),
     "ssh-keygen": Spec(short="fbtCNPI", writes=("f",), mutates="makes a key"),
     "logger": Spec(mutates="writes to the system log"),
@@ -278,6 +279,6 @@ OUTPUT_OPTIONS = names("""
     install-dir install-root log log-file logfile report report-file junitxml junit-xml basetemp
     save save-to save-dir write-to export export-file dump dump-file cache-dir cachedir build-dir
     builddir dist-dir workdir work-dir chdir directory dir B cov-report-dir coverage-dir
-    html-report xml-report json-report artifacts-dir
+    keyout writerand html-report xml-report json-report artifacts-dir
     """)
 """Options of unknown programs whose value is taken for a written path."""

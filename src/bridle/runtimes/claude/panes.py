@@ -4,9 +4,9 @@ The order of the rules matters: the prompt sign stands in every menu and beside 
 so it proves readiness only under a rule, with nothing above it that says otherwise.
 
 Most dialogs have "no" as their default, and which do changes between versions, so Enter is only
-ever sent when the wanted row is seen to be chosen. Where rows are numbered, the number is the key:
-it needs no second one, and nothing happens when it comes too early. Keys that come before a menu
-takes them are lost one by one, so a sequence would end in Enter on the wrong row.
+ever sent when the wanted row is seen to be chosen. Where rows are numbered, the number is the key;
+where they are not, Home and End choose. Keys that come before a menu takes them are lost one by
+one, so a sequence of two would end in Enter on the wrong row.
 """
 
 import itertools
@@ -19,6 +19,8 @@ _LOOKED_AT = 15
 _SPINNER = re.compile(r"^\S \S+… \(\d+", re.MULTILINE)
 _IDLE_MARKS = ("? for shortcuts", "(shift+tab to cycle)", "paste again to expand")
 
+SETTLED = 1.0
+"""Seconds that a dialog must have looked the same before its key is sent."""
 _ROW = re.compile(r"^\s*(❯?)\s*(?:(\d)\.)?\s*(\S.*)$")
 
 DIALOGS = (
@@ -55,8 +57,10 @@ def detect_ready(pane: str) -> ReadyState:
 def _dialog(lines: list[str]) -> Dialog:
     """The dialog and the one key (by tmux's name for it) that is safe to send now.
 
-    Send it, then look again: only a changed pane shows that it was taken. While the pane stays
-    the same, give it half a second before the key is sent once more.
+    A dialog is drawn before it takes keys, and may be drawn anew with its first choice just after
+    it took one. So send a key only when captures showed the same state for `SETTLED` seconds, then
+    look again. Home and End may be repeated, since they do the same twice as once (Down wraps
+    around); Enter or a number repeated too soon would answer the next dialog.
     """
     text = "\n".join(lines)
     for name, mark, wanted in DIALOGS:
@@ -75,7 +79,7 @@ def _key(lines: list[str], wanted: str) -> str | None:
         return "Enter"
     if rows[meant[-1]][2]:
         return rows[meant[-1]][2]
-    return "Down" if chosen[-1] < meant[-1] else "Up"
+    return "End" if chosen[-1] < meant[-1] else "Home"
 
 
 def _has_prompt(lines: list[str]) -> bool:
