@@ -27,7 +27,7 @@ from bridle.runtimes.acp.errors import (
     error_of_text,
 )
 from bridle.runtimes.acp.plan import SessionPlan
-from bridle.runtimes.acp.updates import UpdateTranslator
+from bridle.runtimes.acp.updates import UpdateTranslator, is_known
 from bridle.runtimes.acp.usage import model_of, usage_of
 from bridle.runtimes.raw import raw_of
 
@@ -273,6 +273,8 @@ class AcpNormalizer:
             if self._opened and self._replaying and update.session_update == self._agent.replay_end:
                 self._replaying = False
                 self._next_step()
+            elif not is_known(update):
+                self._recorder.unknown(raw_of(line))
             return
         if not self._judged and self._translator.take(update, line):
             self._work_goes_on()

@@ -32,6 +32,14 @@ _SILENT = frozenset(
 """Updates that are known and that no event stands for."""
 
 
+_NEWS = frozenset({"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update"})
+
+
+def is_known(update: wire.Update) -> bool:
+    """Whether this kind of update is one of the protocol's."""
+    return update.session_update in _SILENT or update.session_update in _NEWS
+
+
 class Tool(msgspec.Struct):
     """A tool call as far as it is known."""
 
