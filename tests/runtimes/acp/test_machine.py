@@ -8,7 +8,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.acp import agents
-from tests.runtimes.acp.support import Desk, update
+from tests.runtimes.acp.support import Desk, Message, update
 
 CAN = {"loadSession": True, "sessionCapabilities": {"close": {}}}
 
@@ -183,7 +183,7 @@ def test_unknown_calls_are_refused_at_once() -> None:
     desk = Desk()
     desk.open()
     for method in ("fs/read_text_file", "terminal/create", "_vendor/thing"):
-        call = {"jsonrpc": "2.0", "id": "a-7", "method": method, "params": {}}
+        call: Message = {"jsonrpc": "2.0", "id": "a-7", "method": method, "params": {}}
         (sent,) = desk.say(msgspec.json.encode(call))
         assert (sent["id"], sent["error"]["code"]) == ("a-7", -32601)
     assert len(desk.of(ev.Unknown)) == 3
