@@ -122,9 +122,14 @@ def _pin(name: str, version: str) -> Pin:
     raise InstallFailed(f"no pin for {name} {version}")
 
 
+_CONFIGURED = os.environ.get("BRIDLE_CLI_CACHE")
+_DEFAULT_CACHE = Path(_CONFIGURED) if _CONFIGURED else Path.home() / ".cache" / "bridle" / "clis"
+"""Read when this module is loaded: each test has a home of its own, which must not get a cache."""
+
+
 def _cache() -> Path:
     configured = os.environ.get("BRIDLE_CLI_CACHE")
-    return Path(configured) if configured else Path.home() / ".cache" / "bridle" / "clis"
+    return Path(configured) if configured else _DEFAULT_CACHE
 
 
 def _command_in(folder: Path, pin: Pin) -> Path:
