@@ -24,9 +24,9 @@ from bridle.runtimes.codex.transcript import (
     subagent_files,
     usage_of,
 )
+from bridle.runtimes.raw import raw_of
 
 _RETRY = "Reconnecting... "
-_LONGEST_RAW = 4096
 
 
 class CodexNormalizer:
@@ -60,10 +60,10 @@ class CodexNormalizer:
         try:
             message = self._decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            self._recorder.unknown(_raw(line))
+            self._recorder.unknown(raw_of(line))
             return
         if self._recorder.options.include_raw:
-            self._recorder.source(_raw(line))
+            self._recorder.source(raw_of(line))
         if isinstance(message, wire.ItemCompleted):
             self._item_completed(message.item, line)
         elif isinstance(message, wire.ItemStarted):
@@ -154,7 +154,7 @@ class CodexNormalizer:
                 self._running[item.id] = item.command
             self._recorder.tool_started(item.id, _tool_name(item), _args(item))
         elif isinstance(item, wire.ErrorItem):
-            self._recorder.unknown(_raw(line))
+            self._recorder.unknown(raw_of(line))
 
     def _item_updated(self, item: wire.Item, line: bytes) -> None:
         if isinstance(item, wire.TodoList):
@@ -162,7 +162,7 @@ class CodexNormalizer:
         elif isinstance(item, wire.CommandExecution):
             self._recorder.tool_updated(item.id, item.aggregated_output)
         elif not isinstance(item, wire.ToolItem):
-            self._recorder.unknown(_raw(line))
+            self._recorder.unknown(raw_of(line))
 
     def _item_completed(self, item: wire.Item, line: bytes) -> None:
         recorder = self._recorder
@@ -181,7 +181,7 @@ class CodexNormalizer:
             recorder.block_ended(synthetic=True)
         elif isinstance(item, wire.ErrorItem):
             # A warning: the turn goes on, and no event of the contract says so but `unknown`.
-            recorder.unknown(_raw(line))
+            recorder.unknown(raw_of(line))
         else:
             self._tool_completed(item)
 
@@ -286,11 +286,3 @@ def _refusal(item: wire.ToolItem) -> str | None:
         text = item.error.message
         return text if "requires approval" in text else None
     return "declined by codex" if getattr(item, "status", "") == "declined" else None
-
-
-def _raw(line: bytes) -> Any:
-    """A line as JSON where it is, else as text, bounded."""
-    try:
-        return msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return line[:_LONGEST_RAW].decode(errors="replace")

@@ -46,6 +46,7 @@ from bridle.runtimes.pi.choices import (
     tool_flags,
 )
 from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, PiDialect
+from bridle.runtimes.private import new_private_dir, write_private
 
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
 _SCRIPTED_MODEL = "sonnet"
@@ -297,16 +298,16 @@ class PiRuntime(AgentRuntime):
         ]
         needs_home = user_dir is None or changes.needs_folder
         asks = options.permission_mode == "ask"
-        private = home.new_private_dir(env) if needs_home or texts or asks else None
+        private = new_private_dir(env, "pi") if needs_home or texts or asks else None
         flags: list[str] = []
         if asks:
             from bridle.runtimes.pi.ask import FILE_NAME, extension_code
 
             assert private is not None
-            flags += ["-e", home.write_private(private, FILE_NAME, extension_code())]
+            flags += ["-e", write_private(private, FILE_NAME, extension_code())]
         for flag, text in texts:
             assert private is not None
-            flags += [flag, home.write_private(private, f"{flag.strip('-')}.md", text)]
+            flags += [flag, write_private(private, f"{flag.strip('-')}.md", text)]
         if options.append_system_prompt_file is not None:
             path = os.path.abspath(os.path.expanduser(options.append_system_prompt_file))
             flags += ["--append-system-prompt", path]

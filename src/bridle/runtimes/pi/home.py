@@ -13,6 +13,7 @@ import msgspec
 from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
+from bridle.runtimes.private import state_dir, write_private
 
 DIR_VARIABLE = "PI_CODING_AGENT_DIR"
 SESSION_DIR_VARIABLE = "PI_CODING_AGENT_SESSION_DIR"
@@ -29,31 +30,6 @@ def agent_dir(env: Mapping[str, str], account_dir: str | None = None) -> str:
     if not chosen:
         return os.path.join(home, ".pi", "agent")
     return os.path.abspath(home + chosen[1:] if chosen.startswith("~/") else chosen)
-
-
-def state_dir(env: Mapping[str, str]) -> str:
-    """Where Bridle keeps what belongs to running agents."""
-    home = env.get("HOME") or os.path.expanduser("~")
-    base = env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
-    return os.path.join(base, "bridle")
-
-
-def new_private_dir(env: Mapping[str, str]) -> str:
-    """A new empty folder that only this user can read."""
-    parent = os.path.join(state_dir(env), "run")
-    os.makedirs(parent, mode=0o700, exist_ok=True)
-    folder = os.path.join(parent, f"pi-{os.urandom(8).hex()}")
-    os.mkdir(folder, 0o700)
-    return folder
-
-
-def write_private(folder: str, name: str, content: str | bytes) -> str:
-    """Write a file that only this user can read; returns its path."""
-    path = os.path.join(folder, name)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-    return path
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,8 +39,37 @@ def write_block(worktree: str, name: str, content: str) -> str:
         new = before + block + after.removeprefix("\n")
     else:
         new = f"{old.rstrip()}\n\n{block}" if old.strip() else block
+    _replace(path, new)
+    return path
+
+
+def remove_block(worktree: str, name: str) -> bool:
+    """Take Bridle's block out of the file `name` again; whether there was one.
+
+    A file that held nothing else is removed, so that the worktree is as it was.
+    """
+    path = os.path.join(worktree, name)
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            old = file.read()
+    except (OSError, UnicodeDecodeError):
+        return False
+    before, found, rest = old.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        return False
+    kept = before.rstrip("\n") + "\n" if before.strip() else ""
+    new = kept + after.removeprefix("\n")
+    if not new.strip():
+        os.remove(path)
+        return True
+    _replace(path, new)
+    return True
+
+
+def _replace(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     partial = f"{path}.bridle-{os.getpid()}"
     with open(partial, "x", encoding="utf-8", newline="") as file:
-        file.write(new)
+        file.write(text)
     os.replace(partial, path)
-    return path
