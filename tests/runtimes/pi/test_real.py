@@ -302,7 +302,7 @@ def test_a_model_that_falls_silent(version: str, place: Place) -> None:
     fault = {"stall": 60}
     with ScriptedModel([{"text": "a text that never ends", "fault": fault}]) as model:
         outcome = run_real(version, place, model, timeout=6.0)
-    assert outcome.kind == "timeout"
+    assert outcome.kind == "timeout", outcome.result
 
 
 def test_killed_in_mid_tool(version: str, place: Place) -> None:
