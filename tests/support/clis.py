@@ -122,14 +122,15 @@ def _pin(name: str, version: str) -> Pin:
     raise InstallFailed(f"no pin for {name} {version}")
 
 
-_CONFIGURED = os.environ.get("BRIDLE_CLI_CACHE")
-_DEFAULT_CACHE = Path(_CONFIGURED) if _CONFIGURED else Path.home() / ".cache" / "bridle" / "clis"
-"""Read when this module is loaded: each test has a home of its own, which must not get a cache."""
+_START_CACHE = Path(
+    os.environ.get("BRIDLE_CLI_CACHE") or Path.home() / ".cache" / "bridle" / "clis"
+)
+"""Looked up on import: tests run in homes of their own, and must not each install a CLI there."""
 
 
 def _cache() -> Path:
     configured = os.environ.get("BRIDLE_CLI_CACHE")
-    return Path(configured) if configured else _DEFAULT_CACHE
+    return Path(configured) if configured else _START_CACHE
 
 
 def _command_in(folder: Path, pin: Pin) -> Path:

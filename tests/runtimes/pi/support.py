@@ -75,6 +75,15 @@ def kinds(events: list[Event]) -> list[str]:
     return [kind(event) for event in events]
 
 
+def steps(events: list[Event]) -> list[str]:
+    """The kinds of events, pieces of one text taken as one and output of tools left out."""
+    found: list[str] = []
+    for one in kinds(events):
+        if one != "tool_execution_update" and not (one.endswith("_delta") and found[-1:] == [one]):
+            found.append(one)
+    return found
+
+
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A home and a repository of a test's own."""
 
@@ -155,7 +164,7 @@ def prepare_real(
     defaults = {
         "prompt": "Do it.",
         "cwd": str(place.repo),
-        "timeout": 90.0,
+        "timeout": 240.0,
         "permission_mode": "bypass",
         "model": options_model,
     }

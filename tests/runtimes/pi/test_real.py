@@ -20,10 +20,14 @@ from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.pi import PiRuntime
 from bridle.testing import ScriptedModel
 from bridle.testing.record import key_marker
-from tests.runtimes.pi.support import Place, kinds, place, prepare_real, run_real
+from tests.runtimes.pi.support import Place, kinds, place, prepare_real, run_real, steps
 from tests.support.real_cli import real_cli, versions
 
-pytestmark = [pytest.mark.real_cli, pytest.mark.parametrize("version", versions("pi"))]
+pytestmark = [
+    pytest.mark.real_cli,
+    pytest.mark.timeout(600),
+    pytest.mark.parametrize("version", versions("pi")),
+]
 
 __all__ = ["place"]
 
@@ -55,12 +59,12 @@ def test_one_script(version: str, place: Place) -> None:
         outcome = run_real(version, place, model)
         model.assert_finished()
     result = outcome.result
-    assert [kind for kind in kinds(outcome.events) if kind != "tool_execution_update"] == [
+    assert steps(outcome.events) == [
         *("session_start", "state", "agent_start"),
         *("message_start", "text_start", "text_delta", "text_end", "message_end"),
         *("tool_execution_start", "tool_execution_end"),
-        *("message_start", "thinking_start", *["thinking_delta"] * 4, "thinking_end"),
-        *("text_start", *["text_delta"] * 4, "text_end", "message_end"),
+        *("message_start", "thinking_start", "thinking_delta", "thinking_end"),
+        *("text_start", "text_delta", "text_end", "message_end"),
         *("usage", "agent_end", "state", "session_end"),
     ]
     assert (result.status, result.exit_code, result.error) == ("completed", 0, None)
@@ -281,19 +285,24 @@ def test_no_price_no_budget(version: str, place: Place) -> None:
 
 
 def test_a_timeout_leaves_no_tool_behind(version: str, place: Place) -> None:
-    with ScriptedModel(sleeping()) as model:
-        outcome = run_real(version, place, model, timeout=6.0)
-    assert (outcome.kind, outcome.result.status) == ("timeout", "timed_out")
-    starts = [event for event in outcome.events if isinstance(event, ev.ToolExecutionStart)]
-    ends = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
-    assert len(starts) == len(ends) == 1
+    # How long the agent takes to reach its tool depends on the machine; give it more if need be.
+    for timeout in (6.0, 20.0, 60.0):
+        with ScriptedModel(sleeping()) as model:
+            outcome = run_real(version, place, model, timeout=timeout)
+        assert (outcome.kind, outcome.result.status) == ("timeout", "timed_out")
+        starts = [event for event in outcome.events if isinstance(event, ev.ToolExecutionStart)]
+        ends = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
+        assert len(starts) == len(ends)
+        if starts:
+            return
+    pytest.fail("the tool was never reached")
 
 
 def test_a_model_that_falls_silent(version: str, place: Place) -> None:
     fault = {"stall": 60}
     with ScriptedModel([{"text": "a text that never ends", "fault": fault}]) as model:
         outcome = run_real(version, place, model, timeout=6.0)
-    assert outcome.kind == "timeout"
+    assert outcome.kind == "timeout", outcome.result
 
 
 def test_killed_in_mid_tool(version: str, place: Place) -> None:
@@ -439,7 +448,7 @@ def test_the_print_command(version: str, place: Place, prompt: str) -> None:
             env=place.env(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=60,
+            timeout=240,
             check=True,
         )
         assert [said.strip() for said in model.prompts()] == [prompt]

@@ -6,10 +6,14 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.testing import ScriptedModel
-from tests.runtimes.pi.support import Place, kinds, place, run_real
+from tests.runtimes.pi.support import Place, kinds, place, run_real, steps
 from tests.support.real_cli import versions
 
-pytestmark = [pytest.mark.real_cli, pytest.mark.parametrize("version", versions("pi"))]
+pytestmark = [
+    pytest.mark.real_cli,
+    pytest.mark.timeout(600),
+    pytest.mark.parametrize("version", versions("pi")),
+]
 
 __all__ = ["place"]
 
@@ -45,7 +49,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, bool]] = {
 def test_a_fault(version: str, place: Place, name: str) -> None:
     turn, kind, retried = FAULTS[name]
     with ScriptedModel([turn]) as model:
-        outcome = run_real(version, place, model, timeout=60.0)
+        outcome = run_real(version, place, model)
     assert outcome.kind == kind
     assert outcome.result.status == "failed"
     assert outcome.result.exit_code == 0, "Pi's exit status proves nothing"
@@ -81,7 +85,7 @@ def test_a_failure_that_passes(version: str, place: Place) -> None:
     with ScriptedModel([{"text": "fine", "fault": {"kind": "server_error", "times": 2}}]) as model:
         outcome = run_real(version, place, model)
     assert outcome.result.status == "completed"
-    assert kinds(outcome.events) == [
+    assert steps(outcome.events) == [
         *("session_start", "state", "agent_start", "retry", "retry"),
         *("message_start", "text_start", "text_delta", "text_end", "message_end"),
         *("usage", "agent_end", "state", "session_end"),
@@ -93,7 +97,7 @@ def test_a_refused_connection_ends(version: str, place: Place) -> None:
     with ScriptedModel([{"text": "x"}]) as model:
         url = model.url
         model.stop()
-        outcome = run_real(version, place, model, timeout=60.0)
+        outcome = run_real(version, place, model)
     assert url == model.url
     assert outcome.kind == "unavailable"
 

@@ -15,7 +15,11 @@ from bridle.testing import ScriptedModel
 from tests.runtimes.pi.support import Place, place
 from tests.support.real_cli import real_cli, versions
 
-pytestmark = [pytest.mark.real_cli, pytest.mark.parametrize("version", versions("pi"))]
+pytestmark = [
+    pytest.mark.real_cli,
+    pytest.mark.timeout(600),
+    pytest.mark.parametrize("version", versions("pi")),
+]
 
 __all__ = ["place"]
 
@@ -44,7 +48,7 @@ class Terminal:
 
     def wait(self, runtime: PiRuntime, fits: Callable[[ReadyState], bool]) -> ReadyState:
         """What the pane shows, once it is what was waited for."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while True:
             pane = self("capture-pane", "-p", "-t", "pi")
             state = runtime.detect_ready(pane)
