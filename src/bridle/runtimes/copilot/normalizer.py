@@ -39,6 +39,7 @@ class CopilotNormalizer:
         self._named_message = False
         self._streamed: set[str] = set()
         self._printed: dict[str, str] = {}
+        self._tools: dict[str, str] = {}
         self._failed_call: wire.CallFailure | None = None
         self._retries = 0
         self._failure: AgentError | None = None
@@ -189,6 +190,7 @@ class CopilotNormalizer:
 
     def _tool_start(self, data: wire.ToolStart) -> None:
         if data.parent_tool_call_id is None:
+            self._tools[data.tool_call_id] = data.tool_name
             self._recorder.tool_started(data.tool_call_id, data.tool_name, data.arguments)
 
     def _tool_partial(self, data: wire.ToolPartial) -> None:
@@ -209,7 +211,7 @@ class CopilotNormalizer:
             recorder.permission_decided(
                 data.tool_call_id,
                 tool_call_id=data.tool_call_id,
-                tool_name=recorder.tool_name(data.tool_call_id),
+                tool_name=self._tools.get(data.tool_call_id, "unknown"),
                 decision="deny",
                 by="copilot",
                 reason=data.error.message,
