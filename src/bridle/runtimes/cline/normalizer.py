@@ -30,9 +30,7 @@ class ClineNormalizer:
     is 0 after an abort too.
     """
 
-    def __init__(
-        self, recorder: Recorder, *, after_run: AfterRun = lambda: (None, None)
-    ) -> None:
+    def __init__(self, recorder: Recorder, *, after_run: AfterRun = lambda: (None, None)) -> None:
         self._recorder = recorder
         self._after_run = after_run
         self._streamed: set[str] = set()

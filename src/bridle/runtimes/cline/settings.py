@@ -13,9 +13,9 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
-from bridle.runtimes.base import readable_file
 from bridle.runtimes.cline.provider_options import ClineOptions
 from bridle.runtimes.cline.transcript import settings_file
+from bridle.runtimes.given import json_object, provider_key
 from bridle.runtimes.mcp_servers import McpServer, read_servers
 from bridle.runtimes.private import write_private
 
@@ -41,14 +41,7 @@ def write_provider_settings(
     folder: str, provider: Provider, model: str | None, own: ClineOptions, env: Mapping[str, str]
 ) -> tuple[dict[str, str], str | None]:
     """Settings that route to `provider` alone, the variables that name them, and the key."""
-    key = None
-    if provider.auth_token_env is not None:
-        key = env.get(provider.auth_token_env)
-        if not key:
-            raise WrongUse(
-                f"the variable {provider.auth_token_env} is not set",
-                hint="it must hold the provider's key",
-            )
+    key = provider_key(provider, env, "cline")
     if not model:
         raise WrongUse("a provider needs a model", hint="name the model with --model")
     name = own.api if provider.base_url else own.provider or own.api
@@ -71,7 +64,7 @@ def write_global_settings(
     """The user's general settings with those of the run over them."""
     changes: dict[str, Any] = {}
     if options.settings is not None:
-        changes |= _object(options.settings)
+        changes |= json_object(options.settings, "settings")
     base = _read(settings_file(env, *GLOBAL))
     if options.denied_tools:
         off = [*base.get("disabledTools", []), *changes.get("disabledTools", [])]
@@ -104,7 +97,12 @@ def _entry(name: str, url: str | None, key: str | None, model: str) -> dict[str,
 
 
 def _providers(others: dict[str, Any], name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    return {"version": 1, "lastUsedProvider": name, "modes": {}, "providers": {**others, name: entry}}
+    return {
+        "version": 1,
+        "lastUsedProvider": name,
+        "modes": {},
+        "providers": {**others, name: entry},
+    }
 
 
 def _renews_itself(data: dict[str, Any]) -> bool:
@@ -130,11 +128,3 @@ def _read(path: str) -> dict[str, Any]:
         return {}
     except (OSError, msgspec.MsgspecError) as problem:
         raise WrongUse(f"cannot read Cline's {path}: {problem}") from None
-
-
-def _object(given: str) -> dict[str, Any]:
-    data = given.encode() if given.lstrip().startswith("{") else readable_file(given, "settings")
-    try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.MsgspecError as problem:
-        raise WrongUse(f"the settings are not a JSON object: {problem}") from None

@@ -26,6 +26,7 @@ from bridle.runtimes.copilot.transcript import (
     summarize,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import (
     Installation,
     ask_version,
@@ -122,7 +123,7 @@ class CopilotRuntime(AgentRuntime):
         own = read_options(options.provider_options)
         cwd = working_dir(options)
         flags = self._flags(options, own)
-        added = command.added_instructions(options)
+        added = added_instructions(options)
         native = options.resume or session_id
         if options.resume is not None:
             self._check_resume(options, env)

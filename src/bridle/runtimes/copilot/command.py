@@ -6,7 +6,6 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import RunOptions
-from bridle.runtimes.base import readable_file
 from bridle.runtimes.copilot.provider_options import CopilotOptions
 from bridle.runtimes.images import image_data
 from bridle.runtimes.mcp_servers import McpServer, read_servers
@@ -72,16 +71,6 @@ def image_flags(paths: tuple[str, ...]) -> list[str]:
     for path in paths:
         image_data(path, "copilot")
     return [f"--attachment={os.path.abspath(os.path.expanduser(path))}" for path in paths]
-
-
-def added_instructions(options: RunOptions) -> str | None:
-    """The caller's additions to the system prompt; None when there are none."""
-    parts = [options.append_system_prompt or ""]
-    if options.append_system_prompt_file is not None:
-        data = readable_file(options.append_system_prompt_file, "system prompt")
-        parts.append(data.decode(errors="replace"))
-    text = "\n\n".join(part for part in parts if part.strip())
-    return text or None
 
 
 def write_instructions(folder: str, text: str) -> str:

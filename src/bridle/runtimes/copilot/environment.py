@@ -6,6 +6,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.copilot.provider_options import CopilotOptions
 from bridle.runtimes.copilot.transcript import HOME_VARIABLE
+from bridle.runtimes.given import provider_key
 
 INSTRUCTION_DIRS = "COPILOT_CUSTOM_INSTRUCTIONS_DIRS"
 ALLOW_ALL = "COPILOT_ALLOW_ALL"
@@ -57,7 +58,7 @@ def provider_env(
 
     Contract: a key of the user's for another service is never sent to an address that was given.
     """
-    key = _key_of(provider, env)
+    key = provider_key(provider, env, "copilot")
     if provider.base_url is None:
         return {TOKENS[0]: key} if key else {}
     if not model:
@@ -70,15 +71,3 @@ def provider_env(
         _KEY: key or "",
         "COPILOT_MODEL": model,
     }
-
-
-def _key_of(provider: Provider, env: Mapping[str, str]) -> str | None:
-    if provider.auth_token_env is None:
-        return None
-    key = env.get(provider.auth_token_env)
-    if not key:
-        raise WrongUse(
-            f"the variable {provider.auth_token_env} is not set",
-            hint="it must hold the provider's key",
-        )
-    return key

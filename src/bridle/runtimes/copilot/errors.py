@@ -90,10 +90,8 @@ def error_of_exit(exit: ProcessExit) -> AgentError | None:
     lowered = " ".join(said).lower()
     if "no authentication information" in lowered or "/login" in lowered:
         return NotAuthenticated(first, hint=LOGIN_HINT)
-    if (
-        "no session, task, or name matched" in lowered
-        or "session" in lowered
-        and ("not found" in lowered or "already in use" in lowered)
+    if "no session, task, or name matched" in lowered or (
+        "session" in lowered and ("not found" in lowered or "already in use" in lowered)
     ):
         return ResumeRefused(first)
     if "no platform package found" in lowered:
