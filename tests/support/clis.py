@@ -50,8 +50,15 @@ _PI = "@earendil-works/pi-coding-agent"
 PINS: tuple[Pin, ...] = (
     Pin("claude", "2.1.197", ("@anthropic-ai/claude-code@2.1.197",), _CLAUDE),
     Pin("claude", "2.1.325", ("@anthropic-ai/claude-code@2.1.325",), _CLAUDE),
+    Pin("cline", "3.0.65", ("cline@3.0.65",), "node_modules/@cline/cli-*/bin/cline"),
     Pin("codex", "0.120.0", ("@openai/codex@0.120.0",), _CODEX),
     Pin("codex", "0.166.0", ("@openai/codex@0.166.0",), _CODEX),
+    Pin(
+        "copilot",
+        "1.0.102",
+        ("@github/copilot@1.0.102",),
+        "node_modules/@github/copilot-*/copilot",
+    ),
     Pin("node", "22.23.3", ("node@22.23.3",), "node_modules/node/bin/node"),
     Pin("pi", "0.74.2", (f"{_PI}@0.74.2",), "node_modules/.bin/pi"),
     Pin(

@@ -32,7 +32,7 @@ def write_server_settings(folder: str, server: ModelServer, model: str | None) -
     url = f"{server.url.rstrip('/')}/v1"
     entry = _entry(_SERVER_API, url, server.api_key, model or SCRIPTED_MODEL)
     return {
-        **_write(folder, PROVIDERS, _providers({}, _SERVER_API, entry)),
+        **_write(folder, PROVIDERS, _providers(_SERVER_API, entry)),
         **_write(folder, GLOBAL, {"telemetryOptOut": True, "autoUpdateEnabled": False}),
     }
 
@@ -47,7 +47,7 @@ def write_provider_settings(
     name = own.api if provider.base_url else own.provider or own.api
     entry = _entry(name, provider.base_url, key, model)
     # Nothing of the user's entries: a key of theirs must not go to an address that was given.
-    return _write(folder, PROVIDERS, _providers({}, name, entry)), key
+    return _write(folder, PROVIDERS, _providers(name, entry)), key
 
 
 def copy_user_settings(folder: str, env: Mapping[str, str]) -> tuple[dict[str, str], bool]:
@@ -96,13 +96,8 @@ def _entry(name: str, url: str | None, key: str | None, model: str) -> dict[str,
     }
 
 
-def _providers(others: dict[str, Any], name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "lastUsedProvider": name,
-        "modes": {},
-        "providers": {**others, name: entry},
-    }
+def _providers(name: str, entry: dict[str, Any]) -> dict[str, Any]:
+    return {"version": 1, "lastUsedProvider": name, "modes": {}, "providers": {name: entry}}
 
 
 def _renews_itself(data: dict[str, Any]) -> bool:

@@ -12,10 +12,13 @@ INSTRUCTION_DIRS = "COPILOT_CUSTOM_INSTRUCTIONS_DIRS"
 ALLOW_ALL = "COPILOT_ALLOW_ALL"
 TOKENS = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN")
 SCRIPTED_MODEL = "scripted"
+CACHES = ("COPILOT_CACHE_HOME", "COPILOT_PKG_CACHE_HOME")
+"""Where Copilot unpacks itself (235 MB) before its first run; kept for every run, since it holds
+nothing of the user's choices and would take seconds to make again."""
 QUIET = {"COPILOT_AUTO_UPDATE": "false"}
 """Off in every run: an update runs another version than the one whose dialect is spoken."""
 
-BASE_URL = "COPILOT_PROVIDERBASE_URL"
+BASE_URL = "COPILOT_PROVIDER_BASE_URL"
 _KEY = "COPILOT_PROVIDER_API_KEY"
 _KEYS = (
     _KEY,
@@ -34,7 +37,8 @@ def server_env(
     kept = {
         name: value
         for name, value in env.items()
-        if not name.startswith("COPILOT_") and name not in TOKENS and name.lower() not in _PROXIES
+        if name in CACHES
+        or not (name.startswith("COPILOT_") or name in TOKENS or name.lower() in _PROXIES)
     }
     return {
         **kept,
