@@ -17,7 +17,13 @@ _WORDS: tuple[tuple[type[AgentError], tuple[str, ...]], ...] = (
     (Billing, ("credit balance", "insufficient_quota", "exceeded your current quota", "billing")),
     (
         ContextOverflow,
-        ("context window", "context_length", "prompt is too long", "maximum context"),
+        (
+            "context window",
+            "context_length",
+            "prompt is too long",
+            "maximum context",
+            "maximum output token",
+        ),
     ),
     (RateLimited, ("rate limit", "rate_limit", "too many requests")),
     (Overloaded, ("overloaded", "at capacity")),

@@ -75,7 +75,7 @@ _HONOURED = frozenset(
 )
 
 STOP = (
-    StopStep(signal=signal.SIGTERM, grace=4.0),
+    StopStep(signal=signal.SIGTERM, grace=2.5),
     StopStep(signal=signal.SIGKILL, grace=2.0, to="group"),
 )
 """SIGTERM ends the run with a closing line; SIGINT ends the process without a word."""

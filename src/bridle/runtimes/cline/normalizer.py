@@ -40,6 +40,7 @@ class ClineNormalizer:
         self._abort: AgentError | None = None
         self._result: wire.RunResult | None = None
         self._mistakes = 0
+        self._compacting: str | None = None
 
     def feed(self, line: bytes) -> None:
         """Take one line; what is not a known message is kept as `unknown`."""
@@ -225,10 +226,16 @@ class ClineNormalizer:
             error = error_of_run(str(about.provider_error or ""), "", None, recorder.model)
             recorder.retrying(about.attempt, about.delay_ms, error)
         elif "compaction" in about.kind:
-            if about.phase == "started":
-                recorder.compaction_started(about.kind)
-            else:
-                recorder.compaction_ended(f"{about.kind}: {about.phase}")
+            self._compaction(about)
+
+    def _compaction(self, about: wire.Metadata) -> None:
+        """One attempt to shorten the conversation may stand inside another: the outer one counts."""
+        if about.phase == "started":
+            self._compacting = self._compacting or about.kind
+            self._recorder.compaction_started(about.kind)
+        elif about.kind == self._compacting:
+            self._compacting = None
+            self._recorder.compaction_ended(f"{about.kind}: {about.phase}")
 
     def _nothing(self, event: wire.Done) -> None:
         """`run_result` follows and says the same."""
