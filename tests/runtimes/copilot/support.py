@@ -8,10 +8,9 @@ import pytest
 
 from bridle.core.events import Event
 from bridle.core.results import RunResult
-from bridle.core.usage import Usage
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.copilot import CopilotRuntime
-from bridle.runtimes.copilot.normalizer import CopilotNormalizer
+from bridle.runtimes.copilot.normalizer import Afterwards, CopilotNormalizer
 from tests.runtimes import agents
 from tests.support.real_cli import real_cli, versions
 
@@ -36,7 +35,7 @@ def play(
     *,
     resumed: str | None = None,
     max_retries: int | None = None,
-    used: tuple[Usage, str | None] | None = None,
+    after: Afterwards = Afterwards(),
     **options: Any,
 ) -> tuple[list[Event], RunResult]:
     def make(recorder: agents.Recorder) -> CopilotNormalizer:
@@ -45,7 +44,7 @@ def play(
             session_id="chosen",
             resumed=resumed,
             max_retries=max_retries,
-            read_usage=lambda: used,
+            after_run=lambda: after,
         )
 
     return agents.play(make, lines, **options)

@@ -11,7 +11,6 @@ from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
@@ -21,6 +20,8 @@ from bridle.runtimes.copilot.provider_options import CopilotOptions, read_option
 from bridle.runtimes.copilot.transcript import (
     HOME_VARIABLE,
     copilot_home,
+    last_finish_reason,
+    noted_usage,
     read_summary,
     sessions_dir,
     summarize,
@@ -159,7 +160,7 @@ class CopilotRuntime(AgentRuntime):
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
-        from bridle.runtimes.copilot.normalizer import CopilotNormalizer
+        from bridle.runtimes.copilot.normalizer import Afterwards, CopilotNormalizer
 
         resumed = recorder.options.resume
         usage_file = os.path.join(plan.private_dirs[0], _USAGE_FILE)
@@ -167,23 +168,20 @@ class CopilotRuntime(AgentRuntime):
             sessions_dir(copilot_home(plan.spec.env)), plan.native_session_id or "", "events.jsonl"
         )
 
-        def read_usage() -> tuple[Usage, str | None] | None:
-            told = read_summary(usage_file)
-            if told is not None or resumed is not None:
-                return told
-            # A process that was killed wrote no summary, but noted each call as it was made.
-            noted = summarize(transcript)
-            if noted is None:
-                return None
-            counts = {name: getattr(noted, name) for name in Usage.__struct_fields__}
-            return Usage(**counts), noted.model or None
+        def after_run() -> Afterwards:
+            usage, model = read_summary(usage_file)
+            if usage is None and resumed is None:
+                # A process that was killed wrote no summary, but noted each call as it was made.
+                usage, model = noted_usage(transcript)
+            reason = last_finish_reason(transcript)
+            return Afterwards(usage=usage, model=model, finish_reason=reason)
 
         return CopilotNormalizer(
             recorder,
             session_id=plan.native_session_id,
             resumed=resumed,
             max_retries=read_options(recorder.options.provider_options).max_retries,
-            read_usage=read_usage,
+            after_run=after_run,
         )
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import Aborted, AgentError, Crashed, ResumeRefused
+from bridle.core.errors import Aborted, AgentError, ContextOverflow, Crashed, ResumeRefused
 from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
@@ -13,8 +13,15 @@ from bridle.runtimes.copilot import wire
 from bridle.runtimes.copilot.errors import error_of_call, error_of_exit, error_of_session
 from bridle.runtimes.raw import raw_of
 
-UsageReader = Callable[[], tuple[Usage, str | None] | None]
-"""Reads what the run used and its model, once the process is gone; None when nothing tells."""
+
+class Afterwards(msgspec.Struct, frozen=True, kw_only=True):
+    """What only files tell, once the process is gone."""
+
+    usage: Usage | None = None
+    model: str | None = None
+    finish_reason: str = ""
+    """Why the model stopped in the last call: `stop`, `tool_calls`, or `length` for an answer that
+    was cut, which Copilot takes for an end when it has asked the model to go on twice."""
 
 
 class CopilotNormalizer:
@@ -29,13 +36,13 @@ class CopilotNormalizer:
         session_id: str | None = None,
         resumed: str | None = None,
         max_retries: int | None = None,
-        read_usage: UsageReader = lambda: None,
+        after_run: Callable[[], Afterwards] = Afterwards,
     ) -> None:
         self._recorder = recorder
         self._session_id = session_id
         self._resumed = resumed
         self._max_retries = max_retries
-        self._read_usage = read_usage
+        self._after_run = after_run
         self._named_message = False
         self._streamed: set[str] = set()
         self._printed: dict[str, str] = {}
@@ -67,11 +74,13 @@ class CopilotNormalizer:
     def finish(self, exit: ProcessExit) -> None:
         """Judge by what was said, fill in what only a file tells, then close the recording."""
         recorder = self._recorder
-        used = self._read_usage()
-        if used is not None:
-            recorder.set_usage(used[0])
-            recorder.model = recorder.model or used[1]
+        told = self._after_run()
+        if told.usage is not None:
+            recorder.set_usage(told.usage)
+        recorder.model = recorder.model or told.model
         failure = self._judge(exit)
+        if failure is None and self._idle and told.finish_reason == "length":
+            failure = ContextOverflow("the answer was cut off at the model's output limit")
         if failure is not None:
             recorder.fail(failure)
         elif self._idle and self._result is not None and recorder.turn_open:
