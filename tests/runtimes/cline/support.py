@@ -7,6 +7,7 @@ import pytest
 
 from bridle.core.events import Event
 from bridle.core.results import RunResult
+from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.cline import ClineRuntime
 from bridle.runtimes.cline.normalizer import ClineNormalizer
@@ -30,7 +31,7 @@ def play(
     session_id: str | None = None,
     **options: Any,
 ) -> tuple[list[Event], RunResult]:
-    def make(recorder: agents.Recorder) -> ClineNormalizer:
+    def make(recorder: Recorder) -> ClineNormalizer:
         return ClineNormalizer(recorder, after_run=lambda: (session_id, call))
 
     return agents.play(make, lines, **options)

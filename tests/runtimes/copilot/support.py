@@ -8,6 +8,7 @@ import pytest
 
 from bridle.core.events import Event
 from bridle.core.results import RunResult
+from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.copilot import CopilotRuntime
 from bridle.runtimes.copilot.normalizer import Afterwards, CopilotNormalizer
@@ -16,6 +17,7 @@ from tests.support.real_cli import real_cli, versions
 
 VERSION = versions("copilot")[-1]
 TESTDATA = agents.testdata("copilot")
+NOTHING = Afterwards()
 
 
 class Place(agents.Place, frozen=True, kw_only=True):
@@ -35,10 +37,10 @@ def play(
     *,
     resumed: str | None = None,
     max_retries: int | None = None,
-    after: Afterwards = Afterwards(),
+    after: Afterwards = NOTHING,
     **options: Any,
 ) -> tuple[list[Event], RunResult]:
-    def make(recorder: agents.Recorder) -> CopilotNormalizer:
+    def make(recorder: Recorder) -> CopilotNormalizer:
         return CopilotNormalizer(
             recorder,
             session_id="chosen",

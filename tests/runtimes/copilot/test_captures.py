@@ -212,7 +212,7 @@ def test_garbage_is_kept_and_ends_nothing(garbage: bytes) -> None:
 
 
 def test_the_turn_limit_stops_before_the_next_call() -> None:
-    events, result = play(lines_of("headless-write.jsonl"), max_turns=1)
+    _, result = play(lines_of("headless-write.jsonl"), max_turns=1)
     assert result.status == "budget_exceeded"
     _, result = play(lines_of("headless-write.jsonl"), max_turns=2)
     assert result.status == "completed"

@@ -80,7 +80,10 @@ def test_a_half_written_transcript(tmp_path: Path) -> None:
 
 def test_why_the_model_stopped(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    record = '{"type":"session.usage_record","data":{"usage":{"finishReason":"%s","interactionType":"%s"}}}\n'
+    record = (
+        '{"type":"session.usage_record",'
+        '"data":{"usage":{"finishReason":"%s","interactionType":"%s"}}}\n'
+    )
     path.write_text(
         record % ("stop", "conversation-agent")
         + record % ("length", "conversation-agent")

@@ -229,7 +229,7 @@ class ClineNormalizer:
             self._compaction(about)
 
     def _compaction(self, about: wire.Metadata) -> None:
-        """One attempt to shorten the conversation may stand inside another: the outer one counts."""
+        """An attempt to shorten the conversation may stand inside another: the outer one counts."""
         if about.phase == "started":
             self._compacting = self._compacting or about.kind
             self._recorder.compaction_started(about.kind)
