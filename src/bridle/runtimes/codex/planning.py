@@ -106,7 +106,8 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
         to_server = args.provider_flags(f"{server.url.rstrip('/')}/v1", args.KEY_VARIABLE, own)
         for name in _NO_NOISE:
             to_server += args.config(name, False)
-        home = os.path.join(folder, "home")
+        kept = options.account_dir is not None
+        home = chosen_home(options, env) if kept else os.path.join(folder, "home")
         return Routing(
             home=home,
             flags=tuple(to_server),
@@ -118,7 +119,7 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
             },
             unset=_USERS_OWN,
             secrets=(server.api_key,),
-            private=True,
+            private=not kept,
         )
     home = chosen_home(options, env)
     variables = {"CODEX_HOME": home} if options.account_dir is not None else {}
