@@ -177,6 +177,23 @@ class PresetRuntime(AgentRuntime):
         return Ready() if wanted is None or wanted in pane else Loading()
 
 
+def check_acp_section(name: str, section: "AdapterSection") -> None:
+    """Refuse a declaration with `protocol: acp` that could never run, or that says what the
+    protocol itself decides."""
+    _check(name, section)
+    for key, value in (
+        ("bypassFlags", section.bypass_flags),
+        ("modelFlag", section.model_flag),
+        ("prompt", section.prompt if section.prompt != "argument" else None),
+        ("ready", section.ready),
+    ):
+        if value:
+            raise ConfigError(
+                f"runtime.adapters.{name}.{key}: not for a runtime with `protocol: acp`",
+                hint="the protocol carries prompt, model and permissions; leave the key out",
+            )
+
+
 def _check(name: str, section: "AdapterSection") -> None:
     """Refuse a declaration that could never run, when it is registered and not when it runs."""
     where = f"runtime.adapters.{name}"
