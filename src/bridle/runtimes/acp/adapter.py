@@ -167,10 +167,13 @@ class AcpRuntime(AgentRuntime):
         self._check_sandbox(found, session, env)
         key = key_of(options.provider, {**env, **options.env})
         account = self._account(options)
-        folder = new_private_dir(env, self.id) if options.model_server else None
+        # With a scripted model an account folder takes the place of the throw-away home.
+        kept = next(iter(account.values()), None) if options.model_server else None
+        folder = kept or (new_private_dir(env, self.id) if options.model_server else None)
         way = route(agent.routing, self._target(options, own, key, cwd, folder))
         for name, content in way.files.items():
-            write_private(folder or "", name, content)
+            if not kept or not os.path.exists(os.path.join(kept, name)):
+                write_private(folder or "", name, content)
         server = options.model_server
         model = options.model if server is None else None
         flags = [word.format(model) for word in agent.model_flags] if model else []
@@ -190,7 +193,7 @@ class AcpRuntime(AgentRuntime):
             secrets=tuple(each for each in (server.api_key if server else "", key) if each),
             ignored_options=ignored,
             warnings=(*((warning,) if warning else ()), *self._cautions(options)),
-            private_dirs=(folder,) if folder else (),
+            private_dirs=(folder,) if folder and not kept else (),
             native_session_id=options.resume,
             session=session,
             agent=agent,
@@ -257,7 +260,7 @@ class AcpRuntime(AgentRuntime):
     def _account(self, options: RunOptions) -> dict[str, str]:
         """The variable that chooses another account of the user's."""
         variable = self.agent.home_variable
-        if options.account_dir is None or variable is None or options.model_server is not None:
+        if options.account_dir is None or variable is None:
             return {}
         folder = os.path.abspath(os.path.expanduser(options.account_dir))
         if not os.path.isdir(folder):
