@@ -10,7 +10,7 @@ from bridle.core.events import Event
 from bridle.core.results import RunResult
 from bridle.drives.attached import AttachedProcess
 from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Normalizer, ProcessExit, ProcessSpec, Question
+from bridle.drives.spec import Normalizer, Patience, ProcessExit, ProcessSpec, Question
 
 PermissionPolicy = Callable[[Question], tuple[bool, str, str]]
 """Answers a permission request: (allowed, who decided, reason)."""
@@ -52,6 +52,8 @@ class PrintRun:
         self._process = AttachedProcess(spec, recorder.redactor)
         self._aborted: AgentError | None = None
         self._begun = False
+        self._patience: Patience | None = None
+        self._patient_until = 0.0
         # Also when the run is dropped before it was started.
         self._clean_up = weakref.finalize(self, remove_folders, private_dirs)
 
@@ -113,7 +115,7 @@ class PrintRun:
         recorder, process = self._recorder, self._process
         timeout = recorder.options.timeout
         deadline = None if timeout is None else time.monotonic() + timeout
-        while (lines := process.next_lines(deadline)) is not None:
+        while (lines := process.next_lines(self._next_look(deadline))) is not None:
             for line in lines:
                 self._feed(line)
             if recorder.input_done:
@@ -126,12 +128,37 @@ class PrintRun:
                 recorder.fail(TimedOut(f"the agent did not finish within {timeout:g} s"))
                 process.request_stop()
                 deadline = None
+            elif self._out_of_patience():
+                process.request_stop()
             if events := recorder.drain():
                 yield events
         if self._aborted is not None:
             recorder.fail(self._aborted)
         if process.failure is not None:
             recorder.fail(process.failure)
+
+    def _next_look(self, deadline: float | None) -> float | None:
+        """When to look up at the latest: the run's deadline, or the adapter's clock."""
+        patience = self._recorder.patience
+        if patience is not self._patience:
+            self._patience = patience
+            self._patient_until = time.monotonic() + (patience.seconds if patience else 0.0)
+        if patience is None:
+            return deadline
+        return self._patient_until if deadline is None else min(deadline, self._patient_until)
+
+    def _out_of_patience(self) -> bool:
+        """Whether the adapter's clock ran out; then the agent is to be stopped."""
+        recorder, patience = self._recorder, self._patience
+        # One that was set while the lines were read has not begun to run yet.
+        if patience is None or patience is not recorder.patience:
+            return False
+        if time.monotonic() < self._patient_until:
+            return False
+        recorder.patience = None
+        if patience.error is not None:
+            recorder.request_stop(patience.error)
+        return True
 
     def _feed(self, line: bytes) -> None:
         recorder = self._recorder

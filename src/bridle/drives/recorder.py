@@ -25,7 +25,7 @@ from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor
 from bridle.core.results import STATUS_OF_KIND, CostSource, RunResult
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.drives.spec import ProcessExit, Question
+from bridle.drives.spec import Patience, ProcessExit, Question
 
 _START: dict[str, ev.UpdateKind] = {"text": "text_start", "thinking": "thinking_start"}
 _DELTA: dict[str, ev.UpdateKind] = {"text": "text_delta", "thinking": "thinking_delta"}
@@ -103,6 +103,8 @@ class Recorder:
         one turn to it, and would be two here."""
         self.input_done = False
         """Set by the adapter when the agent needs no more input: the driver closes its stdin."""
+        self.patience: Patience | None = None
+        """How long the driver may wait now, where the adapter sets a clock (`expect`)."""
         self._cwd = cwd
         self._drive = drive
         self._clock = clock
@@ -164,6 +166,11 @@ class Recorder:
         if self.stop_requested is None:
             self.stop_requested = error
         self.fail(error)
+
+    def expect(self, seconds: float | None, error: AgentError | None = None) -> None:
+        """Let the driver stop the agent, because of `error`, unless this is called again within
+        `seconds`. None stops the clock. Without an error the agent is stopped but not blamed."""
+        self.patience = None if seconds is None else Patience(seconds, error)
 
     def finish(self, exit: ProcessExit) -> None:
         """Close everything that is open: the process is gone.

@@ -6,6 +6,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from bridle.core.errors import AgentError
+
 
 class StopStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step of ending an agent: send a signal, then wait up to `grace` seconds."""
@@ -63,6 +65,18 @@ class ProcessExit(msgspec.Struct, frozen=True, kw_only=True):
             return signal.Signals(-self.code).name
         except ValueError:
             return f"SIG{-self.code}"
+
+
+class Patience(msgspec.Struct, frozen=True, eq=False):
+    """How long the driver waits before it stops the agent, counted from when it sees this.
+
+    A clock of the adapter's: it is wound up again by setting a new one (`Recorder.expect`), so it
+    measures silence or one step, never the whole run.
+    """
+
+    seconds: float
+    error: AgentError | None
+    """Why the run then fails; None when the agent's work is done and it merely does not leave."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
