@@ -11,26 +11,11 @@ import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.redact import secrets_in
-from bridle.runtimes.base import readable_file
+from bridle.runtimes import mcp
 from bridle.runtimes.codex.toml import toml_value
+from bridle.runtimes.mcp import McpServer
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
-
-
-class McpServer(msgspec.Struct, frozen=True):
-    """One server as the common shape writes it."""
-
-    command: str | None = None
-    args: list[str] = []
-    env: dict[str, str] = {}
-    cwd: str | None = None
-    type: str | None = None
-    url: str | None = None
-    headers: dict[str, str] = {}
-
-
-class _Config(msgspec.Struct, frozen=True):
-    mcp_servers: dict[str, McpServer] = msgspec.field(name="mcpServers")
 
 
 class McpPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,15 +30,8 @@ class McpPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_servers(text_or_path: str) -> dict[str, McpServer]:
-    """The servers of `mcp_config`; `WrongUse` says what is wrong with it."""
-    if text_or_path.lstrip().startswith("{"):
-        data = text_or_path.encode()
-    else:
-        data = readable_file(text_or_path, "MCP config")
-    try:
-        servers = msgspec.json.decode(data, type=_Config).mcp_servers
-    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
-        raise WrongUse(f"MCP config: {problem}", hint='expected {"mcpServers": {…}}') from None
+    """The servers of `mcp_config`; `WrongUse` says what is wrong with it, for Codex too."""
+    servers = mcp.read_servers(text_or_path)
     for name, server in servers.items():
         _check(name, server)
     return servers
@@ -64,8 +42,6 @@ def _check(name: str, server: McpServer) -> None:
         raise WrongUse(f"MCP server {name!r}: codex takes letters, digits, - and _ as a name")
     if server.type == "sse":
         raise UnsupportedOption("codex", "mcp_config", [], reason=f"{name} uses sse transport")
-    if (server.command is None) == (server.url is None):
-        raise WrongUse(f"MCP server {name!r} needs either command or url")
     for key in server.env:
         if not (key.isascii() and key.isidentifier()):
             raise WrongUse(f"MCP server {name!r}: {key!r} is not the name of a variable")

@@ -41,10 +41,10 @@ from bridle.runtimes.pi.choices import (
     expand_model,
     image_arguments,
     provider_options,
-    settings_object,
     tool_flags,
 )
 from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, PiDialect
+from bridle.runtimes.private_files import json_object, merged, new_private_dir, write_private
 
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
 _SCRIPTED_MODEL = "sonnet"
@@ -215,13 +215,13 @@ class PiRuntime(AgentRuntime):
         dialect: PiDialect,
     ) -> home.Changes:
         """How this run's configuration folder differs from the user's."""
-        asked = settings_object(options.settings) if options.settings else {}
+        asked = json_object(options.settings, "settings") if options.settings else {}
         if options.model_server is not None:
             retries = _SCRIPTED_RETRIES if choices.max_retries is None else choices.max_retries
             changes = home.server_changes(options.model_server, model or "", retries, dialect)
         else:
             if choices.max_retries is not None:
-                asked = home.merged(asked, home.retry_settings(choices.max_retries))
+                asked = merged(asked, home.retry_settings(choices.max_retries))
             changes = (
                 home.provider_changes(
                     options.provider, model, choices.api, {**env, **options.env}, dialect
@@ -229,7 +229,7 @@ class PiRuntime(AgentRuntime):
                 if options.provider is not None
                 else home.Changes()
             )
-        return msgspec.structs.replace(changes, settings=home.merged(changes.settings, asked))
+        return msgspec.structs.replace(changes, settings=merged(changes.settings, asked))
 
     def _session(
         self,
@@ -289,11 +289,11 @@ class PiRuntime(AgentRuntime):
             if text
         ]
         needs_home = user_dir is None or changes.needs_folder
-        private = home.new_private_dir(env) if needs_home or texts else None
+        private = new_private_dir(env, self.id) if needs_home or texts else None
         flags: list[str] = []
         for flag, text in texts:
             assert private is not None
-            flags += [flag, home.write_private(private, f"{flag.strip('-')}.md", text)]
+            flags += [flag, write_private(private, f"{flag.strip('-')}.md", text)]
         if options.append_system_prompt_file is not None:
             path = os.path.abspath(os.path.expanduser(options.append_system_prompt_file))
             flags += ["--append-system-prompt", path]

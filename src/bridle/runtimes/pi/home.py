@@ -13,6 +13,7 @@ import msgspec
 from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
+from bridle.runtimes.private_files import merged, pretty_json, state_dir, write_private
 
 DIR_VARIABLE = "PI_CODING_AGENT_DIR"
 SESSION_DIR_VARIABLE = "PI_CODING_AGENT_SESSION_DIR"
@@ -29,31 +30,6 @@ def agent_dir(env: Mapping[str, str], account_dir: str | None = None) -> str:
     if not chosen:
         return os.path.join(home, ".pi", "agent")
     return os.path.abspath(home + chosen[1:] if chosen.startswith("~/") else chosen)
-
-
-def state_dir(env: Mapping[str, str]) -> str:
-    """Where Bridle keeps what belongs to running agents."""
-    home = env.get("HOME") or os.path.expanduser("~")
-    base = env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
-    return os.path.join(base, "bridle")
-
-
-def new_private_dir(env: Mapping[str, str]) -> str:
-    """A new empty folder that only this user can read."""
-    parent = os.path.join(state_dir(env), "run")
-    os.makedirs(parent, mode=0o700, exist_ok=True)
-    folder = os.path.join(parent, f"pi-{os.urandom(8).hex()}")
-    os.mkdir(folder, 0o700)
-    return folder
-
-
-def write_private(folder: str, name: str, content: str | bytes) -> str:
-    """Write a file that only this user can read; returns its path."""
-    path = os.path.join(folder, name)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-    return path
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,10 +166,10 @@ def fill_home(folder: str, user_dir: str | None, changes: Changes) -> None:
     for name, entry in changes.providers.items():
         providers[name] = {**(providers.get(name) or {}), **entry}
     if providers:
-        write_private(folder, "models.json", _encode({**models, "providers": providers}))
+        write_private(folder, "models.json", pretty_json({**models, "providers": providers}))
     settings = merged(_read_object(user_dir, "settings.json"), changes.settings)
     if settings:
-        write_private(folder, "settings.json", _encode(settings))
+        write_private(folder, "settings.json", pretty_json(settings))
 
 
 def _read_object(folder: str | None, name: str) -> dict[str, Any]:
@@ -211,22 +187,6 @@ def _read_object(folder: str | None, name: str) -> dict[str, Any]:
         ) from None
 
 
-def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """`base` with `changes` over it, objects inside objects likewise."""
-    result = dict(base)
-    for name, value in changes.items():
-        old = result.get(name)
-        if isinstance(old, dict) and isinstance(value, dict):
-            result[name] = merged(old, value)
-        else:
-            result[name] = value
-    return result
-
-
-def _encode(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
-
-
 def lasting_home(env: Mapping[str, str], changes: Changes) -> str:
     """A configuration folder for sessions that outlive this call; the same for the same changes.
 
@@ -235,7 +195,7 @@ def lasting_home(env: Mapping[str, str], changes: Changes) -> str:
     from hashlib import sha256
 
     user_dir = agent_dir(env)
-    name = sha256(_encode([user_dir, changes.providers, changes.hide_login])).hexdigest()[:16]
+    name = sha256(pretty_json([user_dir, changes.providers, changes.hide_login])).hexdigest()[:16]
     folder = os.path.join(state_dir(env), "pi", name)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     fill_home(folder, user_dir, changes)
