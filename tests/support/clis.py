@@ -52,7 +52,19 @@ PINS: tuple[Pin, ...] = (
     Pin("claude", "2.1.325", ("@anthropic-ai/claude-code@2.1.325",), _CLAUDE),
     Pin("codex", "0.120.0", ("@openai/codex@0.120.0",), _CODEX),
     Pin("codex", "0.166.0", ("@openai/codex@0.166.0",), _CODEX),
+    Pin(
+        "gemini",
+        "0.61.0",
+        ("@google/gemini-cli@0.61.0",),
+        "node_modules/@google/gemini-cli/bundle/gemini.js",
+    ),
     Pin("node", "22.23.3", ("node@22.23.3",), "node_modules/node/bin/node"),
+    Pin(
+        "opencode",
+        "1.18.33",
+        ("opencode-ai@1.18.33",),
+        "node_modules/opencode-ai/bin/opencode.exe",
+    ),
     Pin("pi", "0.74.2", (f"{_PI}@0.74.2",), "node_modules/.bin/pi"),
     Pin(
         "pi",
