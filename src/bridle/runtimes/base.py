@@ -275,6 +275,15 @@ def agent_env(
     }
 
 
+def refuse_system_prompts(runtime: AgentRuntime, options: RunOptions | SpawnOptions) -> None:
+    """For a terminal interface without a flag for system prompts: none may be given."""
+    if options.system_prompt or options.append_system_prompt or options.append_system_prompt_file:
+        raise WrongUse(
+            f"{runtime.id} takes no system prompt at the terminal",
+            hint=f"deploy it as {runtime.instruction_path}",
+        )
+
+
 def working_dir(options: RunOptions) -> str:
     """The run's working directory, absolute; `WrongUse` when it is not there."""
     cwd = os.path.abspath(options.cwd or os.getcwd())

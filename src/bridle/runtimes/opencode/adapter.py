@@ -195,9 +195,7 @@ class OpenCodeRuntime(AgentRuntime):
             find_model=partial(model_of, database_path(plan.spec.env)),
         )
 
-    def _checked(
-        self, options: RunOptions, dialect: Dialect
-    ) -> tuple[RunOptions, tuple[str, ...]]:
+    def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         if options.sandbox == "off":
             # OpenCode confines nothing by itself, so this is what it does anyway.
             options = msgspec.structs.replace(options, sandbox=None)
@@ -265,17 +263,18 @@ class OpenCodeRuntime(AgentRuntime):
         )
 
     def build_spawn_command(self, options: SpawnOptions) -> str:
-        """The shell command of OpenCode's terminal interface.
-
-        A system prompt has no flag there: it goes by `build_env`'s kind of variable, so it is
-        refused here instead of being lost.
-        """
+        """The shell command of OpenCode's terminal interface. It has no flag for system prompts:
+        they are refused instead of being lost."""
         import shlex
 
         if options.system_prompt or options.append_system_prompt:
-            raise WrongUse("opencode has no flag for a system prompt", hint="deploy it as AGENTS.md")
+            raise WrongUse(
+                "opencode has no flag for a system prompt", hint="deploy it as AGENTS.md"
+            )
         if options.append_system_prompt_file:
-            raise WrongUse("opencode has no flag for a system prompt", hint="deploy it as AGENTS.md")
+            raise WrongUse(
+                "opencode has no flag for a system prompt", hint="deploy it as AGENTS.md"
+            )
         model = full_model(options.model, scripted=False)
         words = [self.settings.binary or self.binary, *_terminal_flags(model, None, None)]
         if options.initial_prompt is not None:

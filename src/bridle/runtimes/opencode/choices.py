@@ -89,7 +89,9 @@ def run_config(
     if tools:
         config["tools"] = tools
     if options.mcp_config is not None:
-        config["mcp"] = {name: _mcp(name, s) for name, s in read_servers(options.mcp_config).items()}
+        config["mcp"] = {
+            name: _mcp(name, s) for name, s in read_servers(options.mcp_config).items()
+        }
     if options.settings is not None:
         config = merged(config, json_object(options.settings, "settings"))
     return config

@@ -37,12 +37,15 @@ def error_from_event(problem: Problem, model: str = "") -> AgentError:
     if problem.name == "MessageAbortedError":
         return Aborted(message)
     if data.status_code is not None:
-        return error_from_status(
+        error = error_from_status(
             data.status_code,
             short_line(f"{message} {_code_in(data.response_body)}".strip()),
             model=model,
             until=_until(data.message, data.response_headers),
         )
+        if isinstance(error, NotAuthenticated):
+            error.hint = LOGIN_HINT
+        return error
     return error_from_sentence(data.message or message)
 
 

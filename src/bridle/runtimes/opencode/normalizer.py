@@ -17,6 +17,7 @@ from bridle.core.errors import (
 from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
+from bridle.runtimes.lines import record_unknown
 from bridle.runtimes.opencode import wire
 from bridle.runtimes.opencode.dialects import OpenCodeDialect
 from bridle.runtimes.opencode.errors import (
@@ -26,9 +27,6 @@ from bridle.runtimes.opencode.errors import (
     unknown_model,
 )
 from bridle.runtimes.opencode.logs import read_log_line
-
-_RAW_LIMIT = 2000
-"""Characters that are kept of a line nobody can read."""
 
 
 class OpenCodeNormalizer:
@@ -75,7 +73,7 @@ class OpenCodeNormalizer:
         try:
             message = wire.decode_line(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._unknown(line)
+            record_unknown(recorder, line)
             return
         if recorder.options.include_raw:
             recorder.source(msgspec.json.decode(line))
@@ -260,14 +258,6 @@ class OpenCodeNormalizer:
         self._recorder.expect(None)
         # A later one is a consequence. A step that follows shows that it was overcome.
         self._problem = self._problem or line.error
-
-    def _unknown(self, line: bytes) -> None:
-        raw: Any
-        try:
-            raw = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raw = line[:_RAW_LIMIT].decode(errors="replace")
-        self._recorder.unknown(raw)
 
 
 def _unfinished(reason: str) -> AgentError | None:

@@ -16,11 +16,9 @@ from bridle.core.errors import (
 from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
+from bridle.runtimes.lines import record_unknown
 from bridle.runtimes.pi import wire
 from bridle.runtimes.pi.errors import error_from_message, error_from_stderr
-
-_RAW_LIMIT = 2000
-"""Characters that are kept of a line nobody can read."""
 
 
 class PiNormalizer:
@@ -57,7 +55,7 @@ class PiNormalizer:
         try:
             message = wire.decode_line(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._unknown(line)
+            record_unknown(recorder, line)
             return
         if recorder.options.include_raw:
             recorder.source(msgspec.json.decode(line))
@@ -256,13 +254,6 @@ class PiNormalizer:
             self._ended = False
         error = error_from_message(line.error_message, self._requested_model)
         self._recorder.retrying(line.attempt, line.delay_ms, error)
-
-    def _unknown(self, line: bytes) -> None:
-        try:
-            raw = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raw = line[:_RAW_LIMIT].decode(errors="replace")
-        self._recorder.unknown(raw)
 
 
 _HANDLERS: dict[type, Callable[[PiNormalizer, Any], None]] = {
