@@ -12,12 +12,13 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
+from bridle.core.errors import NotAuthenticated, NotInstalled, UnsupportedOption, WrongUse
 from bridle.core.events import Event
 from bridle.core.features import Features
 from bridle.core.options import (
     HooksDef,
     OverlayContent,
+    Provider,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -273,6 +274,26 @@ def agent_env(
         "BRIDLE_WORKTREE_PATH": cwd,
         **options.env,
     }
+
+
+PROXY_VARIABLES = frozenset(
+    name for word in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") for name in (word, word.lower())
+)
+"""Variables that would lead calls to a model on loopback astray."""
+
+
+def provider_key(runtime: str, provider: Provider, env: Mapping[str, str]) -> str | None:
+    """The provider's key, None where it names no variable; `NotAuthenticated` when it is empty."""
+    if provider.auth_token_env is None:
+        return None
+    key = env.get(provider.auth_token_env)
+    if not key:
+        raise NotAuthenticated(
+            f"the variable {provider.auth_token_env} is not set",
+            hint=f"put the provider's key into {provider.auth_token_env}",
+            runtime=runtime,
+        )
+    return key
 
 
 def refuse_system_prompts(runtime: AgentRuntime, options: RunOptions | SpawnOptions) -> None:

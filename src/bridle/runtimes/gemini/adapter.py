@@ -31,13 +31,7 @@ from bridle.runtimes.base import (
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.gemini import home
 from bridle.runtimes.gemini.dialects import CREDENTIALS, DIALECTS, GeminiDialect
-from bridle.runtimes.installation import (
-    Installation,
-    ask_version,
-    find_executable,
-    package_version,
-    remembered_version,
-)
+from bridle.runtimes.installation import Installation, find_npm_cli
 from bridle.runtimes.own_options import check_range, read_own_options
 from bridle.runtimes.private_files import new_private_dir, state_dir, write_private
 
@@ -110,13 +104,7 @@ class GeminiRuntime(AgentRuntime):
 
     def find(self) -> Installation | None:
         """The installed Gemini. It is a script for Node: there is no native binary behind it."""
-        binary = find_executable(self.settings.binary or self.binary)
-        if binary is None:
-            return None
-        version = package_version(binary, _PACKAGE) or remembered_version(
-            binary, lambda: ask_version((binary,))
-        )
-        return Installation(binary=binary, version=version)
+        return find_npm_cli(self.settings.binary or self.binary, _PACKAGE)
 
     def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
         """Whether a key variable is set or a login is saved, without reading any."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
+from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import Provider, RunOptions
-from bridle.runtimes.base import readable_file
+from bridle.runtimes.base import PROXY_VARIABLES, provider_key, readable_file
 from bridle.runtimes.mcp import McpServer, read_servers
 from bridle.runtimes.private_files import json_object, merged, pretty_json, write_private
 
@@ -35,7 +35,6 @@ _OFF: dict[str, Any] = {
     "privacy": {"usageStatisticsEnabled": False},
     "telemetry": {"enabled": False},
 }
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
 def config_dir(env: Mapping[str, str]) -> str:
@@ -134,14 +133,8 @@ def provider_env(provider: Provider, env: Mapping[str, str]) -> dict[str, str]:
     routed: dict[str, str] = {}
     if provider.base_url is not None:
         routed[URL_VARIABLE] = provider.base_url
-    if provider.auth_token_env is not None:
-        key = env.get(provider.auth_token_env, "")
-        if not key:
-            raise NotAuthenticated(
-                f"the variable {provider.auth_token_env} is not set",
-                hint=f"put the provider's key into {provider.auth_token_env}",
-                runtime="gemini",
-            )
+    key = provider_key("gemini", provider, env)
+    if key is not None:
         routed[KEY_VARIABLE] = key
     return routed
 
@@ -155,7 +148,7 @@ def server_env(env: Mapping[str, str], url: str, key: str, folder: str) -> dict[
     kept = {
         name: value
         for name, value in env.items()
-        if not name.startswith(("GEMINI_", "GOOGLE_")) and name not in _PROXIES
+        if not name.startswith(("GEMINI_", "GOOGLE_")) and name not in PROXY_VARIABLES
     }
     home, temporary = os.path.join(folder, "home"), os.path.join(folder, "tmp")
     for path in (home, temporary):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from bridle.core.results import TranscriptSummary
+from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 
 
@@ -74,13 +74,7 @@ def summarize(path: str) -> TranscriptSummary | None:
             cache_read_tokens=tokens.cached,
             reasoning_tokens=tokens.thoughts,
         )
-    return TranscriptSummary(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        model=model,
-    )
+    return transcript_summary(usage, model=model)
 
 
 class _NoSession(Exception):

@@ -8,12 +8,11 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from bridle.core.errors import NotAuthenticated, ResumeRefused, WrongUse
+from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
     HooksDef,
     OverlayContent,
-    Provider,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -23,20 +22,20 @@ from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import (
+    PROXY_VARIABLES,
     AgentRuntime,
     RunPlan,
     agent_env,
     check_options,
+    provider_key,
     readable_file,
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import (
     Installation,
-    ask_version,
     find_executable,
-    package_version,
-    remembered_version,
+    npm_installation,
 )
 from bridle.runtimes.opencode.choices import (
     KEY_VARIABLE,
@@ -72,7 +71,6 @@ _HONOURED = frozenset(
     }
 )
 _QUIET = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 STOP = (
     StopStep(signal=signal.SIGTERM, grace=3.0),
@@ -112,13 +110,7 @@ class OpenCodeRuntime(AgentRuntime):
     def find(self) -> Installation | None:
         """The installed OpenCode: the native binary, also where a script of npm's starts it."""
         found = find_executable(self.settings.binary or self.binary)
-        if found is None:
-            return None
-        binary = native_binary(found)
-        version = package_version(binary, _PACKAGE) or remembered_version(
-            binary, lambda: ask_version((binary,))
-        )
-        return Installation(binary=binary, version=version)
+        return None if found is None else npm_installation(native_binary(found), _PACKAGE)
 
     def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
         """Whether a key variable is set or a login is saved, without reading any.
@@ -227,7 +219,7 @@ class OpenCodeRuntime(AgentRuntime):
             assert private is not None
             base, key = server_env(env, private), options.model_server.api_key
         elif options.provider is not None:
-            key = provider_key(options.provider, {**env, **options.env})
+            key = provider_key(self.id, options.provider, {**env, **options.env})
         config = run_config(options, own, model, private)
         base |= {**_QUIET, **config_variable({**base, **options.env}, config)}
         if not own.plugins or options.model_server is not None:
@@ -295,7 +287,7 @@ class OpenCodeRuntime(AgentRuntime):
         env = {**os.environ, **model.env}
         name = full_model(model.model, scripted=False)
         config = provider_config(model.provider, name, OpenCodeOptions().api)
-        key = provider_key(model.provider, env)
+        key = provider_key(self.id, model.provider, env)
         routed = config_variable(env, config)
         return {**model.env, **routed, **({KEY_VARIABLE: key} if key else {})}
 
@@ -358,20 +350,6 @@ def native_binary(found: str) -> str:
     return found
 
 
-def provider_key(provider: Provider, env: Mapping[str, str]) -> str | None:
-    """The provider's key; `NotAuthenticated` when its variable is empty."""
-    if provider.auth_token_env is None:
-        return None
-    key = env.get(provider.auth_token_env)
-    if not key:
-        raise NotAuthenticated(
-            f"the variable {provider.auth_token_env} is not set",
-            hint=f"put the provider's key into {provider.auth_token_env}",
-            runtime=OpenCodeRuntime.id,
-        )
-    return key
-
-
 def server_env(env: Mapping[str, str], private: str) -> dict[str, str]:
     """`env` with folders of its own below `private`, and nothing of the user's OpenCode.
 
@@ -381,7 +359,7 @@ def server_env(env: Mapping[str, str], private: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in env.items()
-        if not name.startswith("OPENCODE") and name not in _PROXIES
+        if not name.startswith("OPENCODE") and name not in PROXY_VARIABLES
     }
     for name in ("CONFIG", "DATA", "CACHE", "STATE"):
         kept[f"XDG_{name}_HOME"] = os.path.join(private, name.lower())

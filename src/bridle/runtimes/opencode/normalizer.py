@@ -14,7 +14,6 @@ from bridle.core.errors import (
     ResumeRefused,
     Unavailable,
 )
-from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.lines import record_unknown
@@ -200,14 +199,7 @@ class OpenCodeNormalizer:
 
     def _step_finish(self, line: wire.StepFinish) -> None:
         part = line.part
-        tokens = part.tokens
-        usage = Usage(
-            input_tokens=tokens.input,
-            output_tokens=tokens.output + tokens.reasoning,
-            cache_read_tokens=tokens.cache.read,
-            cache_write_tokens=tokens.cache.write,
-            reasoning_tokens=tokens.reasoning,
-        )
+        usage = part.tokens.usage
         self._step_open = False
         self._reason = part.reason
         self._recorder.message_ended(

@@ -1,8 +1,8 @@
 """OpenCode's database of conversations: where it is, which models worked, what was used.
 
 One SQLite file holds all sessions. `…/opencode.db#ses_ID` names one of them; the file alone stands
-for all. What `opencode export` prints is read too. The title that OpenCode may ask the model for
-is in no message; only the session's own sum knows of it, and it is not counted here.
+for all. What `opencode export` prints is read too. A call for the session's title, where OpenCode
+makes one, is kept nowhere: neither in a message nor in the session's own sum.
 """
 
 import os
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bridle.core.results import TranscriptSummary
-from bridle.core.usage import NO_USAGE, Usage
+from bridle.core.results import TranscriptSummary, transcript_summary
+from bridle.core.usage import NO_USAGE
 from bridle.runtimes.opencode.wire import Tokens
 
 if TYPE_CHECKING:
@@ -72,24 +72,9 @@ def summarize(path: str) -> TranscriptSummary | None:
         return None
     usage, cost = NO_USAGE, 0.0
     for message in messages:
-        tokens = message.tokens
         cost += message.cost
-        usage += Usage(
-            input_tokens=tokens.input,
-            output_tokens=tokens.output + tokens.reasoning,
-            cache_read_tokens=tokens.cache.read,
-            cache_write_tokens=tokens.cache.write,
-            reasoning_tokens=tokens.reasoning,
-        )
-    return TranscriptSummary(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        model=_name(messages[-1]),
-        cost_usd=cost if cost > 0 else None,
-    )
+        usage += message.tokens.usage
+    return transcript_summary(usage, model=_name(messages[-1]), cost_usd=cost if cost > 0 else None)
 
 
 def _name(message: Message) -> str:

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from bridle.core.usage import Usage
+
 
 class Cache(msgspec.Struct, frozen=True):
     """Cached tokens of one model call."""
@@ -19,6 +21,17 @@ class Tokens(msgspec.Struct, frozen=True):
     output: int = 0
     reasoning: int = 0
     cache: Cache = Cache()
+
+    @property
+    def usage(self) -> Usage:
+        """The same in Bridle's meaning."""
+        return Usage(
+            input_tokens=self.input,
+            output_tokens=self.output + self.reasoning,
+            cache_read_tokens=self.cache.read,
+            cache_write_tokens=self.cache.write,
+            reasoning_tokens=self.reasoning,
+        )
 
 
 class ToolState(msgspec.Struct, frozen=True):

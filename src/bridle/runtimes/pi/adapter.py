@@ -28,13 +28,7 @@ from bridle.runtimes.base import (
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
-from bridle.runtimes.installation import (
-    Installation,
-    ask_version,
-    find_executable,
-    package_version,
-    remembered_version,
-)
+from bridle.runtimes.installation import Installation, find_npm_cli
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import (
     ProviderOptions,
@@ -108,15 +102,7 @@ class PiRuntime(AgentRuntime):
 
     def find(self) -> Installation | None:
         """The installed Pi. It is a script for Node: there is no native binary behind it."""
-        binary = find_executable(self.settings.binary or self.binary)
-        if binary is None:
-            return None
-        for package in _PACKAGES:
-            version = package_version(binary, package)
-            if version is not None:
-                return Installation(binary=binary, version=version)
-        version = remembered_version(binary, lambda: ask_version((binary,)))
-        return Installation(binary=binary, version=version)
+        return find_npm_cli(self.settings.binary or self.binary, *_PACKAGES)
 
     def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
         """Whether a key variable is set or a login is saved, without reading any."""

@@ -1,0 +1,179 @@
+"""The real OpenCode against the scripted model: what only the CLI itself can prove."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bridle.core import events as ev
+from bridle.core.options import Provider
+from bridle.core.usage import Usage
+from bridle.runtimes.opencode.transcript import database_path, summarize
+from bridle.testing import ScriptedModel
+from tests.runtimes.opencode.support import real_runtime
+from tests.support.driving import Outcome, Place, drive, kinds, own_place
+
+pytestmark = pytest.mark.real_cli
+
+COMMON: list[dict[str, Any]] = [
+    {
+        "text": "I will write.",
+        "shell": "echo hello > hello.txt",
+        "usage": {
+            "input_tokens": 100,
+            "output_tokens": 30,
+            "cache_read_tokens": 40,
+            "reasoning_tokens": 5,
+        },
+    },
+    {"text": "Done.\n\nORCHESTRA_COMPLETE"},
+]
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with own_place("opencode") as made:
+        yield made
+
+
+def run(
+    place: Place, script: list[dict[str, Any]], **options: Any
+) -> tuple[Outcome, ScriptedModel]:
+    with ScriptedModel(script) as model:
+        return drive(real_runtime(), place, model, **options), model
+
+
+def test_the_common_script(place: Place) -> None:
+    outcome, model = run(
+        place,
+        COMMON,
+        prompt='Write "it"\n\n  now. ' + "x" * 200_000,
+        permission_mode="bypass",
+        system_prompt="MY-BASE",
+        append_system_prompt="MY-ADDITION",
+        denied_tools=("webfetch",),
+    )
+    result = outcome.result
+    assert result.status == "completed", result.error
+    assert result.marker_detected
+    assert result.model == "scripted/model"
+    assert result.usage == Usage(
+        input_tokens=200, output_tokens=50, cache_read_tokens=40, reasoning_tokens=5
+    )
+    assert (place.repo / "hello.txt").read_text() == "hello\n"
+    seen = [each for each in kinds(outcome.events) if each != "text_delta"]
+    step = ["message_start", "text_start", "text_end", "message_end"]
+    assert seen == [
+        *("session_start", "state", "agent_start"),
+        *step,
+        *("tool_execution_start", "tool_execution_end"),
+        *step,
+        *("usage", "agent_end", "state", "session_end"),
+    ]
+    model.assert_finished()
+    (prompt,) = model.prompts()
+    assert prompt == ('Write "it"\n\n  now. ' + "x" * 200_000)
+    asked = model.requests[0]
+    assert asked.question is not None
+    assert "MY-BASE" in asked.question.system
+    assert "MY-ADDITION" in asked.question.system
+    assert "webfetch" not in [tool.name for tool in asked.question.tools]
+    assert [request.outcome for request in model.requests] == ["turn", "turn"]
+    assert not (place.home / ".local" / "share" / "opencode").exists()
+
+
+def test_the_call_for_a_title_takes_no_turn(place: Place) -> None:
+    outcome, model = run(place, [{"text": "Hi."}], provider_options={"title_call": True})
+    assert outcome.result.status == "completed"
+    assert sorted(str(request.side) for request in model.requests) == ["None", "title"]
+    model.assert_finished()
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "retries"),
+    [
+        ({"status": 401}, "not_authenticated", 0),
+        ({"kind": "context_overflow"}, "context_overflow", 0),
+        ({"status": 529}, "overloaded", 1),
+        ({"cut": True}, "unavailable", 1),
+    ],
+)
+def test_a_failing_service_ends_the_run_with_its_reason(
+    place: Place, fault: dict[str, Any], kind: str, retries: int
+) -> None:
+    outcome, _ = run(place, [{"fault": fault}], provider_options={"max_retries": 1})
+    assert outcome.kind == kind, outcome.result.error
+    told = [event for event in outcome.events if isinstance(event, ev.Retry)]
+    assert len(told) == retries
+
+
+def test_a_long_wait_that_the_service_asks_for_is_not_waited_for(place: Place) -> None:
+    script = [{"fault": {"status": 429, "retry_after": 3600}}]
+    outcome, _ = run(place, script, provider_options={"retry_seconds": 3})
+    assert outcome.kind == "rate_limited"
+    assert outcome.result.error is not None
+    assert outcome.result.error.until is not None
+
+
+def test_a_tool_that_runs_when_time_is_up_is_gone_with_the_agent(place: Place) -> None:
+    script = [{"text": "Wait.", "shell": "echo $$ > pid; sleep 600"}, {"text": "never"}]
+    outcome, _ = run(place, script, permission_mode="bypass", timeout=25.0)
+    assert outcome.result.status == "timed_out"
+    assert (place.repo / "pid").exists(), "the tool never began"
+
+
+def test_a_refused_permission_is_no_success(place: Place) -> None:
+    script = [{"write_file": {"path": "a.txt", "content": "x\n"}}, {"text": "never"}]
+    outcome, _ = run(place, script, settings='{"permission": {"edit": "ask"}}')
+    assert outcome.kind == "guard_refused"
+    assert not (place.repo / "a.txt").exists()
+    assert "permission_decision" in kinds(outcome.events)
+
+
+def test_the_users_own_home_resume_and_files(place: Place) -> None:
+    """One session in the user's home, gone on with later; the user's files stay as they are."""
+    folder = place.home / ".config" / "opencode"
+    folder.mkdir(parents=True)
+    with ScriptedModel([{"text": "One."}, {"text": "Two."}]) as model:
+        entry = {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": "http://127.0.0.1:9/v1", "apiKey": "wrong"},
+            "models": {"scripted": {"cost": {"input": 1, "output": 2}}},
+        }
+        mine = json.dumps({"provider": {"lab": entry}, "autoupdate": False})
+        (folder / "opencode.json").write_text(mine)
+        (folder / "AGENTS.md").write_text("GLOBAL-RULE")
+        options: dict[str, Any] = {
+            "model": "lab/scripted",
+            "provider": Provider(base_url=f"{model.url}/v1", auth_token_env="LAB_KEY"),
+            "env": {"NPM_CONFIG_OFFLINE": "true", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+        }
+        env = {"LAB_KEY": "the-users-own-key"}
+        first = drive(real_runtime(), place, env=env, **options)
+        assert first.result.status == "completed", first.result.error
+        session = first.result.native_session_id
+        assert session is not None
+        again = drive(real_runtime(), place, env=env, resume=session, prompt="Go on.", **options)
+        assert again.result.text == "Two."
+        assert again.result.native_session_id == session
+        assert again.result.cost_usd is not None
+        asked = model.requests[0].question
+        assert asked is not None
+        assert "GLOBAL-RULE" in asked.system
+        assert (folder / "opencode.json").read_text() == mine
+        assert (folder / "AGENTS.md").read_text() == "GLOBAL-RULE"
+        stored = summarize(f"{database_path(place.env())}#{session}")
+        assert stored is not None
+        both = first.result.usage + again.result.usage
+        assert (stored.input_tokens, stored.output_tokens) == (
+            both.input_tokens,
+            both.output_tokens,
+        )
+        begun = time.monotonic()
+        lost = drive(real_runtime(), place, env=env, resume=session[:-2] + "zz", **options)
+        assert lost.kind == "resume_refused"
+        assert time.monotonic() - begun < 100
+        unknown = drive(real_runtime(), place, env=env, **{**options, "model": "lab/no-such"})
+        assert unknown.kind in ("unavailable", None)
