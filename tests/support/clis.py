@@ -121,9 +121,16 @@ def _pin(name: str, version: str) -> Pin:
     raise InstallFailed(f"no pin for {name} {version}")
 
 
+_USERS_CACHE = Path(
+    os.environ.get("BRIDLE_CLI_CACHE") or Path.home() / ".cache" / "bridle" / "clis"
+)
+"""Looked up when this module is imported: tests run in homes of their own and without Bridle's
+variables, and each would install every CLI it needs anew."""
+
+
 def _cache() -> Path:
     configured = os.environ.get("BRIDLE_CLI_CACHE")
-    return Path(configured) if configured else Path.home() / ".cache" / "bridle" / "clis"
+    return Path(configured) if configured else _USERS_CACHE
 
 
 def _command_in(folder: Path, pin: Pin) -> Path:

@@ -1,7 +1,6 @@
 """The real OpenCode against the scripted model: what only the CLI itself can prove."""
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,9 @@ from tests.support.driving import Outcome, Place, drive, kinds, own_place
 
 pytestmark = pytest.mark.real_cli
 
-COMMON: list[dict[str, Any]] = [
+Script = list[dict[str, Any]]
+
+COMMON: Script = [
     {
         "text": "I will write.",
         "shell": "echo hello > hello.txt",
@@ -110,7 +111,7 @@ def test_a_failing_service_ends_the_run_with_its_reason(
 
 
 def test_a_long_wait_that_the_service_asks_for_is_not_waited_for(place: Place) -> None:
-    script = [{"fault": {"status": 429, "retry_after": 3600}}]
+    script: Script = [{"fault": {"status": 429, "retry_after": 600}}]
     outcome, _ = run(place, script, provider_options={"retry_seconds": 3})
     assert outcome.kind == "rate_limited"
     assert outcome.result.error is not None
@@ -118,14 +119,14 @@ def test_a_long_wait_that_the_service_asks_for_is_not_waited_for(place: Place) -
 
 
 def test_a_tool_that_runs_when_time_is_up_is_gone_with_the_agent(place: Place) -> None:
-    script = [{"text": "Wait.", "shell": "echo $$ > pid; sleep 600"}, {"text": "never"}]
+    script: Script = [{"text": "Wait.", "shell": "echo $$ > pid; sleep 600"}, {"text": "never"}]
     outcome, _ = run(place, script, permission_mode="bypass", timeout=25.0)
     assert outcome.result.status == "timed_out"
     assert (place.repo / "pid").exists(), "the tool never began"
 
 
 def test_a_refused_permission_is_no_success(place: Place) -> None:
-    script = [{"write_file": {"path": "a.txt", "content": "x\n"}}, {"text": "never"}]
+    script: Script = [{"write_file": {"path": "a.txt", "content": "x\n"}}, {"text": "never"}]
     outcome, _ = run(place, script, settings='{"permission": {"edit": "ask"}}')
     assert outcome.kind == "guard_refused"
     assert not (place.repo / "a.txt").exists()
@@ -171,9 +172,5 @@ def test_the_users_own_home_resume_and_files(place: Place) -> None:
             both.input_tokens,
             both.output_tokens,
         )
-        begun = time.monotonic()
         lost = drive(real_runtime(), place, env=env, resume=session[:-2] + "zz", **options)
         assert lost.kind == "resume_refused"
-        assert time.monotonic() - begun < 100
-        unknown = drive(real_runtime(), place, env=env, **{**options, "model": "lab/no-such"})
-        assert unknown.kind in ("unavailable", None)
