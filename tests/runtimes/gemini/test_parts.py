@@ -46,7 +46,9 @@ def test_half_a_line_is_passed_over_and_patches_count(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     told = {"id": "x", "type": "gemini", "model": "m", "tokens": {"input": 7, "output": 2}}
     text = (TESTDATA / "transcript.jsonl").read_text()
-    path.write_text(f'{text}{json.dumps({"$set": {"messages": [told]}})}\n{{"id":"y","type":"gem')
+    again = {"id": "39dfa1c9-25a0-4620-81f7-d764d832f84b", "type": "gemini", "content": "…"}
+    patch = json.dumps({"$set": {"messages": [told, again]}})
+    path.write_text(f'{text}{patch}\n{{"id":"y","type":"gem')
     summary = summarize(str(path))
     assert summary is not None
     assert summary.input_tokens == 147

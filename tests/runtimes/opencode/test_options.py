@@ -49,8 +49,12 @@ def test_a_plain_run(runtime: OpenCodeRuntime) -> None:
     )
     assert made.spec.stdin == b"do it"
     assert made.spec.watch_stderr
-    assert "OPENCODE_CONFIG_CONTENT" not in made.spec.env
     assert made.private_dirs == ()
+    rules = config(made)["permission"]
+    assert rules["*"] == "deny"
+    assert rules["read"] == "allow"
+    assert "bash" not in rules
+    assert "OPENCODE_CONFIG_CONTENT" not in plan(runtime, permission_mode="bypass").spec.env
     assert made.installation.version == "1.18.33"
 
 
@@ -106,7 +110,7 @@ def test_prompts_and_tools_become_configuration(runtime: OpenCodeRuntime, tmp_pa
 
 def test_the_users_own_variable_stays_in_force(runtime: OpenCodeRuntime) -> None:
     given = {"OPENCODE_CONFIG_CONTENT": '{"theme": "x", "tools": {"glob": false}}'}
-    told = config(plan(runtime, given, denied_tools=("bash",)))
+    told = config(plan(runtime, given, denied_tools=("bash",), permission_mode="bypass"))
     assert told == {"theme": "x", "tools": {"glob": False, "bash": False}}
     with pytest.raises(WrongUse, match="OPENCODE_CONFIG_CONTENT"):
         plan(runtime, {"OPENCODE_CONFIG_CONTENT": "nonsense"}, denied_tools=("bash",))

@@ -125,6 +125,16 @@ def test_a_tool_that_runs_when_time_is_up_is_gone_with_the_agent(place: Place) -
     assert (place.repo / "pid").exists(), "the tool never began"
 
 
+def test_without_permission_the_tools_are_not_offered(place: Place) -> None:
+    outcome, model = run(place, [{"text": "Then not."}])
+    assert outcome.result.status == "completed"
+    asked = model.requests[0].question
+    assert asked is not None
+    offered = {tool.name for tool in asked.tools}
+    assert "read" in offered
+    assert not offered & {"bash", "write", "edit", "webfetch", "task"}
+
+
 def test_a_refused_permission_is_no_success(place: Place) -> None:
     script: Script = [{"write_file": {"path": "a.txt", "content": "x\n"}}, {"text": "never"}]
     outcome, _ = run(place, script, settings='{"permission": {"edit": "ask"}}')
@@ -149,9 +159,12 @@ def test_the_users_own_home_resume_and_files(place: Place) -> None:
         options: dict[str, Any] = {
             "model": "lab/scripted",
             "provider": Provider(base_url=f"{model.url}/v1", auth_token_env="LAB_KEY"),
-            "env": {"NPM_CONFIG_OFFLINE": "true", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
         }
-        env = {"LAB_KEY": "the-users-own-key"}
+        env = {
+            "LAB_KEY": "the-users-own-key",
+            "NPM_CONFIG_OFFLINE": "true",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        }
         first = drive(real_runtime(), place, env=env, **options)
         assert first.result.status == "completed", first.result.error
         session = first.result.native_session_id

@@ -76,6 +76,15 @@ def test_a_long_wait_runs_into_the_clock_with_its_reason() -> None:
     assert recorder.patience.error.until is not None
 
 
+def test_an_answer_that_is_cut_off_each_time_is_not_tried_for_ever() -> None:
+    recorder = _recorder()
+    normalizer = make(recorder, max_retries=2)
+    for _ in range(3):
+        normalizer.feed(capture_lines("run-hello.jsonl")[0])
+        normalizer.feed_stderr(BROKEN)
+    assert recorder.stop_requested is not None
+
+
 def test_the_clock_stops_when_the_model_answers() -> None:
     recorder = _recorder()
     normalizer = make(recorder)

@@ -56,18 +56,19 @@ def chats_dir(config_dir: str, project: str) -> str | None:
 def summarize(path: str) -> TranscriptSummary | None:
     """What the session in `path` used; None when it is missing or something else.
 
-    An answer is written again when its tools have ended: the last writing counts.
+    An answer is written again when its tools have ended: the last writing counts. When a session
+    is taken up again, all before is listed anew, without tokens: those say nothing.
     """
+    entries: dict[str, tuple[_Tokens, str]] = {}
     try:
-        entries = {entry.id: entry for entry in _entries(path)}
+        for entry in _entries(path):
+            if entry.type == "gemini" and entry.tokens is not None:
+                entries[entry.id] = (entry.tokens, entry.model)
     except (OSError, _NoSession):
         return None
     usage, model = NO_USAGE, ""
-    for entry in entries.values():
-        if entry.type != "gemini" or entry.tokens is None:
-            continue
-        tokens = entry.tokens
-        model = entry.model or model
+    for tokens, name in entries.values():
+        model = name or model
         usage += Usage(
             input_tokens=tokens.input - tokens.cached,
             output_tokens=tokens.output + tokens.thoughts,

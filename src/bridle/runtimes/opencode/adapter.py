@@ -146,7 +146,9 @@ class OpenCodeRuntime(AgentRuntime):
         )
         private = new_private_dir(env, self.id) if _needs_folder(options) else None
         try:
-            child, secrets = self._environment(options, own, model, env, private)
+            child, secrets = self._environment(
+                options, own, model, env, private, dialect.harmless_tools
+            )
         except BaseException:
             remove_folders((private,) if private else ())
             raise
@@ -211,6 +213,7 @@ class OpenCodeRuntime(AgentRuntime):
         model: str | None,
         env: Mapping[str, str],
         private: str | None,
+        harmless: tuple[str, ...] = (),
     ) -> tuple[dict[str, str], tuple[str, ...]]:
         """The agent's variables before the options' own, and the secrets among them."""
         base = dict(env)
@@ -220,7 +223,7 @@ class OpenCodeRuntime(AgentRuntime):
             base, key = server_env(env, private), options.model_server.api_key
         elif options.provider is not None:
             key = provider_key(self.id, options.provider, {**env, **options.env})
-        config = run_config(options, own, model, private)
+        config = run_config(options, own, model, private, harmless)
         base |= {**_QUIET, **config_variable({**base, **options.env}, config)}
         if not own.plugins or options.model_server is not None:
             base["OPENCODE_PURE"] = "1"

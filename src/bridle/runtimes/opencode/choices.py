@@ -70,9 +70,17 @@ def full_model(name: str | None, *, scripted: bool) -> str | None:
 
 
 def run_config(
-    options: RunOptions, own: OpenCodeOptions, model: str | None, folder: str | None
+    options: RunOptions,
+    own: OpenCodeOptions,
+    model: str | None,
+    folder: str | None,
+    harmless: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """What this run changes in OpenCode's configuration. `folder` is private, for long texts."""
+    """What this run changes in OpenCode's configuration. `folder` is private, for long texts.
+
+    `harmless` are the tools that stay where nobody can be asked for permission; empty where
+    somebody can.
+    """
     config: dict[str, Any] = {}
     if options.model_server is not None:
         config = server_config(options.model_server, model or "")
@@ -80,6 +88,8 @@ def run_config(
         config = provider_config(options.provider, model, own.api)
     if options.system_prompt is not None:
         config["agent"] = {own.agent or DEFAULT_AGENT: {"prompt": options.system_prompt}}
+    if harmless and options.permission_mode == "ask":
+        config["permission"] = {"*": "deny", **dict.fromkeys(harmless, "allow")}
     files = _instruction_files(options, folder)
     if files:
         config["instructions"] = files

@@ -16,6 +16,8 @@ class OpenCodeDialect(Dialect, frozen=True, kw_only=True):
     call for a title."""
     approve_flag: str
     """Turns permission questions into permissions. Without it `run` refuses each and ends."""
+    harmless_tools: tuple[str, ...]
+    """Tools that only look; the ones that an agent keeps when nobody is there to be asked."""
     rejected_text: str
     """How the error of a tool begins whose permission question was refused."""
     rule_text: str
@@ -32,6 +34,7 @@ DIALECTS = (
         log_flags=("--print-logs", "--log-level", "ERROR"),
         prompt_title_flag="--title=",
         approve_flag="--auto",
+        harmless_tools=("read", "glob", "grep", "list", "lsp", "skill", "todoread", "todowrite"),
         rejected_text="The user rejected permission",
         rule_text="The user has specified a rule which prevents",
     ),

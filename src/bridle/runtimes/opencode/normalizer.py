@@ -158,10 +158,10 @@ class OpenCodeNormalizer:
             self._recorder.retrying(self._failures, None, failed)
 
     def _progress(self) -> None:
-        """The model answers: what failed before was tried again."""
+        """The model answers: what failed before was tried again. It may still be cut off, so the
+        count of failures stands until the answer is complete."""
         self._tell_retry()
         if self._failures:
-            self._failures = 0
             self._recorder.expect(None)
         self._problem = None
 
@@ -201,6 +201,7 @@ class OpenCodeNormalizer:
         part = line.part
         usage = part.tokens.usage
         self._step_open = False
+        self._failures = 0
         self._reason = part.reason
         self._recorder.message_ended(
             usage=usage,
