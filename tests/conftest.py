@@ -11,7 +11,6 @@ from hypothesis import settings
 
 from bridle.drives.processes import kill_marked, marked_processes
 
-
 # The machines that run these tests are slow and shared: time proves nothing here.
 settings.register_profile("bridle", deadline=None)
 settings.load_profile("bridle")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bridle.core.events import AnyEvent, Event, decode_event, encode_event
     from bridle.core.features import Features
     from bridle.core.options import (
+        DEFAULT_MARKER,
         HooksDef,
         ModelServer,
         OverlayContent,
@@ -27,7 +28,16 @@ if TYPE_CHECKING:
     )
     from bridle.core.results import Availability, RunResult, TranscriptSummary
     from bridle.core.usage import Usage
-    from bridle.running import EventStream, SyncEventStream, run, run_sync, stream, stream_sync
+    from bridle.drives.spec import Question
+    from bridle.running import (
+        EventStream,
+        SyncEventStream,
+        run,
+        run_interactive,
+        run_sync,
+        stream,
+        stream_sync,
+    )
     from bridle.runtimes.base import AgentRuntime
     from bridle.runtimes.registry import available_runtimes, get_runtime
 
@@ -40,6 +50,7 @@ __all__ = [
     "Availability",
     "BridleError",
     "Config",
+    "DEFAULT_MARKER",
     "ErrorInfo",
     "Event",
     "EventStream",
@@ -49,6 +60,7 @@ __all__ = [
     "OverlayContent",
     "Provider",
     "QualityGate",
+    "Question",
     "ResolvedModel",
     "RunOptions",
     "RunResult",
@@ -67,6 +79,7 @@ __all__ = [
     "get_runtime",
     "load_config",
     "run",
+    "run_interactive",
     "run_sync",
     "stream",
     "stream_sync",
@@ -78,6 +91,7 @@ _HOMES = {
     "bridle.core.events": ("AnyEvent", "Event", "decode_event", "encode_event"),
     "bridle.core.features": ("Features",),
     "bridle.core.options": (
+        "DEFAULT_MARKER",
         "HooksDef",
         "ModelServer",
         "OverlayContent",
@@ -89,10 +103,12 @@ _HOMES = {
     ),
     "bridle.core.results": ("Availability", "RunResult", "TranscriptSummary"),
     "bridle.core.usage": ("Usage",),
+    "bridle.drives.spec": ("Question",),
     "bridle.running": (
         "EventStream",
         "SyncEventStream",
         "run",
+        "run_interactive",
         "run_sync",
         "stream",
         "stream_sync",

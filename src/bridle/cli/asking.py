@@ -1,5 +1,6 @@
 """Asks the person at the terminal what an agent may do."""
 
+import os
 import select
 import sys
 import time
@@ -10,10 +11,7 @@ from bridle.cli.output import safe
 from bridle.drives.spec import Question
 
 _LONGEST = 4000
-
-
-class Interrupted(Exception):
-    """Ctrl-C came while a question stood open."""
+_GRACE = 1.0
 
 
 class TerminalPermission:
@@ -24,27 +22,31 @@ class TerminalPermission:
     """
 
     def __init__(self, timeout: float | None = None) -> None:
-        self.asking = False
-        """Whether a question stands open, so that Ctrl-C must end the waiting."""
+        self._over = False
         self._always: set[str] = set()
-        self._deadline = None if timeout is None else time.monotonic() + timeout
+        # A little past the run's own end, so that it is the run that times out and not the
+        # question, after which the agent would go on.
+        self._deadline = None if timeout is None else time.monotonic() + timeout + _GRACE
+        self._wake_read, self._wake_write = os.pipe()
+
+    def interrupt(self) -> None:
+        """Ask nothing more, and end the waiting for an answer; for a signal handler."""
+        self._over = True
+        os.write(self._wake_write, b"x")
 
     def __call__(self, question: Question) -> tuple[bool, str, str]:
         """(allowed, who decided, reason) for one request."""
+        if self._over:
+            return False, "person", "interrupted"
         if question.tool_name in self._always:
             return True, "person", "all calls of this tool were allowed"
         sys.stdout.flush()
         sys.stderr.write(_text(question))
         sys.stderr.flush()
-        try:
-            self.asking = True
-            answer = self._answer()
-        except Interrupted:
-            return False, "person", "interrupted"
-        finally:
-            self.asking = False
+        answer = self._answer()
         if answer is None:
-            return False, "bridle", "nobody answered in time"
+            reason = "interrupted" if self._over else "nobody answered in time"
+            return False, "person" if self._over else "bridle", reason
         if answer in ("a", "always"):
             self._always.add(question.tool_name)
         if answer in ("a", "always", "y", "yes"):
@@ -52,9 +54,16 @@ class TerminalPermission:
         return False, "person", "refused at the terminal"
 
     def _answer(self) -> str | None:
+        """What the person typed; None when time ran out or they interrupted instead.
+
+        The handler of a signal wakes the waiting through a pipe, so that an interruption is seen
+        whenever it comes.
+        """
         left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-        ready, _, _ = select.select([sys.stdin], [], [], left)
-        return sys.stdin.readline().strip().lower() if ready else None
+        ready, _, _ = select.select([sys.stdin, self._wake_read], [], [], left)
+        if self._over or sys.stdin not in ready:
+            return None
+        return sys.stdin.readline().strip().lower()
 
 
 def can_ask() -> bool:

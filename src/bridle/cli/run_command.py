@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all
 from bridle.running import Prepared, prepare
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import get_runtime
+
+_STOPPING = b"\nstopping the agent; once more kills it at once\n"
 
 configure = run_arguments.configure
 
@@ -70,17 +73,19 @@ def _permission(options: RunOptions) -> PermissionPolicy:
 
 def _follow(run: PrintRun, view: View, permission: PermissionPolicy) -> int:
     """Show each event and the result; a reader that goes away ends the agent."""
-    reader_gone = False
-    with _interruptible(run, permission):
-        for event in run.events():
-            if not reader_gone:
+    lost: OSError | None = None
+    # Closed whatever happens here: leaving the iteration early is what ends the agent.
+    closing = contextlib.closing(run.events())  # type: ignore[type-var]  # it is a generator
+    with _interruptible(run, permission), closing as events:
+        for event in events:
+            if lost is None:
                 try:
                     view.event(event)
-                except BrokenPipeError:
-                    reader_gone = True
-                    run.abort("the reader of the output went away")
-    if reader_gone:
-        raise BrokenPipeError
+                except OSError as problem:
+                    lost = problem
+                    run.abort("the output cannot be written")
+    if lost is not None:
+        raise lost
     result = run.result
     view.end(result)
     return result.exit_status
@@ -93,12 +98,14 @@ def _interruptible(run: PrintRun, permission: PermissionPolicy) -> Iterator[None
 
     def stop(number: int, frame: object) -> None:
         nonlocal asked
+        if sys.stderr.isatty():
+            # The agent may take seconds to end; a person should see that it was understood.
+            os.write(2, b"\nkilling the agent\n" if asked else _STOPPING)
         run.abort(f"stopped by {signal.Signals(number).name}", now=asked)
         asked = True
-        if getattr(permission, "asking", False):
-            from bridle.cli.asking import Interrupted
-
-            raise Interrupted
+        interrupt = getattr(permission, "interrupt", None)
+        if interrupt is not None:
+            interrupt()
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     old = {number: signal.getsignal(number) for number in numbers}

@@ -156,6 +156,6 @@ def _gist(value: Any) -> str:
 
 def _terminal_width() -> int:
     try:
-        return max(40, os.get_terminal_size(2).columns)
+        return max(40, os.get_terminal_size(2).columns or 80)
     except OSError:
         return 200

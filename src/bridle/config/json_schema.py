@@ -71,3 +71,44 @@ def config_json_schema_text() -> str:
     """The schema as the text of the published file."""
     encoded = msgspec.json.encode(config_json_schema())
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
+
+
+def config_key_table() -> str:
+    """Every key with its type, its default and what it does, as a Markdown table."""
+    sections: dict[str, Any] = config_json_schema()["$defs"]
+    lines = ["| key | type | default | what it does |", "|---|---|---|---|"]
+    lines += _rows(sections, "ConfigFile", "")
+    return "\n".join(lines) + "\n"
+
+
+def _rows(sections: dict[str, Any], name: str, where: str) -> list[str]:
+    lines: list[str] = []
+    for key, shape in sections[name]["properties"].items():
+        path = f"{where}{key}"
+        if "$ref" in shape:
+            lines += _rows(sections, _referred(shape), f"{path}.")
+            continue
+        items = shape.get("additionalProperties", {})
+        default = msgspec.json.encode(shape.get("default")).decode()
+        shown = "" if default in ("null", "{}", "[]") else f"`{default}`"
+        lines.append(f"| `{path}` | {_type(shape)} | {shown} | {shape['description']} |")
+        for below in items.get("anyOf", [items]):
+            if "$ref" in below:
+                lines += _rows(sections, _referred(below), f"{path}.<name>.")
+    return lines
+
+
+def _referred(shape: dict[str, Any]) -> str:
+    return str(shape["$ref"]).rpartition("/")[2]
+
+
+def _type(shape: dict[str, Any]) -> str:
+    """The type of a key in a reader's words."""
+    if "enum" in shape:
+        return " or ".join(f"`{each}`" for each in shape["enum"])
+    kinds = {"string": "text", "array": "list", "object": "mapping"}
+    choices = shape.get("anyOf", [shape])
+    words = [kinds.get(each["type"], each["type"]) for each in choices if each["type"] != "null"]
+    if shape.get("type") == "array":
+        return f"list of {kinds.get(shape['items']['type'], shape['items']['type'])}s"
+    return " or ".join(words)

@@ -27,10 +27,9 @@ def load_config(cwd: str | None = None, env: Mapping[str, str] | None = None) ->
     merged: dict[str, Any] = {}
     problems: list[str] = []
     for path in reversed(files):
-        # Parsing YAML costs as much as the rest of a run's own work: only when there is a file.
-        from bridle.config.reading import read_file
+        from bridle.config.remembered import read_remembered
 
-        values, wrong = read_file(path)
+        values, wrong = read_remembered(path, environment)
         problems += wrong
         if not wrong:
             _anchor_binaries(values, _base_folder(path, is_project=path == project))

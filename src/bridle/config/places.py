@@ -49,14 +49,21 @@ def project_file(cwd: str) -> str | None:
 
 
 def repository_root(cwd: str) -> str | None:
-    """The folder at or above `cwd` that holds `.git`, None outside of a repository."""
+    """The folder at or above `cwd` that holds `.git`, None outside of a repository.
+
+    Like git itself it passes over a `.git` folder that is none: sandboxes leave empty ones about.
+    """
     folder = os.path.abspath(cwd)
-    while not os.path.lexists(os.path.join(folder, ".git")):
+    while not _is_git(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
         if parent == folder:
             return None
         folder = parent
     return folder
+
+
+def _is_git(path: str) -> bool:
+    return os.path.isfile(path) or os.path.lexists(os.path.join(path, "HEAD"))
 
 
 def new_project_file(cwd: str) -> str:

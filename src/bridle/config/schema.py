@@ -109,6 +109,36 @@ class BudgetSection(_Section, frozen=True, kw_only=True):
     """Longest a run may take."""
 
 
+class GuardOverrideSection(_Section, frozen=True, kw_only=True):
+    """`guards.overrides.<capability>`: what one capability gets beyond, or short of, its role."""
+
+    allow_commands: tuple[str, ...] = ()
+    """Commands it may run beside its role's, by their first words."""
+    allow_paths: tuple[str, ...] = ()
+    """Folders it may write beside its role's, absolute."""
+    allow_tools: tuple[str, ...] = ()
+    """Tools it may use beside its role's, by the runtime's names."""
+    deny_commands: tuple[str, ...] = ()
+    """Commands it may not run."""
+    deny_tools: tuple[str, ...] = ()
+    """Tools it may not use."""
+
+
+class GuardsSection(_Section, frozen=True, kw_only=True):
+    """`guards`: what agents may do beyond the rules of their capability."""
+
+    branch_prefix: str = "bridle"
+    """An agent's branches live below `<branchPrefix>/<agent>/`."""
+    quality_gates: tuple[str, ...] = ()
+    """Commands that every capability may run, with any arguments."""
+    allow_commands: tuple[str, ...] = ()
+    """Further commands that are allowed, by their first words."""
+    allow_paths: tuple[str, ...] = ()
+    """Further folders that may be written, absolute."""
+    overrides: dict[str, GuardOverrideSection] = {}
+    """What single capabilities get beyond, or short of, their role."""
+
+
 class ConfigFile(_Section, frozen=True, kw_only=True):
     """What may stand in a configuration file."""
 
@@ -120,7 +150,7 @@ class ConfigFile(_Section, frozen=True, kw_only=True):
     """Short names for models: `alias: model`, `alias: provider/model`, or the long form."""
     budgets: BudgetSection = BudgetSection()
     """Limits of runs."""
-    guards: dict[str, Any] = {}
+    guards: GuardsSection = GuardsSection()
     """Rules of the guard."""
     watchdog: dict[str, Any] = {}
     """Clocks of the watchdog."""

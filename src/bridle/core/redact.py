@@ -79,6 +79,7 @@ class Redactor:
         # Longest first, so that a form that contains another is taken out whole.
         self._texts = sorted(forms, key=lambda form: (-len(form), form))
         self._bytes = [form.encode(errors="surrogateescape") for form in self._texts]
+        self._shortest = min((len(text) for text in self._texts), default=0)
         self._longest = max((len(text) for text in self._texts), default=0)
         self._first = frozenset(text[0] for text in self._texts)
         self._begins: dict[str, list[str]] = {}
@@ -87,6 +88,8 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """`text` without any known secret."""
+        if len(text) < self._shortest:
+            return text
         for form in self._texts:
             if form in text:
                 return self._replace(text)
@@ -134,6 +137,8 @@ class Redactor:
         if not self._texts:
             return text, ""
         cut = len(text) - self.held_back(text)
+        if cut == len(text):
+            return self.text(text), ""
         # A secret that ends in what is held back must not be cut in two by that.
         moved = True
         while moved:

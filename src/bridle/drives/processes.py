@@ -224,8 +224,9 @@ def _sighted(session_id: str, act: Callable[[int], None] | None = None) -> list[
     if sys.platform == "linux":
         return _linux_sighted(f"{SESSION_MARK}={session_id}".encode(), act)
     found = _psutil_marked(session_id)
-    for pid in found if act else ():
-        act(pid)
+    if act is not None:
+        for pid in found:
+            act(pid)
     return found
 
 

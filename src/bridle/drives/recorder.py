@@ -326,6 +326,14 @@ class Recorder:
             ev.MessageStart, message_id=self._message_id, role="assistant", synthetic=synthetic
         )
 
+    def next_call(self) -> None:
+        """The agent is about to call the model again: limits are looked at before it does.
+
+        For a wire that announces a call; the others are looked at when the answer begins.
+        """
+        self._check_turns()
+        self._check_budget()
+
     def text_delta(self, text: str, *, synthetic: bool = False) -> None:
         """A piece of the message's text; opens message and block where needed."""
         if text and not self._finished:

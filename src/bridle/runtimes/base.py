@@ -12,7 +12,13 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from bridle.core.errors import NotAuthenticated, NotInstalled, UnsupportedOption, WrongUse
+from bridle.core.errors import (
+    ConfigError,
+    NotAuthenticated,
+    NotInstalled,
+    UnsupportedOption,
+    WrongUse,
+)
 from bridle.core.events import Event
 from bridle.core.features import Features
 from bridle.core.options import (
@@ -254,7 +260,11 @@ def supporters(option: str, besides: str) -> list[str]:
     for name in available_runtimes():
         if name == besides:
             continue
-        runtime = get_runtime(name)
+        try:
+            runtime = get_runtime(name)
+        except ConfigError:
+            # A stranger's adapter that does not load must not hide the answer for the others.
+            continue
         features = runtime.features_of(runtime.dialect(None)[0])
         if option in features.options or (option == "interactive" and features.interactive):
             names.append(name)

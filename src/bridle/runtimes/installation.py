@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from collections.abc import Callable
 
 import msgspec
@@ -84,6 +85,31 @@ def npm_installation(binary: str, *packages: str) -> Installation:
             return Installation(binary=binary, version=version)
     version = remembered_version(binary, lambda: ask_version((binary,)))
     return Installation(binary=binary, version=version)
+
+
+_MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+def npm_platform() -> str:
+    """What npm calls this kind of machine, as in the names of packages with native programs."""
+    system = "darwin" if sys.platform == "darwin" else "linux"
+    return f"{system}-{_MACHINES.get(os.uname().machine, 'x64')}"
+
+
+def native_program(launcher: str, inside: str) -> str | None:
+    """The native program that an npm launcher stands in front of, None where there is none.
+
+    `inside` is its path below `node_modules`, `{platform}` standing for npm's word for this
+    machine; the folders around the launcher are looked through from the inside out.
+    """
+    wanted = inside.format(platform=npm_platform())
+    folder = os.path.dirname(os.path.realpath(launcher))
+    for _ in range(8):
+        candidate = os.path.join(folder, "node_modules", wanted)
+        if _is_executable(candidate):
+            return candidate
+        folder = os.path.dirname(folder)
+    return None
 
 
 def remembered_version(binary: str, ask: Callable[[], str | None]) -> str | None:

@@ -1,58 +1,84 @@
-"""An agent's instructions in a file that others write too: a marked block, put in and taken out."""
+"""Writes an agent's instructions into a worktree without losing what is already there."""
 
 import os
 
 from bridle.core.errors import WrongUse
 
-BEGIN = "<!-- bridle:begin -->"
+BEGIN = "<!-- bridle:begin (written by Bridle; replaced on each start) -->"
 END = "<!-- bridle:end -->"
 
 
-def put_block(path: str, content: str, *, hidden: str = "") -> str:
-    """Put `content` into the file at `path`, after what others wrote there; returns the path.
+def write_block(worktree: str, name: str, content: str) -> str:
+    """Put `content` into the file `name` of a worktree, between Bridle's own marks.
 
-    A block of an earlier call is replaced. `hidden` is the text of a file that the agent stops
-    reading when this one exists: it is carried along where the file has no text of its own.
+    Text of others in the file is kept. A symbolic link is refused: it may lead out of the
+    worktree. The file is replaced in one step. Returns its path.
     """
-    own = _without_block(_read(path)).rstrip()
-    if not own and hidden.strip():
-        content = f"{content.strip()}\n\n{hidden.strip()}"
-    block = f"{BEGIN}\n{content.strip()}\n{END}\n"
-    _write(path, f"{own}\n\n{block}" if own else block)
+    path = os.path.join(worktree, name)
+    if os.path.islink(path):
+        raise WrongUse(
+            f"{path} is a symbolic link; Bridle does not write through it",
+            hint="replace the link by a file",
+        )
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            old = file.read()
+    except FileNotFoundError:
+        old = ""
+    except (OSError, UnicodeDecodeError) as problem:
+        raise WrongUse(f"cannot read {path}: {problem}") from None
+    block = f"{BEGIN}\n{content.rstrip()}\n{END}\n"
+    before, found, rest = old.partition(BEGIN)
+    if found:
+        _, closed, after = rest.partition(END)
+        if not closed:
+            raise WrongUse(
+                f"{path} holds Bridle's first mark but not its last",
+                hint=f"remove the line {BEGIN!r}",
+            )
+        new = before + block + after.removeprefix("\n")
+    else:
+        new = f"{old.rstrip()}\n\n{block}" if old.strip() else block
+    _replace(path, new)
     return path
 
 
-def take_block(path: str) -> bool:
-    """Undo `put_block`: the block goes, and the file with it when it holds nothing else."""
-    text = _read(path)
-    own = _without_block(text)
-    if own == text:
+def remove_block(worktree: str, name: str) -> bool:
+    """Take Bridle's block out of the file `name` again; whether there was one.
+
+    A file that held nothing else is removed, so that the worktree is as it was.
+    """
+    path = os.path.join(worktree, name)
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            old = file.read()
+    except (OSError, UnicodeDecodeError):
         return False
-    if own.strip():
-        _write(path, f"{own.rstrip()}\n")
-    else:
+    before, found, rest = old.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        return False
+    kept = before.rstrip("\n") + "\n" if before.strip() else ""
+    new = kept + after.removeprefix("\n")
+    if not new.strip():
         os.remove(path)
+        return True
+    _replace(path, new)
     return True
 
 
-def check_worktree(worktree: str, name: str) -> str:
-    """The path of the instruction file `name` in `worktree`; `WrongUse` when it must stay as it is.
+def refuse_projects_own(worktree: str, name: str) -> None:
+    """Refuse to write into the project's own instruction file in its own root.
 
-    That is the case for the project's own file in its own root: agents work in worktrees, and what
-    is written there does not touch it. A link that leads out of the worktree is refused likewise.
+    Agents work in worktrees of the project; what is written there does not touch it.
     """
-    root = os.path.realpath(worktree)
-    if not os.path.isdir(root):
+    if not os.path.isdir(worktree):
         raise WrongUse(f"no such worktree: {worktree}")
-    path = os.path.join(root, name)
-    if not os.path.realpath(path).startswith(root + os.sep):
-        raise WrongUse(f"{name} leads out of the worktree", hint="remove the symbolic link")
-    if os.path.isdir(os.path.join(root, ".git")) and is_tracked(root, name):
+    if os.path.isdir(os.path.join(worktree, ".git")) and is_tracked(worktree, name):
         raise WrongUse(
-            f"{path} is the project's own instruction file",
+            f"{os.path.join(worktree, name)} is the project's own instruction file",
             hint="deploy into a worktree of the project (git worktree add)",
         )
-    return path
 
 
 def is_tracked(root: str, name: str) -> bool:
@@ -72,33 +98,14 @@ def is_tracked(root: str, name: str) -> bool:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
+        # Not knowing, treat it as somebody's.
         return True
     return asked.returncode == 0
 
 
-def file_text(path: str) -> str:
-    """The text of a file, empty when there is none."""
-    return _read(path)
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
-def _write(path: str, text: str) -> None:
+def _replace(path: str, text: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    partial = f"{path}.{os.getpid()}.partial"
-    with open(partial, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+    partial = f"{path}.bridle-{os.getpid()}"
+    with open(partial, "x", encoding="utf-8", newline="") as file:
         file.write(text)
     os.replace(partial, path)
-
-
-def _without_block(text: str) -> str:
-    start, end = text.find(BEGIN), text.find(END)
-    if start < 0 or end < start:
-        return text
-    return text[:start] + text[end + len(END) :].lstrip("\n")

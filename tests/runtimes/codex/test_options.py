@@ -266,6 +266,7 @@ def test_no_sandbox_and_nobody_to_ask_is_refused(desk: Desk) -> None:
 
 def test_folders_that_may_be_written(desk: Desk, tmp_path: Path) -> None:
     (desk.work / ".git").mkdir()
+    (desk.work / ".git/HEAD").write_text("ref: refs/heads/main\n")
     words = after_exec(
         desk.plan(permission_mode="bypass", provider_options={"add_dirs": f"{tmp_path}/a:/b"})
     )
@@ -360,6 +361,7 @@ def test_mcp_servers(desk: Desk) -> None:
 
     plan = desk.plan(mcp_config=json.dumps({"mcpServers": servers}), permission_mode="bypass")
     assert_hidden(plan, KEY)
+    assert bool(plan.warnings) == (plan.dialect.name == "codex-0.120")
     told = configured(plan)["mcp_servers"]
     assert told["plain"] == {
         "command": "toy",
@@ -375,6 +377,7 @@ def test_mcp_servers(desk: Desk) -> None:
 def test_mcp_calls_are_not_approved_without_bypass(desk: Desk) -> None:
     plan = desk.plan(mcp_config='{"mcpServers": {"toy": {"command": "toy"}}}')
     assert configured(plan)["mcp_servers"] == {"toy": {"command": "toy"}}
+    assert plan.warnings
 
 
 # -- refusals -------------------------------------------------------------------------------------

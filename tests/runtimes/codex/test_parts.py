@@ -93,6 +93,9 @@ def test_a_linked_worktree_leaves_hooks_and_config_protected(repo: Path, tmp_pat
 
 def test_no_repository(tmp_path: Path) -> None:
     assert find_git(str(tmp_path)) is None
+    inner = tmp_path / "inner"
+    (inner / ".git").mkdir(parents=True)
+    assert find_git(str(inner)) is None
     (tmp_path / ".git").write_text("nonsense")
     assert find_git(str(tmp_path)) is None
 

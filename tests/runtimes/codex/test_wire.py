@@ -228,3 +228,19 @@ def test_raw_lines_come_along_when_asked_for(tmp_path: Path) -> None:
         "type": "thread.started",
         "thread_id": "01a1e09b-295d-7ef1-84c1-5d7afa515c08",
     }
+
+
+def test_a_command_whose_end_was_never_printed_is_closed_with_its_result(tmp_path: Path) -> None:
+    """Codex 0.120 loses the end of a command when the answer comes right behind it."""
+    thread = "01a1e0e5-ff82-7ba2-b209-9af3673d39a1"
+    put_rollout(tmp_path, thread, TESTDATA / "0.120.0/rollout/usage_overflow_resume.jsonl")
+    lines = (OLD / "success_shell.jsonl").read_bytes().splitlines()
+    assert b'"exit_code":0' in lines[5]
+    late = [*lines[:5], lines[6], lines[5], lines[7]]
+    for kept in (late, [*lines[:5], *lines[6:]]):
+        events, result = play(kept, home=tmp_path)
+        assert types(events) == SHELL
+        end = next(event for event in events if isinstance(event, ev.ToolExecutionEnd))
+        assert (end.synthetic, end.is_error) == (True, False)
+        assert end.result == {"output": "hi\n", "exit_code": 0}
+        assert result.status == "completed"

@@ -11,7 +11,7 @@ from bridle.runtimes.gemini import GeminiRuntime
 from bridle.runtimes.gemini.dialects import DIALECTS
 from bridle.runtimes.gemini.errors import error_from_exit, error_from_text
 from bridle.runtimes.gemini.transcript import chats_dir, summarize
-from bridle.runtimes.instructions import take_block
+from bridle.runtimes.instructions import remove_block
 from tests.runtimes.gemini.support import TESTDATA
 
 PANES: dict[str, ReadyState] = {
@@ -138,7 +138,7 @@ def test_instructions_are_deployed_and_taken_back(tmp_path: Path) -> None:
     (path,) = runtime.deploy_config(str(tmp_path), OverlayContent(content="be brief"), hooks)
     assert Path(path).read_text().startswith("ours\n")
     assert "be brief" in Path(path).read_text()
-    assert take_block(path)
+    assert remove_block(str(tmp_path), "GEMINI.md")
     assert Path(path).read_text() == "ours\n"
     assert runtime.deploy_config(str(tmp_path), None, hooks) == []
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from bridle.core.options import HooksDef, OverlayContent
-from bridle.runtimes.instructions import BEGIN, END
 from bridle.runtimes.pi import PiRuntime
-from bridle.runtimes.pi.deploy import deploy_instructions
+from bridle.runtimes.pi.deploy import BEGIN, END, deploy_instructions
 from bridle.runtimes.pi.dialects import DIALECTS, PiDialect
 
 OLD, NEW = DIALECTS

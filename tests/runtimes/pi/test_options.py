@@ -39,7 +39,8 @@ def plan(folder: Path, version: str = "1.5.0", **options: Any) -> RunPlan:
     env = {"HOME": str(folder / "home"), "PATH": "/usr/bin:/bin", **options.pop("given_env", {})}
     (folder / "home").mkdir(exist_ok=True)
     (folder / "work").mkdir(exist_ok=True)
-    wanted = RunOptions(**{"prompt": "do it", "cwd": str(folder / "work"), **options})
+    defaults = {"prompt": "do it", "cwd": str(folder / "work"), "permission_mode": "bypass"}
+    wanted = RunOptions(**{**defaults, **options})
     return installed(folder, version).plan_run(wanted, env, "the-session")
 
 
@@ -64,9 +65,14 @@ def test_the_plain_command(tmp_path: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("mcp_config", "{}"), ("sandbox", "read-only"), ("sandbox", "worktree")]
+    ("version", "option", "value"),
+    [
+        ("0.74.2", "mcp_config", "{}"),
+        ("0.74.2", "sandbox", "read-only"),
+        ("1.5.0", "sandbox", "read-only"),
+        ("1.5.0", "sandbox", "worktree"),
+    ],
 )
-@pytest.mark.parametrize("version", VERSIONS)
 def test_what_pi_cannot_do_is_refused_or_reported(
     tmp_path: Path, version: str, option: str, value: str
 ) -> None:
@@ -75,6 +81,16 @@ def test_what_pi_cannot_do_is_refused_or_reported(
     assert refusal.value.option == option
     ignored = plan(tmp_path, version, ignore_unsupported=True, **{option: value})
     assert ignored.ignored_options == (option,)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_asking_is_an_extension(tmp_path: Path, version: str) -> None:
+    made = plan(tmp_path, version, permission_mode="ask")
+    argv = words(made)
+    code = Path(argv[argv.index("-e") + 1])
+    assert "tool_call" in code.read_text()
+    assert code.parent == Path(*made.private_dirs)
+    assert "-e" not in words(plan(tmp_path, version))
 
 
 def test_no_sandbox_is_what_pi_has(tmp_path: Path) -> None:
@@ -219,6 +235,23 @@ def test_settings_and_retries_come_over_the_users(tmp_path: Path) -> None:
     assert os.readlink(own / "auth.json") == str(folder / "auth.json")
     assert os.readlink(own / "sessions") == str(folder / "sessions")
     assert json.loads((folder / "settings.json").read_text())["theme"] == "light"
+
+
+def test_mcp_servers_come_beside_the_users(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    (folder / "mcp.json").write_text('{"mcpServers": {"mine": {"command": "m"}}}')
+    given = {"mcpServers": {"a": {"command": "x"}, "b": {"url": "u", "exposure": "codemode"}}}
+    made = plan(tmp_path, mcp_config=json.dumps(given))
+    own = Path(made.spec.env["PI_CODING_AGENT_DIR"])
+    assert json.loads((own / "mcp.json").read_text())["mcpServers"] == {
+        "mine": {"command": "m"},
+        "a": {"command": "x", "exposure": "direct"},
+        "b": {"url": "u", "exposure": "codemode"},
+    }
+    for wrong in ("{}", '{"mcpServers": []}', '{"mcpServers": {"a": 1}}', "{"):
+        with pytest.raises(WrongUse):
+            plan(tmp_path, mcp_config=wrong)
 
 
 def test_settings_that_are_no_object(tmp_path: Path) -> None:
@@ -372,7 +405,12 @@ def test_an_interactive_session(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     runtime = installed(tmp_path, "1.5.0")
-    options = RunOptions(prompt="hello", cwd=str(tmp_path / "work"), raw_args=("json",))
+    options = RunOptions(
+        prompt="hello",
+        cwd=str(tmp_path / "work"),
+        raw_args=("json",),
+        permission_mode="bypass",
+    )
     spec = runtime.plan_interactive(options, env)
     assert spec.stdin is None
     assert "--mode" not in spec.argv

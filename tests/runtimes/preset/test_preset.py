@@ -16,7 +16,7 @@ from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, SpawnOp
 from bridle.core.results import Loading, Ready, RunResult
 from bridle.runtimes.preset import PresetRuntime
 from bridle.runtimes.registry import available_runtimes, get_runtime
-from tests.support.tiny import Place, make_place
+from tests.support.preset_agent import Place, make_place
 
 
 @pytest.fixture

@@ -228,15 +228,15 @@ class ClaudeRuntime(AgentRuntime):
         files: PrivateFiles,
     ) -> dict[str, str]:
         base = own_session(env)
-        if options.model_server is not None:
-            home = files.folder()
-            seed_config_home(home, options.model_server.api_key, cwd)
-            base = server_env(base, options.model_server, home)
-        elif options.account_dir is not None:
+        if options.account_dir is not None:
             folder = os.path.abspath(os.path.expanduser(options.account_dir))
             if not os.path.isdir(folder):
                 raise WrongUse(f"no such account folder: {folder}")
             base[CONFIG_HOME] = folder
+        if options.model_server is not None:
+            home = files.folder()
+            seed_config_home(home, options.model_server.api_key, cwd)
+            base = server_env(base, options.model_server, home)
         if options.provider is not None and options.model_server is None:
             base |= provider_env(options.provider, env)
         if "max_retries" in options.provider_options or RETRIES not in base:

@@ -24,11 +24,6 @@ STREAM_FLAGS = (
 )
 _LARGE = 16 * 1024
 """Texts longer than this go by file."""
-_IMAGE_KINDS = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-)
 
 
 class PrivateFiles:
@@ -202,13 +197,7 @@ def user_message(options: RunOptions) -> bytes:
 
 
 def _image_block(path: str) -> dict[str, object]:
-    data = readable_file(path, "image")
-    kind = next((kind for start, kind in _IMAGE_KINDS if data.startswith(start)), None)
-    if kind is None and data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        kind = "image/webp"
-    if kind is None:
-        raise WrongUse(f"not an image Claude can read: {path}", hint="use PNG, JPEG, GIF or WebP")
-    import base64
+    from bridle.runtimes.images import image_data
 
-    text = base64.b64encode(data).decode()
+    kind, text = image_data(path, "Claude")
     return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": text}}

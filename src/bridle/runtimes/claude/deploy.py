@@ -8,8 +8,10 @@ when the second is under version control; a later deployment replaces the block 
 import os
 
 from bridle.core.errors import WrongUse
-from bridle.runtimes.instructions import is_tracked, put_block
+from bridle.runtimes.instructions import is_tracked
 
+BEGIN = "<!-- bridle:begin -->"
+END = "<!-- bridle:end -->"
 INSTRUCTIONS = os.path.join(".claude", "CLAUDE.md")
 LOCAL_INSTRUCTIONS = "CLAUDE.local.md"
 
@@ -24,9 +26,28 @@ def deploy_instructions(worktree: str, content: str) -> str:
         if not os.path.realpath(path).startswith(root + os.sep):
             raise WrongUse(f"{name} leads out of the worktree", hint="remove the symbolic link")
         if not is_tracked(root, name):
-            put_block(path, content)
+            _put_block(path, content)
             return path
     raise WrongUse(
         f"{INSTRUCTIONS} and {LOCAL_INSTRUCTIONS} are both under version control",
         hint=f"take {LOCAL_INSTRUCTIONS} out of version control; it is meant to be personal",
     )
+
+
+def _put_block(path: str, content: str) -> None:
+    block = f"{BEGIN}\n{content.rstrip()}\n{END}\n"
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        text = ""
+    start, end = text.find(BEGIN), text.find(END)
+    if 0 <= start < end:
+        text = text[:start] + block + text[end + len(END) :].removeprefix("\n")
+    else:
+        text = f"{text.rstrip()}\n\n{block}" if text.strip() else block
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    partial = f"{path}.{os.getpid()}.partial"
+    with open(partial, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(partial, path)

@@ -24,7 +24,7 @@ _OF_OUTER_SESSION = (
 
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
-_ROUTING = (
+ROUTING = (
     *_CREDENTIALS,
     *_CLOUDS,
     "ANTHROPIC_MODEL",
@@ -77,7 +77,7 @@ def provider_env(provider: Provider, env: Mapping[str, str]) -> dict[str, str]:
 
 def server_env(env: Mapping[str, str], server: ModelServer, config_home: str) -> dict[str, str]:
     """`env` led to a scripted model, with a configuration home of its own and nothing else."""
-    kept = {name: value for name, value in env.items() if name not in _ROUTING}
+    kept = {name: value for name, value in env.items() if name not in ROUTING}
     return {
         **kept,
         **_QUIET,

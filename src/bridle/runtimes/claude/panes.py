@@ -1,8 +1,12 @@
 """What a captured terminal pane of Claude Code shows.
 
 The order of the rules matters: the prompt sign stands in every menu and beside every past message,
-so it proves readiness only under a rule, with nothing above it that says otherwise. Two dialogs
-have "no" as their default; Enter on them rejects the key or ends the session, so no blind Enter.
+so it proves readiness only under a rule, with nothing above it that says otherwise.
+
+Most dialogs have "no" as their default, and which do changes between versions, so Enter is only
+ever sent when the wanted row is seen to be chosen. Where rows are numbered, the number is the key;
+where they are not, Home and End choose. Keys that come before a menu takes them are lost one by
+one, so a sequence of two would end in Enter on the wrong row.
 """
 
 import itertools
@@ -15,18 +19,19 @@ _LOOKED_AT = 15
 _SPINNER = re.compile(r"^\S \S+… \(\d+", re.MULTILINE)
 _IDLE_MARKS = ("? for shortcuts", "(shift+tab to cycle)", "paste again to expand")
 
+SETTLED = 1.0
+"""Seconds that a dialog must have looked the same before its key is sent."""
+_ROW = re.compile(r"^\s*(❯?)\s*(?:(\d)\.)?\s*(\S.*)$")
+
 DIALOGS = (
-    # name, text that shows it, row that must be chosen for the action to be safe, action
-    ("trust", "I trust this folder", "❯ 1. Yes, I trust", "Enter"),
-    ("api_key", "Detected a custom API key", "❯ 2. No", "Up Enter"),
-    ("api_key", "Detected a custom API key", "❯ 1. Yes", "Enter"),
-    ("bypass_warning", "running in Bypass Permissions mode", "❯ 1. No, exit", "Down Enter"),
-    ("bypass_warning", "running in Bypass Permissions mode", "❯ 2. Yes, I accept", "Enter"),
-    ("fullscreen_offer", "Try the new fullscreen renderer?", "❯ 1. Yes, try it", "Down Enter"),
-    ("fullscreen_offer", "Try the new fullscreen renderer?", "❯ 2. Not now", "Enter"),
+    # name, text that shows it, beginning of the row that is meant
+    ("trust", "one you trust?", "Yes, I trust"),
+    ("api_key", "Detected a custom API key", "Yes"),
+    ("bypass_warning", "running in Bypass Permissions mode", "Yes, I accept"),
+    ("fullscreen_offer", "Try the new fullscreen renderer?", "Not now"),
 )
-"""Dialogs that may stand in the way, with the keys that say yes to what the session was started
-for (and no to an offer nobody asked for), given the row that is highlighted now."""
+"""Dialogs that may stand in the way, with the row that says yes to what the session was started
+for, and no to an offer nobody asked for."""
 
 
 def detect_ready(pane: str) -> ReadyState:
@@ -34,7 +39,7 @@ def detect_ready(pane: str) -> ReadyState:
     lines = [line.rstrip() for line in pane.splitlines() if line.strip()]
     shown = "\n".join(lines[-_LOOKED_AT:])
     if "Enter to confirm" in shown:
-        return _dialog("\n".join(lines))
+        return _dialog(lines)
     if "Do you want to" in shown and "Esc to cancel" in shown:
         return Busy(what="permission")
     if "Retrying in" in shown:
@@ -49,14 +54,32 @@ def detect_ready(pane: str) -> ReadyState:
     return Loading()
 
 
-def _dialog(text: str) -> Dialog:
-    name = "unknown"
-    for dialog, mark, chosen, action in DIALOGS:
+def _dialog(lines: list[str]) -> Dialog:
+    """The dialog and the one key (by tmux's name for it) that is safe to send now.
+
+    A dialog is drawn before it takes keys, and may be drawn anew with its first choice just after
+    it took one. So send a key only when captures showed the same state for `SETTLED` seconds, then
+    look again. Home and End may be repeated, since they do the same twice as once (Down wraps
+    around); Enter or a number repeated too soon would answer the next dialog.
+    """
+    text = "\n".join(lines)
+    for name, mark, wanted in DIALOGS:
         if mark in text:
-            name = dialog
-            if chosen in text:
-                return Dialog(name=dialog, action=action)
-    return Dialog(name=name, action=None)
+            return Dialog(name=name, action=_key(lines, wanted))
+    return Dialog(name="unknown", action=None)
+
+
+def _key(lines: list[str], wanted: str) -> str | None:
+    rows = [found for line in lines if (found := _ROW.match(line))]
+    meant = [at for at, row in enumerate(rows) if row[3].startswith(wanted)]
+    chosen = [at for at, row in enumerate(rows) if row[1]]
+    if not meant or not chosen:
+        return None
+    if meant[-1] == chosen[-1]:
+        return "Enter"
+    if rows[meant[-1]][2]:
+        return rows[meant[-1]][2]
+    return "End" if chosen[-1] < meant[-1] else "Home"
 
 
 def _has_prompt(lines: list[str]) -> bool:

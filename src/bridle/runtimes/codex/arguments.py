@@ -1,8 +1,7 @@
 """From the common options to Codex's flags.
 
 Everything that Codex would read from, or write into, the user's `config.toml` is given by `-c`, so
-that the file stays as it is. `-c` and `--disable` stand before the subcommand, the rest after
-`exec`; images never come last, because `-i` takes every word that follows it.
+that the file stays as it is. Images never come last, because `-i` takes every word that follows.
 """
 
 import os
@@ -146,7 +145,7 @@ def _toml_table(data: bytes, what: str) -> dict[str, Any]:
 
 
 def own_flags(own: CodexOptions) -> list[str]:
-    """The flags of Codex's own options that belong before the subcommand."""
+    """The flags of Codex's own options that belong to its configuration."""
     flags = ["-p", own.profile] if own.profile else []
     if own.effort:
         flags += config("model_reasoning_effort", own.effort)

@@ -19,6 +19,9 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     """Whether the terminal interface starts a shared daemon unless `--no-daemon` is given."""
     inline_instructions: bool
     """Whether `-c instructions=` replaces the base prompt; a file does so in every line."""
+    mcp_approval: bool
+    """Whether a server's entry can approve the calls of its tools in advance. Where it cannot,
+    only tools that declare themselves read-only run, unless the sandbox is off."""
     path_dir: str
     """Folder beside the binary with helper programs (`rg`), which its npm launcher puts
     on PATH; empty where the binary finds them by itself."""
@@ -39,6 +42,7 @@ DIALECTS = (
         full_auto=True,
         daemon=False,
         inline_instructions=False,
+        mcp_approval=False,
         path_dir="path",
     ),
     CodexDialect(
@@ -52,6 +56,7 @@ DIALECTS = (
         full_auto=False,
         daemon=True,
         inline_instructions=True,
+        mcp_approval=True,
         path_dir="",
         model_migrations=(
             ("gpt-5.5", "gpt-6-sol"),

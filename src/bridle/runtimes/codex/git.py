@@ -26,7 +26,8 @@ def find_git(folder: str) -> GitPlace | None:
     here = os.path.realpath(folder)
     while True:
         marker = os.path.join(here, ".git")
-        if os.path.isdir(marker):
+        # As git itself does: an empty `.git` is no repository. Sandboxes leave such folders behind.
+        if os.path.lexists(os.path.join(marker, "HEAD")):
             return GitPlace(root=here, git_dir=marker, common_dir=marker)
         if os.path.isfile(marker):
             return _from_file(here, marker)

@@ -1,7 +1,6 @@
 """Finding Codex: the native binary behind npm's launcher, and the user's configuration home."""
 
 import os
-import sys
 from collections.abc import Mapping
 
 from bridle.core.errors import WrongUse
@@ -10,12 +9,12 @@ from bridle.runtimes.installation import (
     Installation,
     ask_version,
     find_executable,
+    npm_platform,
     package_version,
     remembered_version,
 )
 
 PACKAGE = "@openai/codex"
-_MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 _TRIPLES = {
     "linux-x64": "x86_64-unknown-linux-musl",
     "linux-arm64": "aarch64-unknown-linux-musl",
@@ -39,13 +38,8 @@ def find_codex(name: str) -> Installation | None:
     if version is None:
         version = remembered_version(binary, lambda: ask_version((binary,)))
     else:
-        version = version.removesuffix(f"-{_platform()}")
+        version = version.removesuffix(f"-{npm_platform()}")
     return Installation(binary=binary, version=version)
-
-
-def _platform() -> str:
-    system = "darwin" if sys.platform == "darwin" else "linux"
-    return f"{system}-{_MACHINES.get(os.uname().machine, 'x64')}"
 
 
 def native_binary(launcher: str) -> str | None:
@@ -54,7 +48,7 @@ def native_binary(launcher: str) -> str | None:
     if not real.endswith(".js"):
         return None
     package = os.path.dirname(os.path.dirname(real))
-    platform = _platform()
+    platform = npm_platform()
     homes = (
         os.path.join(os.path.dirname(package), f"codex-{platform}"),
         os.path.join(package, "node_modules", "@openai", f"codex-{platform}"),

@@ -11,9 +11,9 @@ import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.redact import secrets_in
-from bridle.runtimes import mcp
+from bridle.runtimes import mcp_servers
 from bridle.runtimes.codex.toml import toml_value
-from bridle.runtimes.mcp import McpServer
+from bridle.runtimes.mcp_servers import McpServer
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
@@ -30,8 +30,8 @@ class McpPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_servers(text_or_path: str) -> dict[str, McpServer]:
-    """The servers of `mcp_config`; `WrongUse` says what is wrong with it, for Codex too."""
-    servers = mcp.read_servers(text_or_path)
+    """The servers of `mcp_config`; `WrongUse` says what is wrong with it."""
+    servers = mcp_servers.read_servers(text_or_path)
     for name, server in servers.items():
         _check(name, server)
     return servers

@@ -17,10 +17,16 @@ from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.codex import wire
 from bridle.runtimes.codex.errors import start_error, turn_error
-from bridle.runtimes.codex.transcript import find_rollout, read_rollout, subagent_files, usage_of
+from bridle.runtimes.codex.transcript import (
+    command_results,
+    find_rollout,
+    read_rollout,
+    subagent_files,
+    usage_of,
+)
+from bridle.runtimes.raw import raw_of
 
 _RETRY = "Reconnecting... "
-_LONGEST_RAW = 4096
 
 
 class CodexNormalizer:
@@ -39,6 +45,8 @@ class CodexNormalizer:
         self._retries = 0
         self._last_notice = ""
         self._spawned = False
+        self._running: dict[str, str] = {}
+        self._closed: set[str] = set()
         self._offset = 0
         resume = recorder.options.resume
         if resume:
@@ -52,10 +60,10 @@ class CodexNormalizer:
         try:
             message = self._decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            self._recorder.unknown(_raw(line))
+            self._recorder.unknown(raw_of(line))
             return
         if self._recorder.options.include_raw:
-            self._recorder.source(_raw(line))
+            self._recorder.source(raw_of(line))
         if isinstance(message, wire.ItemCompleted):
             self._item_completed(message.item, line)
         elif isinstance(message, wire.ItemStarted):
@@ -110,6 +118,7 @@ class CodexNormalizer:
 
     def _turn_over(self, message: wire.TurnCompleted | wire.TurnFailed) -> None:
         self._ended = True
+        self._close_finished_commands()
         if isinstance(message, wire.TurnFailed):
             self._recorder.fail(turn_error(message.error.message, self._recorder.options.model))
             self._settle(None)
@@ -141,9 +150,11 @@ class CodexNormalizer:
 
     def _item_started(self, item: wire.Item, line: bytes) -> None:
         if isinstance(item, wire.ToolItem):
+            if isinstance(item, wire.CommandExecution):
+                self._running[item.id] = item.command
             self._recorder.tool_started(item.id, _tool_name(item), _args(item))
         elif isinstance(item, wire.ErrorItem):
-            self._recorder.unknown(_raw(line))
+            self._recorder.unknown(raw_of(line))
 
     def _item_updated(self, item: wire.Item, line: bytes) -> None:
         if isinstance(item, wire.TodoList):
@@ -151,10 +162,12 @@ class CodexNormalizer:
         elif isinstance(item, wire.CommandExecution):
             self._recorder.tool_updated(item.id, item.aggregated_output)
         elif not isinstance(item, wire.ToolItem):
-            self._recorder.unknown(_raw(line))
+            self._recorder.unknown(raw_of(line))
 
     def _item_completed(self, item: wire.Item, line: bytes) -> None:
         recorder = self._recorder
+        if isinstance(item, wire.AgentMessage | wire.Reasoning):
+            self._close_finished_commands()
         if isinstance(item, wire.AgentMessage):
             if not recorder.message_open:
                 recorder.message_started(item.id or None)
@@ -168,11 +181,46 @@ class CodexNormalizer:
             recorder.block_ended(synthetic=True)
         elif isinstance(item, wire.ErrorItem):
             # A warning: the turn goes on, and no event of the contract says so but `unknown`.
-            recorder.unknown(_raw(line))
+            recorder.unknown(raw_of(line))
         else:
             self._tool_completed(item)
 
+    def _close_finished_commands(self) -> None:
+        """End the commands whose result the model has seen.
+
+        Codex 0.120 may answer before it prints that a command ended, and then never print it. The
+        transcript has the result by then; a command that still runs is not in it.
+        """
+        path = (
+            find_rollout(self._home, self._thread_id) if self._running and self._thread_id else ""
+        )
+        if not path:
+            return
+        from shlex import split
+
+        results = command_results(path, self._offset)
+        for item_id, line in list(self._running.items()):
+            try:
+                command = split(line)[-1]
+            except (ValueError, IndexError):
+                continue
+            told = next((each for each in reversed(results) if each.command == command), None)
+            if told is None:
+                continue
+            results.remove(told)
+            del self._running[item_id]
+            self._closed.add(item_id)
+            self._recorder.tool_ended(
+                item_id,
+                is_error=told.exit_code != 0,
+                result={"output": told.output, "exit_code": told.exit_code},
+                synthetic=True,
+            )
+
     def _tool_completed(self, item: wire.ToolItem) -> None:
+        if item.id in self._closed:
+            return
+        self._running.pop(item.id, None)
         if isinstance(item, wire.CollabToolCall):
             self._spawned = True
         refusal = _refusal(item)
@@ -238,11 +286,3 @@ def _refusal(item: wire.ToolItem) -> str | None:
         text = item.error.message
         return text if "requires approval" in text else None
     return "declined by codex" if getattr(item, "status", "") == "declined" else None
-
-
-def _raw(line: bytes) -> Any:
-    """A line as JSON where it is, else as text, bounded."""
-    try:
-        return msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return line[:_LONGEST_RAW].decode(errors="replace")

@@ -49,7 +49,7 @@ def plan_exec(
     ignored = check_options(runtime, options, runtime.features_of(dialect))
     cwd = working_dir(options)
     own = read_options(options.provider_options)
-    mode = sandbox_mode(options)
+    mode, bypass = sandbox_mode(options), options.permission_mode == "bypass"
     if options.sandbox == "off" and mode != FULL_ACCESS:
         ignored = (*ignored, "sandbox")
     if options.resume:
@@ -57,16 +57,16 @@ def plan_exec(
     folder = private_folder(env, session_id)
     routing = route(options, env, folder, own)
     mcp = _servers(options, folder)
+    if mcp.flags and mode != FULL_ACCESS and not (dialect.mcp_approval and bypass):
+        warnings.append("codex: refuses calls of MCP tools that do not say they only read")
     prompt, files, before = _instructions(options, folder, warnings)
     place = find_git(cwd)
     before += args.settings_flags(options.settings) if options.settings else []
     before += [*args.own_flags(own), *routing.flags, *mcp.flags]
     if options.model:
         before += args.config("model", options.model)
-    if mode == WORKSPACE_WRITE and options.permission_mode == "ask":
+    if mode == WORKSPACE_WRITE and not bypass:
         warnings.append("codex: nobody is asked before it changes files in its worktree")
-    if mode != FULL_ACCESS:
-        check_sandbox(found, dialect, env)
     before += args.trust_flags(cwd, place, "" if routing.private else routing.home)
     after = [*args.sandbox_flags(mode, own, place), "--skip-git-repo-check"]
     if own.output_schema:
@@ -74,7 +74,10 @@ def plan_exec(
         after += ["--output-schema", os.path.abspath(own.output_schema)]
     after += [*options.raw_args, *args.image_flags(options.images), "--json"]
     after += ["resume", options.resume, "-"] if options.resume else ["-"]
-    argv = (*found.command, *args.feature_flags(dialect), *before, "exec", *after)
+    if mode != FULL_ACCESS:
+        check_sandbox(found, dialect, env)
+    # All on one side of `exec`: a `-c` after it makes older lines forget every one before it.
+    argv = (*found.command, "exec", *args.feature_flags(dialect), *before, *after)
     made = _write_files(folder, routing, {**files, **mcp.files})
     return RunPlan(
         spec=ProcessSpec(

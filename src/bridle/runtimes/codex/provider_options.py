@@ -1,11 +1,10 @@
 """The options that only Codex knows: a closed set, each checked before anything starts."""
 
-import os
 from typing import Any
 
 import msgspec
 
-from bridle.core.errors import WrongUse
+from bridle.runtimes.provider_options import read_provider_options
 
 DEFAULT_MAX_RETRIES = 3
 
@@ -34,27 +33,4 @@ def read_options(given: dict[str, Any]) -> CodexOptions:
 
     Values may be texts, as the command line gives them: `true`, `3`, `dir1:dir2`.
     """
-    known = CodexOptions.__struct_fields__
-    values: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in known:
-            raise WrongUse(
-                f"codex has no provider option {name!r}; it has: {', '.join(known)}",
-                hint=_nearest(name, known),
-            )
-        values[name] = value.split(os.pathsep) if _is_list_text(name, value) else value
-    try:
-        return msgspec.convert(values, CodexOptions, strict=False)
-    except msgspec.ValidationError as problem:
-        raise WrongUse(f"codex provider option: {problem}") from None
-
-
-def _is_list_text(name: str, value: Any) -> bool:
-    return name == "add_dirs" and isinstance(value, str)
-
-
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else ""
+    return read_provider_options("codex", given, CodexOptions, lists=("add_dirs",))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from bridle.core.errors import GuardRefused, UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.runtimes.codex.dialects import CodexDialect
+from bridle.runtimes.codex.install import private_folder
 from bridle.runtimes.installation import Installation, remembered
 
 READ_ONLY = "read-only"
@@ -66,13 +67,19 @@ def check_sandbox(found: Installation, dialect: CodexDialect, env: Mapping[str, 
 
 
 def _complaint(found: Installation, dialect: CodexDialect, env: Mapping[str, str]) -> str:
-    """What the sandbox complains of; empty when it works or something else is wrong."""
+    """What the sandbox complains of; empty when it works or something else is wrong.
+
+    Asked in an empty home, so that the user's is neither read nor written.
+    """
+    import shutil
     import subprocess
 
+    home = private_folder(env, f"probe-{os.getpid()}-{os.urandom(4).hex()}")
     try:
+        os.makedirs(home, mode=0o700)
         done = subprocess.run(
             (*found.command, *dialect.sandbox_probe),
-            env=dict(env),
+            env={**env, "CODEX_HOME": home},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=20,
@@ -80,9 +87,11 @@ def _complaint(found: Installation, dialect: CodexDialect, env: Mapping[str, str
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
     text = (done.stderr + done.stdout).decode(errors="replace")
     if done.returncode == 0 or not any(word in text.lower() for word in _SANDBOX_WORDS):
-        # A broken configuration, say, is better told by the run itself.
+        # What else may be wrong is better told by the run itself.
         return ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:

@@ -139,6 +139,65 @@ class _Tally:
         return Part(usage=usage, model=self._model, calls=calls, before=self._before)
 
 
+# -- what became of commands ----------------------------------------------------------------------
+
+
+class CommandResult(msgspec.Struct, frozen=True):
+    """A finished command, as the model was told of it."""
+
+    command: str
+    output: str
+    exit_code: int
+
+
+class _Call(msgspec.Struct):
+    type: str = ""
+    call_id: str = ""
+    arguments: str = ""
+    output: Any = None
+
+
+class _CallLine(msgspec.Struct):
+    type: str
+    payload: _Call
+
+
+class _Arguments(msgspec.Struct):
+    cmd: str = ""
+
+
+def command_results(path: str, offset: int = 0) -> list[CommandResult]:
+    """The commands that ended in the part of a rollout from `offset` on, oldest first."""
+    calls: dict[str, str] = {}
+    found: list[CommandResult] = []
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            for line in file:
+                if b"function_call" in line:
+                    _take_call(line, calls, found)
+    except OSError:
+        return []
+    return found
+
+
+def _take_call(line: bytes, calls: dict[str, str], found: list[CommandResult]) -> None:
+    try:
+        call = msgspec.json.decode(line, type=_CallLine).payload
+        if call.type == "function_call":
+            calls[call.call_id] = msgspec.json.decode(call.arguments, type=_Arguments).cmd
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return
+    command = calls.get(call.call_id)
+    if call.type != "function_call_output" or not command or not isinstance(call.output, str):
+        return
+    head, _, output = call.output.partition("\nOutput:\n")
+    _, exited, rest = head.partition("Process exited with code ")
+    code = rest.split("\n")[0].strip()
+    if exited and code.removeprefix("-").isdigit():
+        found.append(CommandResult(command, output, int(code)))
+
+
 # -- finding files --------------------------------------------------------------------------------
 
 

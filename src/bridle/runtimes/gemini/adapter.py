@@ -32,8 +32,8 @@ from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.gemini import home
 from bridle.runtimes.gemini.dialects import CREDENTIALS, DIALECTS, GeminiDialect
 from bridle.runtimes.installation import Installation, find_npm_cli
-from bridle.runtimes.own_options import check_range, read_own_options
-from bridle.runtimes.private_files import new_private_dir, state_dir, write_private
+from bridle.runtimes.private import new_private_dir, state_dir, write_private
+from bridle.runtimes.provider_options import check_range, read_provider_options
 
 _PACKAGE = "@google/gemini-cli"
 _HONOURED = frozenset(
@@ -204,7 +204,7 @@ class GeminiRuntime(AgentRuntime):
         return options, ignored
 
     def _own(self, options: RunOptions, dialect: GeminiDialect) -> GeminiOptions:
-        own = read_own_options(self.id, options.provider_options, GeminiOptions)
+        own = read_provider_options(self.id, options.provider_options, GeminiOptions)
         check_range("max_retries", own.max_retries, 0, 100)
         check_range("retry_seconds", own.retry_seconds, 1, 86400)
         if own.approval_mode is not None and own.approval_mode not in dialect.approval_modes:
@@ -344,13 +344,14 @@ class GeminiRuntime(AgentRuntime):
     ) -> list[str]:
         """Put the instructions into a marked part of GEMINI.md, keeping what it held.
 
-        `bridle.runtimes.instructions.take_block` undoes it.
+        `bridle.runtimes.instructions.remove_block` undoes it.
         """
         if overlay is None:
             return []
-        from bridle.runtimes.instructions import check_worktree, put_block
+        from bridle.runtimes.instructions import refuse_projects_own, write_block
 
-        return [put_block(check_worktree(worktree, self.instruction_path), overlay.content)]
+        refuse_projects_own(worktree, self.instruction_path)
+        return [write_block(worktree, self.instruction_path, overlay.content)]
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""

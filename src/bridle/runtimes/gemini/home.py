@@ -14,8 +14,9 @@ import msgspec
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import Provider, RunOptions
 from bridle.runtimes.base import PROXY_VARIABLES, provider_key, readable_file
-from bridle.runtimes.mcp import McpServer, read_servers
-from bridle.runtimes.private_files import json_object, merged, pretty_json, write_private
+from bridle.runtimes.json_settings import json_object, merged
+from bridle.runtimes.mcp_servers import McpServer, read_servers
+from bridle.runtimes.private import write_private
 
 HOME_VARIABLE = "GEMINI_CLI_HOME"
 SYSTEM_SETTINGS = "GEMINI_CLI_SYSTEM_SETTINGS_PATH"
@@ -125,7 +126,7 @@ def added_instructions(options: RunOptions) -> str:
 
 def write_settings(folder: str, settings: dict[str, Any]) -> dict[str, str]:
     """Write the run's settings; returns the variable that leads to them."""
-    return {SYSTEM_SETTINGS: write_private(folder, "settings.json", pretty_json(settings))}
+    return {SYSTEM_SETTINGS: write_private(folder, "settings.json", msgspec.json.encode(settings))}
 
 
 def provider_env(provider: Provider, env: Mapping[str, str]) -> dict[str, str]:

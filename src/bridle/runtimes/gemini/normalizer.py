@@ -13,7 +13,7 @@ from bridle.runtimes.gemini import wire
 from bridle.runtimes.gemini.dialects import GeminiDialect
 from bridle.runtimes.gemini.errors import error_from_exit, error_from_text
 from bridle.runtimes.gemini.logs import RetryReader
-from bridle.runtimes.lines import record_unknown
+from bridle.runtimes.raw import raw_of
 
 _REFUSALS = ("policy_violation", "tool_not_registered")
 """Errors of a tool that was kept from the model rather than one that failed."""
@@ -54,7 +54,7 @@ class GeminiNormalizer:
         try:
             message = wire.decode_line(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            record_unknown(recorder, line)
+            recorder.unknown(raw_of(line))
             return
         if recorder.options.include_raw:
             recorder.source(msgspec.json.decode(line))

@@ -35,6 +35,7 @@ from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import (
     Installation,
     find_executable,
+    native_program,
     npm_installation,
 )
 from bridle.runtimes.opencode.choices import (
@@ -48,7 +49,7 @@ from bridle.runtimes.opencode.choices import (
 )
 from bridle.runtimes.opencode.dialects import DIALECTS, KEY_VARIABLES, OpenCodeDialect
 from bridle.runtimes.opencode.transcript import data_dir, database_path, model_of, summarize
-from bridle.runtimes.private_files import new_private_dir
+from bridle.runtimes.private import new_private_dir
 
 _PACKAGE = "opencode"
 _HONOURED = frozenset(
@@ -301,16 +302,19 @@ class OpenCodeRuntime(AgentRuntime):
     ) -> list[str]:
         """Put the instructions into a marked part of AGENTS.md, keeping what it held.
 
-        `bridle.runtimes.instructions.take_block` undoes it. A project that has only a CLAUDE.md
+        `bridle.runtimes.instructions.remove_block` undoes it. A project that has only a CLAUDE.md
         keeps it in force: OpenCode reads that only where there is no AGENTS.md.
         """
         if overlay is None:
             return []
-        from bridle.runtimes.instructions import check_worktree, file_text, put_block
+        from bridle.runtimes.instructions import refuse_projects_own, remove_block, write_block
 
-        path = check_worktree(worktree, self.instruction_path)
-        hidden = file_text(os.path.join(worktree, "CLAUDE.md"))
-        return [put_block(path, overlay.content, hidden=hidden)]
+        refuse_projects_own(worktree, self.instruction_path)
+        content = overlay.content
+        remove_block(worktree, self.instruction_path)
+        if not os.path.lexists(os.path.join(worktree, self.instruction_path)):
+            content = f"{content.rstrip()}\n\n{_hidden_text(worktree)}".rstrip()
+        return [write_block(worktree, self.instruction_path, content)]
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""
@@ -332,25 +336,25 @@ class OpenCodeRuntime(AgentRuntime):
 
 
 def native_binary(found: str) -> str:
-    """The program behind an npm script, when `found` is one and the program is beside it."""
+    """The program behind an npm script, when `found` is one and the program is beside it.
+
+    A program is left as it is: npm's own script chose the build that this processor can run.
+    """
     try:
         with open(found, "rb") as file:
             if file.read(2) != b"#!":
                 return found
     except OSError:
         return found
-    folder = os.path.dirname(os.path.realpath(found))
-    for _ in range(4):
-        try:
-            names = sorted(os.listdir(folder))
-        except OSError:
-            names = []
-        for name in names:
-            candidate = os.path.join(folder, name, "bin", "opencode")
-            if name.startswith("opencode-") and name != "opencode-ai" and os.path.isfile(candidate):
-                return candidate
-        folder = os.path.dirname(folder)
-    return found
+    return native_program(found, "opencode-{platform}/bin/opencode") or found
+
+
+def _hidden_text(worktree: str) -> str:
+    """What the project says in the file that OpenCode stops reading once there is an AGENTS.md."""
+    try:
+        return readable_file(os.path.join(worktree, "CLAUDE.md"), "instructions").decode()
+    except (WrongUse, UnicodeDecodeError):
+        return ""
 
 
 def server_env(env: Mapping[str, str], private: str) -> dict[str, str]:

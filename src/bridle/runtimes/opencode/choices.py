@@ -10,10 +10,11 @@ import msgspec
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.runtimes.base import readable_file
-from bridle.runtimes.mcp import McpServer, read_servers
+from bridle.runtimes.json_settings import json_object, merged
+from bridle.runtimes.mcp_servers import McpServer, read_servers
 from bridle.runtimes.opencode.dialects import ALIASES, APIS, KEY_VARIABLES
-from bridle.runtimes.own_options import check_range, read_own_options
-from bridle.runtimes.private_files import json_object, merged, write_private
+from bridle.runtimes.private import write_private
+from bridle.runtimes.provider_options import check_range, read_provider_options
 
 CONFIG_VARIABLE = "OPENCODE_CONFIG_CONTENT"
 KEY_VARIABLE = "BRIDLE_PROVIDER_KEY"
@@ -42,9 +43,9 @@ class OpenCodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Load the user's and the project's plugins."""
 
 
-def read_options(given: Mapping[str, Any]) -> OpenCodeOptions:
+def read_options(given: dict[str, Any]) -> OpenCodeOptions:
     """`given`, checked; `WrongUse` names what is unknown or wrong."""
-    options = read_own_options("opencode", given, OpenCodeOptions)
+    options = read_provider_options("opencode", given, OpenCodeOptions)
     check_range("max_retries", options.max_retries, 0, 100)
     check_range("retry_seconds", options.retry_seconds, 1, 86400)
     if options.api not in APIS:

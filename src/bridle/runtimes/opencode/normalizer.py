@@ -16,7 +16,6 @@ from bridle.core.errors import (
 )
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
-from bridle.runtimes.lines import record_unknown
 from bridle.runtimes.opencode import wire
 from bridle.runtimes.opencode.dialects import OpenCodeDialect
 from bridle.runtimes.opencode.errors import (
@@ -26,6 +25,7 @@ from bridle.runtimes.opencode.errors import (
     unknown_model,
 )
 from bridle.runtimes.opencode.logs import read_log_line
+from bridle.runtimes.raw import raw_of
 
 
 class OpenCodeNormalizer:
@@ -72,7 +72,7 @@ class OpenCodeNormalizer:
         try:
             message = wire.decode_line(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            record_unknown(recorder, line)
+            recorder.unknown(raw_of(line))
             return
         if recorder.options.include_raw:
             recorder.source(msgspec.json.decode(line))

@@ -28,17 +28,26 @@ from bridle.runtimes.base import (
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
-from bridle.runtimes.installation import Installation, find_npm_cli
+from bridle.runtimes.installation import (
+    Installation,
+    ask_version,
+    find_executable,
+    package_version,
+    remembered_version,
+)
+from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import (
     ProviderOptions,
     expand_model,
     image_arguments,
+    mcp_servers,
     provider_options,
+    settings_object,
     tool_flags,
 )
 from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, PiDialect
-from bridle.runtimes.private_files import json_object, merged, new_private_dir, write_private
+from bridle.runtimes.private import new_private_dir, write_private
 
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
 _SCRIPTED_MODEL = "sonnet"
@@ -86,9 +95,10 @@ class PiRuntime(AgentRuntime):
         return choose_dialect(self.id, DIALECTS, version)
 
     def features_of(self, dialect: Dialect) -> Features:
-        """What Pi can do; the same in every dialect so far."""
+        """What Pi can do in `dialect`."""
+        mcp = isinstance(dialect, PiDialect) and dialect.mcp
         return Features(
-            options=_HONOURED,
+            options=_HONOURED | {"mcp_config"} if mcp else _HONOURED,
             interactive=True,
             streaming=True,
             thinking=True,
@@ -102,7 +112,15 @@ class PiRuntime(AgentRuntime):
 
     def find(self) -> Installation | None:
         """The installed Pi. It is a script for Node: there is no native binary behind it."""
-        return find_npm_cli(self.settings.binary or self.binary, *_PACKAGES)
+        binary = find_executable(self.settings.binary or self.binary)
+        if binary is None:
+            return None
+        for package in _PACKAGES:
+            version = package_version(binary, package)
+            if version is not None:
+                return Installation(binary=binary, version=version)
+        version = remembered_version(binary, lambda: ask_version((binary,)))
+        return Installation(binary=binary, version=version)
 
     def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
         """Whether a key variable is set or a login is saved, without reading any."""
@@ -145,7 +163,7 @@ class PiRuntime(AgentRuntime):
         tail = [*options.raw_args, *image_arguments(options.images)]
         if options.append_system_prompt_file is not None:
             readable_file(options.append_system_prompt_file, "system prompt")
-        private, prompts, agent_home = self._files(options, changes, user_dir, env)
+        private, files, agent_home = self._files(options, changes, user_dir, env)
         child = {
             name: value
             for name, value in agent_env(env, options, session_id, cwd).items()
@@ -156,7 +174,7 @@ class PiRuntime(AgentRuntime):
             child[home.DIR_VARIABLE] = agent_home
         return RunPlan(
             spec=ProcessSpec(
-                argv=(*installation.command, *flags, *prompts, *tail),
+                argv=(*installation.command, *flags, *files, *tail),
                 env=child,
                 cwd=cwd,
                 stdin=options.prompt.encode(errors="surrogateescape"),
@@ -201,7 +219,8 @@ class PiRuntime(AgentRuntime):
         dialect: PiDialect,
     ) -> home.Changes:
         """How this run's configuration folder differs from the user's."""
-        asked = json_object(options.settings, "settings") if options.settings else {}
+        asked = settings_object(options.settings) if options.settings else {}
+        servers = mcp_servers(options.mcp_config) if options.mcp_config and dialect.mcp else {}
         if options.model_server is not None:
             retries = _SCRIPTED_RETRIES if choices.max_retries is None else choices.max_retries
             changes = home.server_changes(options.model_server, model or "", retries, dialect)
@@ -215,7 +234,11 @@ class PiRuntime(AgentRuntime):
                 if options.provider is not None
                 else home.Changes()
             )
-        return msgspec.structs.replace(changes, settings=merged(changes.settings, asked))
+        return msgspec.structs.replace(
+            changes,
+            settings=merged(changes.settings, asked),
+            mcp_servers=servers,
+        )
 
     def _session(
         self,
@@ -261,7 +284,7 @@ class PiRuntime(AgentRuntime):
         user_dir: str | None,
         env: Mapping[str, str],
     ) -> tuple[tuple[str, ...], list[str], str | None]:
-        """Private folders, system prompt flags, and the configuration folder if not the user's.
+        """Private folders, flags that name files, and the configuration folder if not the user's.
 
         System prompts go by file: an argument is limited in size, shows in the process list, and a
         text that happens to name a file would be taken for it.
@@ -275,8 +298,14 @@ class PiRuntime(AgentRuntime):
             if text
         ]
         needs_home = user_dir is None or changes.needs_folder
-        private = new_private_dir(env, self.id) if needs_home or texts else None
+        asks = options.permission_mode == "ask"
+        private = new_private_dir(env, "pi") if needs_home or texts or asks else None
         flags: list[str] = []
+        if asks:
+            from bridle.runtimes.pi.ask import FILE_NAME, extension_code
+
+            assert private is not None
+            flags += ["-e", write_private(private, FILE_NAME, extension_code())]
         for flag, text in texts:
             assert private is not None
             flags += [flag, write_private(private, f"{flag.strip('-')}.md", text)]
@@ -426,7 +455,7 @@ def trust_flags(dialect: PiDialect, cwd: str, trusted: bool) -> tuple[list[str],
 def prompt_words(prompt: str, dialect: PiDialect) -> list[str]:
     """The words that carry a prompt on a command line, whatever it begins with.
 
-    A leading `@` would name a file; a space before it is trimmed by the model's reader, not by Pi.
+    A leading `@` would name a file, and one version knows no `--`: a space before it helps.
     """
     if prompt[:1] == "-" and dialect.end_of_options:
         return ["--", prompt]

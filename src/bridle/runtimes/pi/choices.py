@@ -9,7 +9,7 @@ import msgspec
 from bridle.core.errors import WrongUse
 from bridle.core.options import RunOptions
 from bridle.runtimes.base import readable_file
-from bridle.runtimes.own_options import check_range, read_own_options
+from bridle.runtimes.json_settings import json_object
 from bridle.runtimes.pi.dialects import (
     ALIASES,
     APIS,
@@ -32,12 +32,22 @@ class ProviderOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Wire protocol of a provider given with a base address."""
 
 
+_NAMES = tuple(ProviderOptions.__struct_fields__)
+
+
 def provider_options(given: Mapping[str, Any], dialect: PiDialect) -> ProviderOptions:
     """`given`, checked; `WrongUse` names what is unknown or of the wrong kind."""
-    options = read_own_options("pi", given, ProviderOptions)
+    for name in given:
+        if name not in _NAMES:
+            raise WrongUse(f"pi has no provider option {name}", hint=_nearest(name, _NAMES))
+    try:
+        options = msgspec.convert(dict(given), ProviderOptions, strict=False)
+    except msgspec.ValidationError as problem:
+        raise WrongUse(f"wrong provider option for pi: {problem}") from None
     _one_of("thinking", options.thinking, dialect.thinking_levels)
     _one_of("api", options.api, APIS)
-    check_range("max_retries", options.max_retries, 0, 100)
+    if options.max_retries is not None and not 0 <= options.max_retries <= 100:
+        raise WrongUse("provider option max_retries must be between 0 and 100")
     return options
 
 
@@ -46,6 +56,13 @@ def _one_of(name: str, value: str | None, allowed: tuple[str, ...]) -> None:
         raise WrongUse(
             f"provider option {name} cannot be {value}", hint=f"one of: {', '.join(allowed)}"
         )
+
+
+def _nearest(name: str, names: tuple[str, ...]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, names, 1, 0.5)
+    return f"did you mean {close[0]}?" if close else f"known ones: {', '.join(names)}"
 
 
 def expand_model(name: str, section: Mapping[str, Any]) -> str:
@@ -100,3 +117,19 @@ def image_arguments(paths: tuple[str, ...]) -> list[str]:
             raise WrongUse(f"{path} is not an image Pi can send", hint="PNG, JPEG, GIF or WebP")
         arguments.append("@" + os.path.abspath(os.path.expanduser(path)))
     return arguments
+
+
+def settings_object(given: str) -> dict[str, Any]:
+    """The caller's settings as an object: JSON text, or the content of a file."""
+    return json_object(given, "settings")
+
+
+def mcp_servers(given: str) -> dict[str, Any]:
+    """The caller's MCP servers. Their tools are declared to the model like all others, unless an
+    entry says otherwise: Pi would only let the model search for them."""
+    servers = json_object(given, "MCP configuration").get("mcpServers")
+    if not isinstance(servers, dict) or not all(isinstance(one, dict) for one in servers.values()):
+        raise WrongUse(
+            "the MCP configuration names no servers", hint='it looks like {"mcpServers": {…}}'
+        )
+    return {name: {"exposure": "direct", **entry} for name, entry in servers.items()}

@@ -21,6 +21,8 @@ class PiDialect(Dialect, frozen=True, kw_only=True):
     key_from_variable: str
     """How `apiKey` in models.json names an environment variable, as a format of its name."""
     thinking_levels: tuple[str, ...]
+    mcp: bool
+    """Connects to the MCP servers of mcp.json in its configuration folder."""
     override_file: bool
     """Reads `AGENTS.override.md` in place of `AGENTS.md`."""
 
@@ -43,6 +45,7 @@ DIALECTS = (
         end_of_options=False,
         key_from_variable="{}",
         thinking_levels=_LEVELS,
+        mcp=False,
         override_file=False,
     ),
     PiDialect(
@@ -57,6 +60,7 @@ DIALECTS = (
         end_of_options=True,
         key_from_variable="${{{}}}",
         thinking_levels=(*_LEVELS, "max"),
+        mcp=True,
         override_file=True,
     ),
 )

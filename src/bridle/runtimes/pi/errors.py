@@ -4,22 +4,22 @@ import msgspec
 
 from bridle.core.errors import (
     AgentError,
+    ContextOverflow,
     Crashed,
     NotAuthenticated,
+    Overloaded,
     ProtocolDrift,
+    RateLimited,
     ResumeRefused,
     Unavailable,
-)
-from bridle.runtimes.model_errors import (
-    error_from_status,
-    error_from_words,
-    short_line,
-    time_after,
+    error_for_status,
 )
 
 _LOGIN_HINT = (
     "set the provider's key variable (such as ANTHROPIC_API_KEY), or start `pi` and use /login"
 )
+_LONGEST = 400
+"""Characters of a message that are kept."""
 
 
 class _Problem(msgspec.Struct):
@@ -39,10 +39,15 @@ def error_from_message(text: str, model: str = "") -> AgentError:
     Pi writes `STATUS BODY` for an answer of the service and a plain sentence for the rest.
     """
     status, rest = _split(text)
-    message = short_line(_message_in(rest) or text or "the model call failed")
+    message = _short(_message_in(rest) or text or "the model call failed")
     if status is None:
-        return error_from_words(text, message, login_hint=_LOGIN_HINT, until=_until(text))
-    return error_from_status(status, message, model=model, until=_until(text))
+        return _from_words(text, message)
+    error = error_for_status(status, message, until=_until(text))
+    if status == 404 and isinstance(error, Unavailable):
+        error.hint = f"the service does not know the model {model}; choose another with --model"
+    elif isinstance(error, Unavailable) and 400 <= status < 500:
+        error.hint = "the service refused the request; the same request will fail again"
+    return error
 
 
 def _split(text: str) -> tuple[int | None, str]:
@@ -66,6 +71,25 @@ def _message_in(text: str) -> str:
     return inner or body.message or text
 
 
+def _from_words(text: str, message: str) -> AgentError:
+    lowered = text.lower()
+    if "overloaded" in lowered:
+        return Overloaded(message)
+    if "rate limit" in lowered or "rate_limit" in lowered or "too many requests" in lowered:
+        return RateLimited(message, until=_until(text))
+    if "retry delay" in lowered:
+        return RateLimited(message, until=_until(text))
+    if "api key" in lowered or "unauthorized" in lowered or "authentication" in lowered:
+        return NotAuthenticated(message, hint=_LOGIN_HINT)
+    if "credit balance" in lowered or "insufficient_quota" in lowered:
+        return error_for_status(402, message)
+    if "prompt is too long" in lowered or "context window" in lowered:
+        return ContextOverflow(message)
+    if "refused to complete" in lowered:
+        return Unavailable(message, hint="the model declined; say it differently")
+    return Unavailable(message)
+
+
 def _until(text: str) -> str | None:
     """When to try again, where the text names a delay in seconds."""
     words = text.replace("(", " ").split()
@@ -76,8 +100,19 @@ def _until(text: str) -> str | None:
             and seconds.isdigit()
             and words[position + 1 : position + 3] == ["retry", "delay"]
         ):
-            return time_after(int(seconds))
+            return _seconds_from_now(int(seconds))
     return None
+
+
+def _seconds_from_now(seconds: int) -> str:
+    import time
+
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 def error_from_stderr(stderr: str, code: int | None, model: str = "") -> AgentError | None:
@@ -93,7 +128,7 @@ def error_from_stderr(stderr: str, code: int | None, model: str = "") -> AgentEr
         return None
     text = "\n".join(said)
     lowered = text.lower()
-    first = short_line(said[0].removeprefix("Error: "))
+    first = _short(said[0].removeprefix("Error: "))
     if "no api key found" in lowered or "no models available" in lowered or "/login" in lowered:
         return NotAuthenticated(first, hint=_LOGIN_HINT)
     if "no session found" in lowered or "session working directory does not exist" in lowered:

@@ -12,8 +12,9 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider
+from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
-from bridle.runtimes.private_files import merged, pretty_json, state_dir, write_private
+from bridle.runtimes.private import state_dir, write_private
 
 DIR_VARIABLE = "PI_CODING_AGENT_DIR"
 SESSION_DIR_VARIABLE = "PI_CODING_AGENT_SESSION_DIR"
@@ -38,6 +39,8 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     providers: dict[str, Any] = {}
     """Entries of `providers` in models.json."""
     settings: dict[str, Any] = {}
+    mcp_servers: dict[str, Any] = {}
+    """Entries of `mcpServers` in mcp.json."""
     env: dict[str, str] = {}
     drop_env: tuple[str, ...] = ()
     hide_login: bool = False
@@ -46,7 +49,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needs_folder(self) -> bool:
         """Whether variables alone cannot bring these about."""
-        return bool(self.providers or self.settings or self.hide_login)
+        return bool(self.providers or self.settings or self.mcp_servers or self.hide_login)
 
 
 def retry_settings(max_retries: int) -> dict[str, Any]:
@@ -152,6 +155,8 @@ def server_changes(
 def fill_home(folder: str, user_dir: str | None, changes: Changes) -> None:
     """Make `folder` a configuration folder: the user's by links, `changes` by files of its own."""
     own = {"models.json", "settings.json"}
+    if changes.mcp_servers:
+        own.add("mcp.json")
     if changes.hide_login:
         own.add("auth.json")
     if user_dir is not None:
@@ -166,10 +171,13 @@ def fill_home(folder: str, user_dir: str | None, changes: Changes) -> None:
     for name, entry in changes.providers.items():
         providers[name] = {**(providers.get(name) or {}), **entry}
     if providers:
-        write_private(folder, "models.json", pretty_json({**models, "providers": providers}))
+        write_private(folder, "models.json", _encode({**models, "providers": providers}))
     settings = merged(_read_object(user_dir, "settings.json"), changes.settings)
     if settings:
-        write_private(folder, "settings.json", pretty_json(settings))
+        write_private(folder, "settings.json", _encode(settings))
+    if changes.mcp_servers:
+        servers = merged(_read_object(user_dir, "mcp.json"), {"mcpServers": changes.mcp_servers})
+        write_private(folder, "mcp.json", _encode(servers))
 
 
 def _read_object(folder: str | None, name: str) -> dict[str, Any]:
@@ -187,6 +195,10 @@ def _read_object(folder: str | None, name: str) -> dict[str, Any]:
         ) from None
 
 
+def _encode(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
 def lasting_home(env: Mapping[str, str], changes: Changes) -> str:
     """A configuration folder for sessions that outlive this call; the same for the same changes.
 
@@ -195,7 +207,7 @@ def lasting_home(env: Mapping[str, str], changes: Changes) -> str:
     from hashlib import sha256
 
     user_dir = agent_dir(env)
-    name = sha256(pretty_json([user_dir, changes.providers, changes.hide_login])).hexdigest()[:16]
+    name = sha256(_encode([user_dir, changes.providers, changes.hide_login])).hexdigest()[:16]
     folder = os.path.join(state_dir(env), "pi", name)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     fill_home(folder, user_dir, changes)

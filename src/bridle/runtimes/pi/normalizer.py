@@ -16,9 +16,12 @@ from bridle.core.errors import (
 from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
-from bridle.runtimes.lines import record_unknown
 from bridle.runtimes.pi import wire
+from bridle.runtimes.pi.ask import REFUSAL
 from bridle.runtimes.pi.errors import error_from_message, error_from_stderr
+
+_RAW_LIMIT = 2000
+"""Characters that are kept of a line nobody can read."""
 
 
 class PiNormalizer:
@@ -40,7 +43,7 @@ class PiNormalizer:
         self._requested_model = requested_model
         self._began = False
         self._ended = False
-        self._ended_before = False
+        self._compacting: str | None = None
         self._last: wire.Message | None = None
         self._waiting: wire.Message | None = None
         self._streamed: set[str] = set()
@@ -55,7 +58,7 @@ class PiNormalizer:
         try:
             message = wire.decode_line(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            record_unknown(recorder, line)
+            self._unknown(line)
             return
         if recorder.options.include_raw:
             recorder.source(msgspec.json.decode(line))
@@ -66,6 +69,9 @@ class PiNormalizer:
     def finish(self, exit: ProcessExit) -> None:
         """Judge by what was said, then close the recording."""
         recorder = self._recorder
+        if self._compacting is not None:
+            # The older dialect does not wait for it when its prompt is done.
+            recorder.compaction_ended(f"{self._compacting}: given up when the process ended")
         if recorder.turn_open or recorder.turn == 0:
             failure = self._failure(exit)
             if failure is not None:
@@ -89,6 +95,9 @@ class PiNormalizer:
         self._ended = False
         self._recorder.turn_started()
 
+    def _turn_start(self, line: wire.TurnStart) -> None:
+        self._recorder.next_call()
+
     def _agent_end(self, line: wire.AgentEnd) -> None:
         self._ended = not (line.will_retry or self._settles)
 
@@ -108,8 +117,7 @@ class PiNormalizer:
             return error_from_stderr(exit.stderr_tail, exit.code, self._requested_model)
         if self._ended:
             return self._judge()
-        # A process that gave up by itself while it was to try again, or to shorten the context,
-        # still told why: the older dialect leaves so when nothing can be shortened.
+        # A process that gave up by itself while it was to try again still told why.
         gave_up = exit.code is not None and 0 <= exit.code <= 128
         failed = self._last is not None and self._last.stop_reason in ("error", "length")
         return self._judge() if gave_up and failed else None
@@ -223,20 +231,28 @@ class PiNormalizer:
 
     def _tool_end(self, line: wire.ToolEnd) -> None:
         self._shown.pop(line.tool_call_id, None)
+        result = wire.shown_result(line.result)
+        if line.is_error and result == REFUSAL:
+            self._recorder.permission_decided(
+                line.tool_call_id,
+                tool_call_id=line.tool_call_id,
+                tool_name=line.tool_name,
+                decision="deny",
+                by="bridle",
+                reason=REFUSAL,
+            )
         self._recorder.tool_ended(
-            line.tool_call_id,
-            tool_name=line.tool_name,
-            is_error=line.is_error,
-            result=wire.shown_result(line.result),
+            line.tool_call_id, tool_name=line.tool_name, is_error=line.is_error, result=result
         )
 
     def _compaction_start(self, line: wire.CompactionStart) -> None:
-        self._ended_before, self._ended = self._ended, False
+        # Does not open an ended turn again: an answer that is complete stays so.
+        self._compacting = line.reason or "unknown"
         self._recorder.compaction_started(line.reason)
 
     def _compaction_end(self, line: wire.CompactionEnd) -> None:
         recorder = self._recorder
-        self._ended = self._ended_before
+        self._compacting = None
         reason = line.reason
         if line.aborted:
             reason = f"{reason}: aborted"
@@ -255,10 +271,18 @@ class PiNormalizer:
         error = error_from_message(line.error_message, self._requested_model)
         self._recorder.retrying(line.attempt, line.delay_ms, error)
 
+    def _unknown(self, line: bytes) -> None:
+        try:
+            raw = msgspec.json.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raw = line[:_RAW_LIMIT].decode(errors="replace")
+        self._recorder.unknown(raw)
+
 
 _HANDLERS: dict[type, Callable[[PiNormalizer, Any], None]] = {
     wire.SessionHeader: PiNormalizer._session,
     wire.AgentStart: PiNormalizer._agent_start,
+    wire.TurnStart: PiNormalizer._turn_start,
     wire.AgentEnd: PiNormalizer._agent_end,
     wire.AgentSettled: PiNormalizer._settled,
     wire.MessageStart: PiNormalizer._message_start,

@@ -204,7 +204,7 @@ class ScriptedRuntime(AgentRuntime):
         self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
     ) -> list[str]:
         """Write `AGENTS.md`, keeping the text of others in it. It has no guard to deploy."""
-        from bridle.runtimes.scripted.instructions import write_block
+        from bridle.runtimes.instructions import write_block
 
         if overlay is None:
             return []

@@ -1,4 +1,4 @@
-"""MCP servers of one run in the common `mcpServers` shape, read and checked once for all."""
+"""MCP servers of one run, in the common `mcpServers` shape."""
 
 import msgspec
 
@@ -23,8 +23,7 @@ class _Config(msgspec.Struct, frozen=True):
 
 
 def read_servers(text_or_path: str) -> dict[str, McpServer]:
-    """The servers of `mcp_config`, each with either a command or a url; `WrongUse` says what is
-    wrong."""
+    """The servers of `mcp_config`; `WrongUse` says what is wrong with it."""
     if text_or_path.lstrip().startswith("{"):
         data = text_or_path.encode()
     else:

@@ -123,6 +123,7 @@ def make_place(folder: Path) -> Place:
     place.home.mkdir()
     (place.project / ".bridle").mkdir(parents=True)
     (place.project / ".git").mkdir()
+    (place.project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     agent = place.project / "agent"
     agent.write_text(AGENT.replace("{python}", sys.executable))
     agent.chmod(0o755)

@@ -1,0 +1,100 @@
+"""`bridle guard`: judge a tool call, show why, and score the judge on a corpus."""
+
+import argparse
+import sys
+
+from bridle.cli.output import one_line, write_json
+from bridle.cli.parsing import CommandParser, add_json
+from bridle.core.errors import WrongUse
+
+BLOCKED = 2
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `bridle guard`."""
+    verbs = parser.add_subparsers(
+        dest="verb", metavar="VERB", required=True, parser_class=CommandParser
+    )
+    check = verbs.add_parser(
+        "check",
+        help="judge one call",
+        description='Judge one call, {"tool": …, "input": {…}} on stdin; exit 0 allow, 2 block.',
+    )
+    _agent(check)
+    explain = verbs.add_parser(
+        "explain",
+        help="judge one call and show how",
+        description="Judge one call from stdin and show the parse, each part's verdict, the rule.",
+    )
+    _agent(explain)
+    score = verbs.add_parser(
+        "eval", help="score a corpus of calls", description="Score the judge on a corpus of calls."
+    )
+    score.add_argument("file", metavar="FILE", help="one JSON object a line")
+    add_json(score)
+
+
+def _agent(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--capability", metavar="C", required=True, help="the agent's role")
+    parser.add_argument("--worktree", metavar="D", required=True, help="the agent's worktree")
+    parser.add_argument("--runtime", metavar="R", help="the runtime whose tool names are used")
+    parser.add_argument("--agent", metavar="A", help="the agent's name, for its branches")
+    parser.add_argument("--cwd", metavar="D", help="where its relative paths start")
+    add_json(parser)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Check, explain or score."""
+    return _eval(args) if args.verb == "eval" else _judge(args)
+
+
+def _judge(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from bridle.config import load_config
+    from bridle.guard import Verdict, explain, judge
+    from bridle.guard.configured import configured_policy
+    from bridle.guard.explain import read_call
+
+    policy = configured_policy(
+        load_config(args.worktree),
+        capability=args.capability,
+        worktree=args.worktree,
+        agent=args.agent,
+        cwd=args.cwd,
+    )
+    call = read_call(sys.stdin.buffer.read())
+    if isinstance(call, Verdict):
+        verdict = call
+        write_json(verdict)
+    else:
+        call = msgspec.structs.replace(call, runtime=args.runtime or call.runtime)
+        if args.verb == "explain":
+            explanation = explain(call, policy)
+            verdict = explanation.verdict
+            write_json(explanation)
+        else:
+            verdict = judge(call, policy)
+            write_json(verdict)
+    return 0 if verdict.allowed else BLOCKED
+
+
+def _eval(args: argparse.Namespace) -> int:
+    from bridle.guard import score_corpus
+    from bridle.guard.corpus import CorpusError
+
+    try:
+        report = score_corpus(args.file)
+    except (CorpusError, OSError) as problem:
+        raise WrongUse(f"cannot score {args.file}: {problem}") from None
+    if args.json:
+        write_json(report)
+        return 0
+    sys.stdout.write(
+        f"blocked {report.blocked} of {report.must_block} that must be\n"
+        f"refused {report.false_blocks} of {report.benign} that are harmless\n"
+    )
+    for label, ids in (("missed", report.missed_ids), ("refused", report.false_block_ids)):
+        if ids:
+            sys.stdout.write(f"{label}: {one_line(', '.join(ids))}\n")
+    return 0

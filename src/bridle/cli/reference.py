@@ -1,0 +1,27 @@
+"""The command reference, written from the parsers so that it cannot say anything else."""
+
+import argparse
+from collections.abc import Iterator
+
+from bridle.cli import COMMANDS, load, parser_of
+
+
+def command_reference() -> str:
+    """The usage, arguments and options of every command, as Markdown."""
+    parts: list[str] = []
+    for name in COMMANDS:
+        for prog, parser in _parsers(f"bridle {name}", parser_of(name, load(name))):
+            depth = "###" if prog.count(" ") > 1 else "##"
+            parts.append(f"{depth} `{prog}`\n\n```\n{parser.format_help().rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+def _parsers(
+    prog: str, parser: argparse.ArgumentParser
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """A command's parser and those of its verbs."""
+    yield prog, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for verb, below in action.choices.items():
+                yield from _parsers(f"{prog} {verb}", below)

@@ -1,0 +1,51 @@
+"""The guard: one engine that judges every tool call of every agent.
+
+`Judge(policy).judge(call)` for many calls, `judge(call, policy)` for one. Three functions serve the
+command line: `check_call`, `explain`, `score_corpus`; what only they need is imported when called.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from bridle.guard.judge import Judge, judge
+from bridle.guard.policy import CAPABILITIES, Override, Policy, PolicyError
+from bridle.guard.verdict import Call, Verdict
+
+if TYPE_CHECKING:
+    from bridle.guard.corpus import Report
+    from bridle.guard.explain import Explanation
+
+__all__ = [
+    "CAPABILITIES",
+    "Call",
+    "Judge",
+    "Override",
+    "Policy",
+    "PolicyError",
+    "Verdict",
+    "check_call",
+    "explain",
+    "judge",
+    "score_corpus",
+]
+
+
+def check_call(payload: bytes | str | dict[str, Any], policy: Policy) -> Verdict:
+    """The verdict on a call as JSON `{"tool": …, "input": {…}}`. Never raises."""
+    from bridle.guard.explain import read_call
+
+    call = read_call(payload)
+    return call if isinstance(call, Verdict) else judge(call, policy)
+
+
+def explain(call: Call, policy: Policy) -> "Explanation":
+    """The verdict with the parse and the verdict on each part. Never raises."""
+    from bridle.guard.explain import explain as explain_call
+
+    return explain_call(call, policy)
+
+
+def score_corpus(path: str) -> "Report":
+    """The judge's score on a corpus file. Raises `corpus.CorpusError` when it is none."""
+    from bridle.guard.corpus import score_corpus as score
+
+    return score(path)

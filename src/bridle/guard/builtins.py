@@ -1,0 +1,192 @@
+"""Shell builtins that change the shell's own state: directory, variables, what runs later."""
+
+import re
+from typing import TYPE_CHECKING, Protocol
+
+from bridle.guard import producers
+from bridle.guard.effects import Command, Shell
+from bridle.guard.scope import Scope
+from bridle.guard.values import EMPTY, SILENT, TERMINAL, UNKNOWN, Hole, Input, Output, Value, join
+from bridle.guard.verdict import Blocked
+
+if TYPE_CHECKING:
+    from bridle.guard.walk import Walk
+
+
+class Builtin(Protocol):
+    """One builtin; None when this use of it is an ordinary command after all."""
+
+    def __call__(
+        self, walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input
+    ) -> Output | None:
+        """Judge the call and take in what it changes."""
+        ...
+
+
+def _cd(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    operands = [a for a in args if not re.fullmatch(r"-[LPe@]+|--", a.text or "")]
+    if not operands:
+        home = scope.lookup("HOME")
+        scope.change_directory(home[0] if len(home) == 1 else UNKNOWN)
+    elif (operands[0].text in ("-", None) and not _is_below(operands[0])) or (
+        operands[0].text or ""
+    ).startswith(("+", "-")):
+        scope.directories = (None,)
+    else:
+        scope.change_directory(operands[0])
+    return SILENT
+
+
+def _popd(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    # Where it leads is one of the directories we came through; the first is as good as any.
+    scope.directories = (walk.rules.places.worktree, *scope.directories)
+    scope.directories = tuple(dict.fromkeys(scope.directories))
+    return SILENT
+
+
+def _eval(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    words = [a for number, a in enumerate(args) if not (number == 0 and a.text == "--")]
+    pieces: list[str | Hole] = []
+    for word in words:
+        pieces.extend([*word.parts, " "])
+    return walk.nested(Shell(join(pieces), sourced=True), scope, stdin)
+
+
+def _set_builtin(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    for number, arg in enumerate(args):
+        text = arg.text or ""
+        if text == "--" or not text.startswith(("-", "+")):
+            rest = args[number + 1 :] if text == "--" else args[number:]
+            scope.positional = rest
+            break
+        if re.fullmatch(r"-[a-z]*e[a-z]*", text):
+            scope.strict = True
+        if text in ("-o", "+o"):
+            continue
+    return SILENT
+
+
+def _shift(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    count = int(args[0].text or "1") if args and (args[0].text or "").isdigit() else 1
+    if scope.positional is not None:
+        scope.positional = scope.positional[count:]
+    return SILENT
+
+
+def _unset(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    for arg in args:
+        if arg.text:
+            scope.functions.pop(arg.text, None)
+            scope.arrays.pop(arg.text, None)
+            scope.variables[arg.text] = (EMPTY,)
+    return SILENT
+
+
+def _export(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    for arg in args:
+        name, equals, _ = arg.lead.partition("=")
+        if equals and name.isidentifier():
+            walk.set_variable(name, (arg.after(len(name) + 1),), scope)
+        elif arg.open_start:
+            raise Blocked("command-unresolved", "a variable only known at run time is set")
+    return SILENT
+
+
+def _read(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    names: list[str] = []
+    skip = False
+    for arg in args:
+        text = arg.text or ""
+        if skip:
+            skip = False
+        elif text.startswith("-"):
+            skip = text[-1] in "adeinNptu"
+            if text[-1] == "a" or text == "-a":
+                skip = False
+        elif text.isidentifier():
+            names.append(text)
+    lines = stdin.output.lines if stdin.piped and stdin.file is None else ()
+    for name in names or ["REPLY"]:
+        known = lines and (len(names) <= 1 or all(_all_holes(line) for line in lines))
+        scope.assign(name, tuple(lines) if known else (UNKNOWN,))
+    return SILENT
+
+
+def _mapfile(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    names = [a.text for a in args if a.text and a.text.isidentifier()]
+    lines = stdin.output.lines if stdin.piped and stdin.file is None else ()
+    for arg in args:
+        if (arg.text or "").startswith("-C"):
+            raise Blocked("command-unresolved", "a callback of mapfile")
+    scope.arrays[names[-1] if names else "MAPFILE"] = tuple(lines) or (UNKNOWN,)
+    return SILENT
+
+
+def _trap(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    operands = [a for a in args if a.text not in ("--", "-p", "-l")]
+    if len(operands) > 1 and operands[0].text != "-":
+        walk.nested(Shell(operands[0]), scope, TERMINAL)
+    return SILENT
+
+
+def _alias(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    for arg in args:
+        name, equals, _ = arg.lead.partition("=")
+        if not equals and not arg.open_start:
+            continue
+        if not walk.rules.implements:
+            raise Blocked("command-unresolved", "an alias hides what a command does")
+        walk.nested(Shell(arg.after(len(name) + 1)), scope, TERMINAL)
+    return SILENT
+
+
+def _getopts(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    if len(args) > 1 and args[1].text:
+        scope.assign(args[1].text, (UNKNOWN,))
+    scope.assign("OPTARG", (UNKNOWN,))
+    return SILENT
+
+
+def _printf(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output | None:
+    if len(args) > 1 and args[0].text == "-v" and args[1].text:
+        name = args[1].text
+        if not name.isidentifier():
+            raise Blocked("command-unresolved", "printf -v with an index")
+        output = producers.output(Command("printf", args[2:], directories=scope.directories), "")
+        walk.set_variable(name, output.lines or (EMPTY,), scope)
+        return SILENT
+    return None
+
+
+BUILTINS: dict[str, Builtin] = {
+    "cd": _cd,
+    "chdir": _cd,
+    "pushd": _cd,
+    "popd": _popd,
+    "eval": _eval,
+    "set": _set_builtin,
+    "shift": _shift,
+    "unset": _unset,
+    "export": _export,
+    "declare": _export,
+    "typeset": _export,
+    "local": _export,
+    "readonly": _export,
+    "read": _read,
+    "mapfile": _mapfile,
+    "readarray": _mapfile,
+    "trap": _trap,
+    "alias": _alias,
+    "unalias": _getopts,
+    "getopts": _getopts,
+    "printf": _printf,
+}
+
+
+def _is_below(value: Value) -> bool:
+    kinds = {p.kind for p in value.parts if isinstance(p, Hole)}
+    return bool(kinds) and kinds <= {"rel", "atom", "glob", "scratch"}
+
+
+def _all_holes(value: Value) -> bool:
+    return all(isinstance(p, Hole) and p.kind in ("rel", "atom") for p in value.parts)

@@ -1,0 +1,74 @@
+"""Program text of other languages: what can be told from it without running it.
+
+Not much can. A text that names a path outside, or starts git to push, is refused; the rest is the
+sandbox's to decide.
+"""
+
+import os
+import re
+
+from bridle.guard.paths import Places
+from bridle.guard.verdict import Blocked
+
+_PATH = re.compile(r"""['"`(\s=>:,|]((?:/|~/|\.\./)[^\s'"`;|)(<>,]*)""")
+_GUARDED = re.compile(
+    r"""['"`(\s=>:,]((?:\./)?\.(?:git|claude|codex|pi|gemini|opencode|github|bridle|clinerules|copilot)"""
+    r"""(?![\w-])[^\s'"`;|)(<>,]*)"""
+)
+_READ_ONLY_ROOTS = ("/proc/", "/sys/", "/etc/", "/usr/", "/bin/", "/lib", "/opt/")
+_WRITES = re.compile(
+    r"write|unlink|remove|rmtree|mkdir|makedirs|rename|replace\(|copy|move|chmod|chown|symlink|link\("
+    r"|truncate|touch|dump\(|save|system|popen|subprocess|exec|spawn|['\"][waxr]b?\+?b?['\"]\s*\)"
+    r"|open\([^)]*,\s*['\"][wax]|>\s*['\"]?/|\bFile\b|\bDir\b|:w|-delete",
+    re.IGNORECASE,
+)
+_STARTS = re.compile(
+    r"system|subprocess|popen|exec|spawn|child_process|Open3|shell_exec|passthru|`|:!|%x|sh\.|\bsh\b",
+    re.IGNORECASE,
+)
+_SEP = r"""(?:[\s'",\[\]()]|-[-\w]+)+"""
+_PUSH = re.compile(rf"\bgit\b{_SEP}(push|send-pack)\b", re.IGNORECASE)
+_HARD = re.compile(rf"\bgit\b{_SEP}reset\b{_SEP}?.*--har?d?\b", re.IGNORECASE)
+_HOME = re.compile(r"expanduser|Path\.home|homedir\(|Dir\.home|\bHOME\b|\$HOME|ENV\[.HOME")
+
+
+def check_code(text: str, language: str, places: Places, directory: str) -> None:
+    """Refuse program text that names a place outside, or pushes."""
+    if _STARTS.search(text) or language == "editor":
+        if _PUSH.search(text):
+            raise Blocked("git-push", f"{language} code that runs git push")
+        if _HARD.search(text):
+            raise Blocked("git-reset", f"{language} code that runs git reset --hard")
+    if language == "editor" and re.search(
+        r"(^|[|:\s'\"])!|\bsystem\(|call-process|shell-command", text
+    ):
+        raise Blocked("command-unresolved", "an editor command that runs a program")
+    writes = language == "editor" or _WRITES.search(text) is not None
+    if _HOME.search(text) and writes:
+        raise Blocked("path-outside", f"{language} code that writes to the home directory")
+    for match in _PATH.finditer(" " + text):
+        _check_path(match.group(1), writes, language, places, directory)
+    if writes:
+        for match in _GUARDED.finditer(" " + text):
+            places.check_text(match.group(1), directory, "write")
+
+
+def _check_path(path: str, writes: bool, language: str, places: Places, directory: str) -> None:
+    if path.startswith("/"):
+        first = path.split("/")[1]
+        if not first or not os.path.isdir("/" + first) or len(path) < 3:
+            return
+        if path.startswith("/dev/") and path in ("/dev/null", "/dev/stdin", "/dev/stdout"):
+            return
+        if not writes and path.startswith(_READ_ONLY_ROOTS):
+            return
+    elif not writes:
+        return
+    try:
+        places.check_text(path, directory, "write")
+    except Blocked as block:
+        if block.rule == "path-protected" and not writes:
+            return
+        raise Blocked(
+            block.rule, f"{language} code that names {path}, outside the worktree"
+        ) from None

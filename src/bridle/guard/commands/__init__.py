@@ -1,0 +1,1 @@
+"""What commands do with their arguments: data tables, and code where a table cannot say it."""

@@ -1,0 +1,279 @@
+"""git: global options, configuration given in the call, and which subcommand does what."""
+
+import msgspec
+
+from bridle.guard.commands import gitrefs, gittree
+from bridle.guard.commands.options import read
+from bridle.guard.effects import (
+    Command,
+    Deny,
+    Discard,
+    Effect,
+    Git,
+    Mutates,
+    Run,
+    Shell,
+    Write,
+    hook,
+)
+from bridle.guard.names import names
+from bridle.guard.values import EMPTY, Value, literal
+
+READING = names("""
+    status log show diff blame annotate grep ls-files ls-tree ls-remote rev-parse rev-list
+    merge-base describe shortlog cat-file name-rev for-each-ref show-ref show-branch diff-tree
+    diff-index diff-files cherry count-objects fsck verify-commit verify-tag verify-pack whatchanged
+    range-diff help version var check-ignore check-attr check-mailmap check-ref-format column
+    stripspace fmt-merge-msg get-tar-commit-id patch-id merge-tree request-pull show-index
+    """)
+"""Subcommands that change nothing, apart from the options looked at in `_reading`."""
+
+SHARED = names("""
+    gc prune repack pack-refs maintenance commit-graph multi-pack-index prune-packed
+    update-server-info pack-redundant replace filter-branch filter-repo fast-import unpack-objects
+    index-pack pack-objects sparse-checkout lfs-install flow scalar backfill
+    """)
+"""Subcommands that change what all worktrees share."""
+
+PUSHING = names(
+    "push send-pack http-push receive-pack send-email imap-send cvsexportcommit remote-http "
+    "remote-https remote-ext remote-fd http-backend daemon"
+)
+
+OBJECTS = names("hash-object mktree mktag commit-tree write-tree merge-file merge-index "
+                    "merge-one-file merge-recursive")  # fmt: skip
+
+_VALUED = frozenset(
+    {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env",
+     "--attr-source", "--exec-path"}
+)  # fmt: skip
+
+_RUNNING_KEYS = (
+    "core.pager", "pager.", "core.editor", "sequence.editor", "core.sshcommand", "diff.external",
+    ".textconv", "core.fsmonitor", "credential.helper", ".helper", "gpg.program", ".program",
+    ".clean", ".smudge", ".process", ".driver", ".cmd", "core.askpass", "uploadpack.",
+    ".uploadpack", ".receivepack", "core.gitproxy", "web.browser", ".command", "sendemail.",
+    "diff.tool", "merge.tool", "core.alternaterefscommand", "trailer.", "interactive.difffilter",
+    "ssh.variant", "gpg.",
+)  # fmt: skip
+"""Configuration keys (whole, or parts) whose value git runs as a command."""
+
+_ELSEWHERE = names(
+    "GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY GIT_INDEX_FILE GIT_NAMESPACE "
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES"
+)
+
+
+class GlobalOptions(msgspec.Struct):
+    """What stands between `git` and its subcommand, and in the environment."""
+
+    directory: Value | None = None
+    pointed: list[Value] = []
+    configs: list[tuple[str, Value]] = []
+    unknown: bool = False
+
+
+def git(command: Command) -> list[Effect]:
+    """Effects of a git call."""
+    options, rest = _globals(command)
+    if options.unknown or not rest:
+        only = [a.text for a in command.args]
+        if not options.unknown and all(t in ("--version", "--help", "-h", None) or
+                                       (t or "").startswith("--") for t in only):  # fmt: skip
+            return []
+        if not rest and not options.unknown:
+            return []
+        return [Deny("command-unresolved", "a git subcommand only known at run time")]
+    name = rest[0].text
+    if name is None:
+        return [Deny("command-unresolved", "a git subcommand only known at run time")]
+    args = rest[1:]
+    config_effects, aliases = _configured(options)
+    if name.lower() in aliases and not _is_known(name):
+        return config_effects + _alias(aliases[name.lower()], args, options)
+    if [a.text for a in args] in (["--help"], ["-h"]):
+        return config_effects
+    effects = _subcommand(name, args, options, command)
+    return config_effects + [_placed(effect, options) for effect in effects]
+
+
+def _globals(command: Command) -> tuple[GlobalOptions, list[Value]]:
+    options = GlobalOptions(pointed=[], configs=[])
+    _environment(command, options)
+    args = list(command.args)
+    while args:
+        arg = args[0]
+        text, lead = arg.text, arg.lead
+        if not lead.startswith("-"):
+            if text is None:
+                options.unknown = True
+            break
+        args.pop(0)
+        if lead[:2] in ("-C", "-c") and len(lead) > 2:
+            args.insert(0, arg.after(2))
+            lead = text = lead[:2]
+        name, equals, _ = lead.partition("=")
+        value = arg.after(len(name) + 1) if equals else EMPTY
+        if name in _VALUED and not equals and name != "--exec-path":
+            value = args.pop(0) if args else EMPTY
+        if name == "-C":
+            options.directory = _joined(options.directory, value)
+        elif name in ("--git-dir", "--work-tree", "--namespace"):
+            options.pointed.append(value)
+        elif name == "-c":
+            key, _, _ = value.lead.partition("=")
+            options.configs.append((key, value.after(len(key) + 1)))
+        elif name == "--config-env":
+            options.configs.append((value.lead.partition("=")[0], Value(())))
+            options.unknown = options.unknown or value.lead.lower().startswith("alias.")
+        elif text is None and not equals:
+            options.unknown = True
+        elif name == "--bare":
+            options.pointed.append(literal("."))
+    return options, args
+
+
+def _joined(first: Value | None, second: Value) -> Value:
+    if first is None or second.lead.startswith("/"):
+        return second
+    return Value((*first.parts, "/", *second.parts))
+
+
+def _environment(command: Command, options: GlobalOptions) -> None:
+    values = dict(command.env)
+    for name in _ELSEWHERE:
+        if name in values:
+            options.pointed.append(values[name])
+    if "GIT_CONFIG_PARAMETERS" in values:
+        options.unknown = True
+    for name, key in values.items():
+        if name.startswith("GIT_CONFIG_KEY_"):
+            value = values.get("GIT_CONFIG_VALUE_" + name[15:], EMPTY)
+            options.configs.append((key.text if key.text is not None else "alias.?", value))
+            options.unknown = options.unknown or key.text is None
+
+
+def _configured(options: GlobalOptions) -> tuple[list[Effect], dict[str, Value]]:
+    effects: list[Effect] = []
+    aliases: dict[str, Value] = {}
+    for raw, value in options.configs:
+        key = raw.lower()
+        if key.startswith("alias."):
+            aliases[key[6:]] = value
+        else:
+            effects.extend(config_effects(key, value))
+    return effects, aliases
+
+
+def config_effects(key: str, value: Value) -> list[Effect]:
+    """What a configuration value given in a call makes git run."""
+    if key in ("core.hookspath", "core.worktree", "init.templatedir"):
+        if value.text == "/dev/null":
+            return []
+        return [Deny("git-shared", f"git with {key} set")]
+    if key.startswith(("include", "protocol.ext")):
+        return [Deny("git-shared", f"git with {key} set")]
+    if any(key == k or (k[0] == "." and key.endswith(k)) or (k[-1] == "." and key.startswith(k))
+           for k in _RUNNING_KEYS):  # fmt: skip
+        text = (value.text or "").lower()
+        if value.text is not None and text in ("", "true", "false", "0", "1", "less", "cat"):
+            return []
+        if text.startswith("!"):
+            return [hook(value.after(1))]
+        return [hook(value)]
+    return []
+
+
+def _alias(value: Value, args: list[Value], options: GlobalOptions) -> list[Effect]:
+    text = value.text
+    if text is None:
+        return [Deny("command-unresolved", "a git alias only known at run time")]
+    if text.startswith("!"):
+        return [Shell(literal(text[1:]), tuple(args))]
+    words = [literal(word) for word in text.split()]
+    front: list[Value] = []
+    if options.directory is not None:
+        front = [literal("-C"), options.directory]
+    for pointed in options.pointed:
+        front += [literal("--git-dir"), pointed]
+    return [Run((literal("git"), *front, *words, *args), functions=False)]
+
+
+def _placed(effect: Effect, options: GlobalOptions) -> Effect:
+    """The effect seen from where -C leads."""
+    if isinstance(effect, Git):
+        return msgspec.structs.replace(
+            effect, directory=options.directory, elsewhere=_is_elsewhere(options)
+        )
+    if options.directory is None:
+        return effect
+    if isinstance(effect, Write) and effect.directory is None:
+        return msgspec.structs.replace(effect, directory=options.directory)
+    if isinstance(effect, Discard | Run | Shell | Mutates):
+        return msgspec.structs.replace(effect, directory=options.directory)
+    return effect
+
+
+def _is_elsewhere(options: GlobalOptions) -> bool:
+    return bool(options.pointed)
+
+
+def _subcommand(
+    name: str, args: list[Value], options: GlobalOptions, command: Command
+) -> list[Effect]:
+    if name in PUSHING:
+        return [Deny("git-push", f"git {name} sends work to a remote")]
+    if name in READING:
+        return _reading(name, args)
+    if name in SHARED:
+        return [Git(name), Deny("git-shared", f"git {name} changes the shared repository")]
+    if name in OBJECTS:
+        writes = name != "hash-object" or any((a.text or "") == "-w" for a in args)
+        return [Git(name)] if writes else []
+    handler = _HANDLERS.get(name)
+    if handler is not None:
+        effects: list[Effect] = handler(args, command)
+        return effects
+    return [Deny("command-unresolved", f"git {name} is not a subcommand that can be judged")]
+
+
+def _is_known(name: str) -> bool:
+    """Whether git has this subcommand itself; an alias of that name is ignored by git."""
+    known = (READING, SHARED, PUSHING, OBJECTS, _HANDLERS)
+    return any(name in table for table in known)
+
+
+def _reading(name: str, args: list[Value]) -> list[Effect]:
+    if name == "grep":
+        return _grep(args)
+    effects: list[Effect] = []
+    known = read(
+        args, long=("output", "upload-pack", "exec", "format", "pretty?", "grep", "author", "since",
+                    "until", "output-indicator-new", "output-indicator-old",
+                    "output-indicator-context"),
+        flags=("oneline", "ext-diff", "lost-found", "stat", "textconv"),
+    )  # fmt: skip
+    effects.extend(Write(v) for v in known.values("output"))
+    effects.extend(Shell(v) for v in known.values("upload-pack", "exec"))
+    if known.has("lost-found") and name == "fsck":
+        effects.append(Git("fsck"))
+    if any(operand.lead.startswith(("ext::", "fd::")) for operand in known.operands):
+        effects.append(Deny("command-unresolved", f"git {name} with a command as its remote"))
+    return effects
+
+
+def _grep(args: list[Value]) -> list[Effect]:
+    options = read(
+        args, short="efABCm", long=("open-files-in-pager?", "max-depth", "threads", "max-count"),
+        optional="O", flags=("or", "only-matching", "recurse-submodules", "and", "not"),
+    )  # fmt: skip
+    pagers = options.values("O", "open-files-in-pager")
+    return [hook(v) if v.parts else Mutates("git grep opens a pager") for v in pagers]
+
+
+_HANDLERS = {**gitrefs.HANDLERS, **gittree.HANDLERS}
+
+
+def dashed(command: Command) -> list[Effect]:
+    """`git-push` and the like, called as programs."""
+    return [Run((literal("git"), literal(command.name[4:]), *command.args), functions=False)]

@@ -1,0 +1,385 @@
+"""Commands that reach beyond the session: agents, terminals, other users, machines, the system."""
+
+import itertools
+import re
+
+from bridle.guard.commands.options import read
+from bridle.guard.effects import Command, Deny, Effect, Mutates, Write
+from bridle.guard.names import names
+from bridle.guard.values import Value, literal
+
+AGENT_CLIS = names("""
+    claude claude-code codex pi gemini gemini-cli copilot opencode cline aider goose amp
+    cursor-agent qwen qwen-code kimi crush droid openhands auggie kiro kiro-cli acpx cn continue
+    plandex gptme openclaw happy vibe mini swe-agent sweagent devin jules forge codebuff trae-cli
+    iflow rovodev letta mentat interpreter opencode-ai aider-chat pi-coding-agent gemini-cli-core
+    """)
+"""Coding agents: started from inside one they would run without its guard."""
+
+AGENT_PACKAGES = re.compile(
+    r"@?(anthropic-ai/claude-code|openai/codex|mariozechner/pi-coding-agent|google/gemini-cli"
+    r"|github/copilot|opencode-ai|sourcegraph/amp|qwen-code/qwen-code)(@.*)?\Z"
+)
+
+PRIVILEGE = names(
+    "sudo sudoedit su doas pkexec runuser setpriv chroot unshare nsenter capsh newgrp sg visudo "
+    "machinectl pivot_root bwrap gosu su-exec sudo-rs run0 calife"
+)
+
+SCHEDULERS = names("crontab at batch systemd-run anacron atrm launchctl schtasks")
+
+SYSTEM = names("""
+    mount umount losetup mkfs fdisk parted swapon swapoff useradd userdel usermod groupadd passwd
+    chpasswd chsh chfn iptables nft ufw sysctl modprobe insmod rmmod reboot shutdown halt poweroff
+    init telinit update-alternatives dpkg rpm apt apt-get aptitude dnf yum apk pacman zypper brew
+    port snap flatpak nix-env hostnamectl timedatectl loginctl setcap mkswap wipefs dmsetup
+    cryptsetup service initctl rc-service kexec grub-install efibootmgr insserv update-rc.d
+    """)
+
+_READING_USES: dict[str, frozenset[str]] = {
+    "crontab": frozenset({"-l"}),
+    "at": frozenset({"-l", "-V"}),
+    "dpkg": frozenset({"-l", "-L", "-s", "-S", "--list", "--listfiles", "--status", "--search"}),
+    "apt": frozenset({"list", "show", "search", "policy"}),
+    "apt-get": frozenset({"--version"}),
+    "rpm": frozenset({"-qa", "-q", "-qi", "-ql"}),
+    "brew": frozenset({"list", "info", "search", "--prefix", "config", "doctor"}),
+    "pacman": frozenset({"-Q", "-Qi", "-Ss", "-Qs"}),
+    "apk": frozenset({"info", "list", "search"}),
+    "mount": frozenset({"-l", "--version"}),
+    "sysctl": frozenset({"-a", "-n"}),
+    "service": frozenset({"--status-all"}),
+    "systemctl": names("status list-units list-unit-files is-active is-enabled show cat --version"),
+    "launchctl": frozenset({"list", "print"}),
+    "tmux": names(
+        "-V ls list-sessions list-windows list-panes list-clients has-session has list-keys "
+        "list-commands"
+    ),
+    "screen": frozenset({"-ls", "-list", "-v", "--version"}),
+    "zellij": frozenset({"list-sessions", "ls", "--version"}),
+}
+
+SESSION_CONTROL = names(
+    "tmux screen zellij byobu dtach abduco tmate dvtm wezterm kitten ttyrec reptyr tmuxinator "
+    "mosh conspy"
+)
+
+
+def _first(command: Command) -> str | None:
+    return command.args[0].text if command.args else ""
+
+
+def agent_cli(command: Command) -> list[Effect]:
+    """A coding agent; asking its version starts nothing."""
+    if len(command.args) == 1 and _first(command) in ("--version", "-V", "-v", "--help", "-h"):
+        return []
+    if command.name == "mini" or command.name == "forge" or command.name == "interpreter":
+        return [Mutates(f"the program {command.name}")]
+    return [Deny("agent-cli", f"{command.name} starts another agent, outside this guard")]
+
+
+_AGENT_PATH = re.compile(
+    r"claude-code|@openai/codex|pi-coding-agent|@google/gemini-cli|opencode-ai|@github/copilot"
+)
+
+
+def agent_script(script: Value) -> list[Effect]:
+    """A refusal when a program file given to an interpreter is a coding agent."""
+    shown = script.show()
+    if shown.rstrip("/").rpartition("/")[2] in AGENT_CLIS or _AGENT_PATH.search(shown):
+        return [Deny("agent-cli", f"{shown} starts another agent, outside this guard")]
+    return []
+
+
+def version_control(command: Command) -> list[Effect]:
+    """hg, svn, jj and the like: looking is free, sending is a push."""
+    words = [a.text or "" for a in command.args if not a.lead.startswith("-")]
+    first = words[0] if words else ""
+    sends = {"push", "dcommit", "submit", "send", "import"}
+    if first in sends or words[:2] == ["git", "push"]:
+        return [Deny("git-push", f"{command.name} {first} sends work to a remote")]
+    if command.name == "svn" and first in (
+        "commit",
+        "ci",
+        "delete",
+        "copy",
+        "mkdir",
+        "move",
+        "lock",
+    ):
+        return [Deny("git-push", f"svn {first} changes the remote repository")]
+    reading = {
+        "",
+        "log",
+        "status",
+        "st",
+        "diff",
+        "show",
+        "annotate",
+        "blame",
+        "cat",
+        "info",
+        "ls",
+        "list",
+        "help",
+        "version",
+        "root",
+        "id",
+        "heads",
+        "summary",
+        "paths",
+        "files",
+    }
+    return [] if first in reading else [Mutates(f"{command.name} {first}")]
+
+
+def ip(command: Command) -> list[Effect]:
+    """ip: showing is free."""
+    words = {a.text or "" for a in command.args}
+    changes = {"add", "del", "delete", "set", "flush", "replace", "change", "exec", "attach"}
+    return [Deny("system", "ip changes the network")] if words & changes else []
+
+
+def privilege(command: Command) -> list[Effect]:
+    """A command that changes user, rights or root directory."""
+    return [Deny("privilege", f"{command.name} runs with other rights")]
+
+
+def scheduler(command: Command) -> list[Effect]:
+    """A command that runs something later or elsewhere."""
+    if _first(command) in _READING_USES.get(command.name, ()):
+        return []
+    return [Deny("scheduler", f"{command.name} runs commands outside this session")]
+
+
+def system(command: Command) -> list[Effect]:
+    """A command that changes the machine."""
+    reading = _READING_USES.get(command.name, frozenset())
+    if _first(command) in reading or (command.name == "mount" and not command.args):
+        return []
+    if len(command.args) == 1 and _first(command) in ("--version", "--help"):
+        return []
+    return [Deny("system", f"{command.name} changes the machine outside the worktree")]
+
+
+def systemctl(command: Command) -> list[Effect]:
+    """systemctl: looking is free."""
+    words = [a.text for a in command.args if not a.lead.startswith("-")]
+    first = words[0] if words else "status"
+    if first in _READING_USES["systemctl"]:
+        return []
+    return [Deny("system", "systemctl changes services")]
+
+
+def session_control(command: Command) -> list[Effect]:
+    """A terminal multiplexer."""
+    if _first(command) in _READING_USES.get(command.name, ()):
+        return []
+    return [Deny("session-control", f"{command.name} reaches other agents' terminals")]
+
+
+def kill(command: Command) -> list[Effect]:
+    """kill: never every process, never process 1; the shell's own jobs are free."""
+    args = list(command.args)
+    if args and args[0].text in ("-l", "-L", "--list", "-0"):
+        return []
+    signalled = False
+    targets: list[Value] = []
+    number = 0
+    while number < len(args):
+        text = args[number].text or ""
+        if text in ("-s", "-n", "--signal") and not signalled:
+            signalled, number = True, number + 2
+            continue
+        if text == "--":
+            targets.extend(args[number + 1 :])
+            break
+        if (
+            text.startswith("-")
+            and not signalled
+            and not targets
+            and (len(args) > 1 and not (text == "-1" and number == len(args) - 1))
+        ):
+            signalled = True
+        else:
+            targets.append(args[number])
+        number += 1
+    for target in targets:
+        if target.text in ("-1", "1", "-0"):
+            return [Deny("session-control", f"kill {target.text} ends other agents' processes")]
+    own = all((t.text or "").startswith("%") or t.holds("atom") for t in targets)
+    return [] if own else [Mutates("kill ends a process")]
+
+
+def kill_by_name(command: Command) -> list[Effect]:
+    """pkill and killall: what they match may belong to other agents."""
+    options = read(command.args, short="suUgGPtFOork", long=("signal", "user", "uid", "parent"))
+    if options.has("u", "U", "user", "uid", "v", "inverse", "g", "t"):
+        return [Deny("session-control", f"{command.name} ends processes of the whole user")]
+    for operand in options.operands:
+        text = operand.text
+        if text is None or re.fullmatch(r"[\W_]*", text) or _names_agent(text):
+            return [Deny("session-control", f"{command.name} may end other agents")]
+    return [Mutates(f"{command.name} ends processes by name")]
+
+
+def _names_agent(text: str) -> bool:
+    words = set(re.findall(r"[a-z][a-z0-9-]*", text.lower()))
+    common = {"node", "python", "python3", "bun", "tmux", "bash", "sh", "zsh", "bridle", "ssh"}
+    hosts = AGENT_CLIS | SESSION_CONTROL | common
+    if words & (AGENT_CLIS | SESSION_CONTROL | {"bridle"}):
+        return True
+    return text.lower() in hosts
+
+
+def remote_shell(command: Command) -> list[Effect]:
+    """ssh and its kin."""
+    if _first(command) in ("-V", "-G", "--version"):
+        return []
+    return [Deny("remote", f"{command.name} runs commands outside this session")]
+
+
+_CONTAINER_READ = names(
+    "ps images image logs inspect version info stats top port diff history search events"
+)
+
+
+def container(command: Command) -> list[Effect]:
+    """docker and podman: what is mounted, and with which rights."""
+    args = list(command.args)
+    words = [a.text or "" for a in args if not a.lead.startswith("-")]
+    first = words[0] if words else ""
+    if first == "image" and len(words) > 1 and words[1] not in ("ls", "inspect", "history"):
+        return [Mutates(f"{command.name} image {words[1]}")]
+    if first == "compose" and len(words) > 1 and words[1] in ("ps", "logs", "config", "ls"):
+        return []
+    if first in _CONTAINER_READ or not first or (first == "container" and "ls" in words):
+        return []
+    if first in ("push", "login") or words[:2] == ["image", "push"]:
+        return [Deny("publish", f"{command.name} {first}")]
+    effects: list[Effect] = [Mutates(f"{command.name} {first}")]
+    for number, arg in enumerate(args):
+        lead = arg.lead
+        if lead in (
+            "--privileged",
+            "--pid=host",
+            "--ipc=host",
+            "--userns=host",
+            "--cap-add",
+            "--uts=host",
+        ) or lead.startswith(("--cap-add=", "--device", "--privileged=")):
+            effects.append(Deny("container", f"{command.name} with {lead}"))
+        value: Value | None = None
+        if lead in ("-v", "--volume", "--mount") and number + 1 < len(args):
+            value = args[number + 1]
+        elif lead.startswith(("--volume=", "--mount=")):
+            value = arg.after(lead.index("=") + 1)
+        elif lead.startswith("-v") and not lead.startswith("--") and len(lead) > 2:
+            value = arg.after(2)
+        if value is not None:
+            effects.extend(_mounted(value))
+    if first == "cp" and len(words) > 2 and ":" not in words[-1]:
+        effects.append(Write(args[-1], "merge"))
+    return effects
+
+
+def _mounted(value: Value) -> list[Effect]:
+    lead = value.lead
+    if "type=" in lead or "source=" in lead or "src=" in lead:
+        match = re.search(r"(?:source|src)=([^,]*)", lead)
+        if "type=bind" in lead and match:
+            return [Write(literal(match.group(1)), "merge")]
+        return []
+    text = value.show()
+    fields = text.split(":")
+    if len(fields) > 2 and fields[2] == "ro":
+        return []
+    if not fields[0].startswith(("/", ".", "~", "$", "<")):
+        return []
+    if "docker.sock" in fields[0]:
+        return [Deny("container", "mounts the container daemon's socket")]
+    if value.text is None:
+        return [] if not value.holds("any") else [Write(value, "merge")]
+    return [Write(literal(fields[0]), "merge")]
+
+
+def kubectl(command: Command) -> list[Effect]:
+    """kubectl, terraform and cloud tools: looking is free, changing is a change elsewhere."""
+    reading = {"get", "describe", "logs", "version", "explain", "api-resources", "top", "config",
+               "cluster-info", "plan", "validate", "show", "output", "list", "diff", "providers",
+               "ls", "status", "lint", "template"}  # fmt: skip
+    words = [a.text for a in command.args if not a.lead.startswith("-")]
+    if not words or words[0] in reading:
+        return []
+    return [Mutates(f"{command.name} {words[0]}")]
+
+
+def github(command: Command) -> list[Effect]:
+    """gh, glab and hub: looking is free; what writes to the forge is a push by another name."""
+    words = [a.text or "" for a in command.args if not a.lead.startswith("-")]
+    reading = {"view", "list", "diff", "status", "checks", "watch", "ls"}
+    if not words or words[0] in ("--version", "help", "status", "browse", "search", "version"):
+        return []
+    if words[0] == "api":
+        texts = [a.text or "" for a in command.args]
+        writing = any(
+            t in ("-f", "-F", "--field", "--raw-field", "--input")
+            or re.match(r"(-X|--method=?)(?!GET)[A-Z]", t)
+            or t.startswith(("-f", "-F"))
+            for t in texts
+        ) or any(a in ("-X", "--method") and b != "GET" for a, b in itertools.pairwise(texts))
+        return [Deny("git-push", "changes the forge by its API")] if writing else []
+    if len(words) > 1 and words[1] in reading:
+        return []
+    if words[0] == "auth" and words[1:2] == ["status"]:
+        return []
+    if words[:2] in (["pr", "checkout"], ["co", ""]) or words[0] == "co":
+        return [Deny("git-branch", "checks out a branch that is not yours")]
+    if words[:2] in (["repo", "clone"], ["run", "download"], ["release", "download"]):
+        return [Mutates(f"{command.name} {words[0]} {words[1]}"), *_clone_target(command)]
+    return [Deny("git-push", f"{command.name} {' '.join(words[:2])} changes the forge")]
+
+
+def _clone_target(command: Command) -> list[Effect]:
+    options = read(command.args, short="DR", long=("dir", "repo"))
+    places = options.values("D", "dir") + options.operands[3:4]
+    return [Write(place, "merge") for place in places]
+
+
+_OWN_DENIED = names("run serve acp mcp model-server demo daemon init")
+_SESSION_READ = names("list show logs export wait")
+
+
+def orchestrator(command: Command) -> list[Effect]:
+    """Bridle's own command: mail, status and the like; never sessions without a guard."""
+    words = [a.text or "" for a in command.args if not a.lead.startswith("-")]
+    first = words[0] if words else ""
+    second = words[1] if len(words) > 1 else ""
+    texts = {a.text for a in command.args}
+    if "--unguarded" in texts:
+        return [Deny("agent-cli", "starts an agent without a guard")]
+    if first in _OWN_DENIED or (first == "chain" and second == "run"):
+        return [Deny("agent-cli", f"{command.name} {first} starts agents outside this guard")]
+    if first == "session" and second not in _SESSION_READ:
+        return [Deny("session-control", f"{command.name} session {second} reaches other sessions")]
+    if first == "guard" and second in ("deploy", "undeploy", "remove"):
+        return [Deny("path-protected", "changes the guard's deployment")]
+    if first == "hooks" and second not in ("list", "show", "status", ""):
+        return [Deny("path-protected", "changes the guard's hooks")]
+    if first == "runtime" and second == "set":
+        return [Deny("path-protected", "changes the orchestrator's configuration")]
+    return []
+
+
+def tracker(command: Command) -> list[Effect]:
+    """A safe command whose data is its own; `sd` with other words is an in-place editor."""
+    words = [a.text or "" for a in command.args]
+    first = words[0] if words else ""
+    if command.name == "sd" and not re.fullmatch(
+        r"|list|ls|ready|show|create|update|close|reopen|dep|deps|sync|blocked|stats|prime|init|doctor"
+        r"|search|label|labels|claim|assign|comment|tree|next|edit|new|status|info|log|export|help"
+        r"|block|unblock|tpl|migrate|onboard|config|--\w[\w-]*|-[hV]",
+        first,
+    ):
+        return [Write(a, "entry") for a in command.args[2:]] or [Mutates("sd")]
+    return []

@@ -1,0 +1,337 @@
+"""Commands that run another command: stripped, so that the command itself is judged."""
+
+import re
+
+import msgspec
+
+from bridle.guard.commands.options import read
+from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Shell, Write
+from bridle.guard.values import EMPTY, UNKNOWN, Hole, Output, Value, join, literal
+
+
+class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
+    """How the wrapped command is found: after options and `skip` operands."""
+
+    short: str = ""
+    long: tuple[str, ...] = ()
+    optional: str = ""
+    skip: int = 0
+    assignments: bool = False
+    """Whether NAME=VALUE words may stand before the command."""
+    writes: tuple[str, ...] = ()
+    chdir: tuple[str, ...] = ()
+    shell: tuple[str, ...] = ()
+    """Options whose value runs as shell text."""
+    subcommands: tuple[str, ...] = ()
+    """The wrapper only wraps after one of these first words; other uses are not its business."""
+
+
+WRAPPERS: dict[str, Wrapper] = {
+    "nohup": Wrapper(),
+    "nice": Wrapper(short="n", long=("adjustment",)),
+    "ionice": Wrapper(short="cnpPu", long=("class", "classdata")),
+    "chrt": Wrapper(short="TPD", skip=1),
+    "taskset": Wrapper(skip=1),
+    "numactl": Wrapper(short="NmCil", long=("cpunodebind", "membind", "physcpubind", "interleave")),
+    "timeout": Wrapper(short="ks", long=("kill-after", "signal"), skip=1),
+    "gtimeout": Wrapper(short="ks", long=("kill-after", "signal"), skip=1),
+    "time": Wrapper(short="fo", long=("format", "output"), writes=("o", "output")),
+    "gtime": Wrapper(short="fo", long=("format", "output"), writes=("o", "output")),
+    "stdbuf": Wrapper(short="ioe", long=("input", "output", "error")),
+    "setsid": Wrapper(),
+    "unbuffer": Wrapper(),
+    "chronic": Wrapper(),
+    "ifne": Wrapper(),
+    "rlwrap": Wrapper(short="bcCDeFfghHijlmnopPqrsStwz"),
+    "caffeinate": Wrapper(short="tw"),
+    "strace": Wrapper(short="abeEIkoOpPsSuUX", long=("output", "trace"), writes=("o", "output")),
+    "ltrace": Wrapper(short="aADeEFlnopsuwx", writes=("o", "output")),
+    "valgrind": Wrapper(long=()),
+    "perf": Wrapper(short="eo", writes=("o", "output"), subcommands=("stat", "record")),
+    "prlimit": Wrapper(short="po"),
+    "xvfb-run": Wrapper(short="nfesw", long=("server-num", "server-args")),
+    "dbus-run-session": Wrapper(),
+    "fakeroot": Wrapper(short="lsiub"),
+    "faketime": Wrapper(skip=1),
+    "builtin": Wrapper(),
+    "noglob": Wrapper(),
+    "nocorrect": Wrapper(),
+    "-": Wrapper(),
+    "cross-env": Wrapper(assignments=True),
+    "env-cmd": Wrapper(short="fer", long=("file",)),
+    "dotenv": Wrapper(short="f", long=("file",), subcommands=("run",)),
+    "direnv": Wrapper(skip=1, subcommands=("exec",)),
+    "uv": Wrapper(
+        short="pw", subcommands=("run",), chdir=("directory", "project"),
+        long=("with", "python", "directory", "project", "group", "extra", "env-file",
+              "with-editable", "with-requirements", "index-url", "package", "module",
+              "only-group", "no-group"),
+    ),
+    "uvx": Wrapper(short="pw", long=("with", "python", "from")),
+    "poetry": Wrapper(subcommands=("run",), short="C", chdir=("C", "directory"),
+                      long=("directory", "project")),
+    "pipenv": Wrapper(subcommands=("run",)),
+    "pdm": Wrapper(subcommands=("run",), short="p", long=("project",), chdir=("p", "project")),
+    "rye": Wrapper(subcommands=("run",)),
+    "hatch": Wrapper(subcommands=("run",), short="e", long=("env",)),
+    "conda": Wrapper(subcommands=("run",), short="np", long=("name", "prefix", "cwd"),
+                     chdir=("cwd",)),
+    "mamba": Wrapper(subcommands=("run",), short="np", long=("name", "prefix", "cwd")),
+    "bundle": Wrapper(subcommands=("exec",)),
+    "npx": Wrapper(short="pc", long=("package", "call"), shell=("c", "call")),
+    "bunx": Wrapper(),
+    "pnpx": Wrapper(),
+    "mise": Wrapper(subcommands=("exec", "x"), short="C", chdir=("C",)),
+    "asdf": Wrapper(subcommands=("exec",)),
+    "rbenv": Wrapper(subcommands=("exec",)),
+    "pyenv": Wrapper(subcommands=("exec",)),
+    "nix-shell": Wrapper(short="pIA", long=("run", "command", "packages"),
+                         shell=("run", "command")),
+    "watch": Wrapper(short="n", long=("interval",), optional="d"),
+    "watchexec": Wrapper(short="ewifsd", long=("exts", "watch", "ignore", "filter", "signal")),
+    "entr": Wrapper(),
+    "ssh-agent": Wrapper(short="aEOPt"),
+    "firejail": Wrapper(),
+    "proot": Wrapper(short="rbqwv"),
+    "systemd-inhibit": Wrapper(long=("what", "who", "why", "mode")),
+    "doppler": Wrapper(subcommands=("run",), long=("command", "config", "project"),
+                       shell=("command",)),
+    "op": Wrapper(subcommands=("run",)),
+    "coverage": Wrapper(subcommands=()),
+}  # fmt: skip
+del WRAPPERS["coverage"]
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+
+
+def wrapped(command: Command, wrapper: Wrapper) -> list[Effect] | None:
+    """Effects of a wrapper call; None when this use of it wraps nothing."""
+    options = read(
+        command.args, wrapper.short, wrapper.long, optional=wrapper.optional,
+        permute=False,
+    )  # fmt: skip
+    operands = list(options.operands)
+    if wrapper.subcommands:
+        if not operands or operands[0].text not in wrapper.subcommands:
+            return None
+        chdirs = options.values(*wrapper.chdir)
+        inner = read(operands[1:], wrapper.short, wrapper.long, permute=False)
+        operands = list(inner.operands)
+        chdirs += inner.values(*wrapper.chdir)
+        if inner.has("m", "module") and command.name == "uv":
+            operands = [literal("python"), literal("-m"), *inner.values("m", "module"), *operands]
+        options = inner
+    else:
+        chdirs = options.values(*wrapper.chdir)
+    effects: list[Effect] = [Write(value) for value in options.values(*wrapper.writes)]
+    effects.extend(Shell(value) for value in options.values(*wrapper.shell))
+    env: list[tuple[str, Value]] = []
+    operands = operands[wrapper.skip :]
+    while wrapper.assignments and operands and _ASSIGNMENT.match(operands[0].lead):
+        env.append(split_assignment(operands.pop(0)))
+    if operands and operands[0].text == "--":
+        operands.pop(0)
+    if operands:
+        directory = chdirs[-1] if chdirs else None
+        effects.append(Run(tuple(operands), tuple(env), directory, functions=False))
+    return effects
+
+
+def split_assignment(value: Value) -> tuple[str, Value]:
+    """Name and value of a NAME=VALUE word."""
+    name = value.lead.partition("=")[0]
+    return name.rstrip("+"), value.after(len(name) + 1)
+
+
+def env(command: Command) -> list[Effect]:
+    """Effects of env."""
+    options = read(
+        command.args, short="uCS", long=("unset", "chdir", "split-string", "argv0",
+                                         "block-signal?", "default-signal?", "ignore-signal?"),
+        optional="", flags=("ignore-environment", "null", "debug"), permute=False,
+    )  # fmt: skip
+    operands = list(options.operands)
+    strings = options.values("S", "split-string")
+    if strings:
+        if strings[0].text is None:
+            return [Deny("command-unresolved", "env -S with a command only known at run time")]
+        words = _plain_words(strings[0].text)
+        operands = [literal(word) for word in words] + operands
+    assigned: list[tuple[str, Value]] = []
+    while operands and _ASSIGNMENT.match(operands[0].lead):
+        assigned.append(split_assignment(operands.pop(0)))
+    if operands and operands[0].text == "-":
+        operands.pop(0)
+    places = options.values("C", "chdir")
+    if not operands:
+        return []
+    directory = places[-1] if places else None
+    return [Run(tuple(operands), tuple(assigned), directory, functions=False)]
+
+
+def _plain_words(text: str) -> list[str]:
+    import shlex
+
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]
+
+
+def command_builtin(command: Command) -> list[Effect]:
+    """Effects of the `command` builtin."""
+    options = read(command.args, permute=False)
+    if options.has("v", "V"):
+        return []
+    return [Run(tuple(options.operands), functions=False)] if options.operands else []
+
+
+def exec_builtin(command: Command) -> list[Effect]:
+    """Effects of exec with a command."""
+    options = read(command.args, short="a", permute=False)
+    return [Run(tuple(options.operands), functions=False)] if options.operands else []
+
+
+def xargs(command: Command) -> list[Effect]:
+    """Effects of xargs: its command with what arrives on standard input."""
+    options = read(
+        command.args, short="aEILPdns", optional="eil",
+        long=("arg-file", "delimiter", "eof?", "replace?", "max-lines?", "max-args", "max-procs",
+              "max-chars", "process-slot-var"),
+        flags=("null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty"),
+        permute=False,
+    )  # fmt: skip
+    argv = list(options.operands) or [literal("echo")]
+    if options.has("a", "arg-file"):
+        items: tuple[Value, ...] = (UNKNOWN,)
+    else:
+        items = _items(command.stdin)
+    marks = options.values("I") + [
+        value if value.parts else literal("{}") for value in options.values("i", "replace")
+    ]
+    if not marks:
+        return [Run((*argv, *items))]
+    mark = marks[-1].text or "{}"
+    return [Run(tuple(replaced(arg, mark, item) for arg in argv)) for item in items or (EMPTY,)]
+
+
+def _items(stdin: Output) -> tuple[Value, ...]:
+    if not stdin.lines:
+        return (UNKNOWN,)
+    found: list[Value] = []
+    for line in stdin.lines:
+        text = line.text
+        if text is None:
+            found.append(line)
+        else:
+            found.extend(literal(word) for word in _plain_words(text))
+    return tuple(found)
+
+
+def replaced(arg: Value, mark: str, item: Value) -> Value:
+    """The argument with each mark replaced by the item."""
+    pieces: list[str | Hole] = []
+    for part in arg.parts:
+        if not isinstance(part, str):
+            pieces.append(part)
+            continue
+        for number, stretch in enumerate(part.split(mark)):
+            if number:
+                pieces.extend(item.parts)
+            pieces.append(stretch)
+    return join(pieces)
+
+
+def parallel(command: Command) -> list[Effect]:
+    """Effects of GNU parallel: one command text for each item."""
+    options = read(
+        command.args, short="jIadCnNsP",
+        long=("jobs", "arg-file", "colsep", "joblog", "results", "tmpdir", "delay", "timeout",
+              "max-args", "workdir", "sshlogin"),
+        permute=False,
+    )  # fmt: skip
+    effects: list[Effect] = [Write(v) for v in options.values("joblog", "results", "tmpdir")]
+    if options.has("S", "sshlogin"):
+        return [Deny("remote", "parallel on other machines")]
+    operands = list(options.operands)
+    inputs: list[Value] = []
+    for number, operand in enumerate(operands):
+        if operand.text in (":::", "::::", ":::+"):
+            inputs = operands[number + 1 :] if operand.text == ":::" else [UNKNOWN]
+            operands = operands[:number]
+            break
+    items = inputs or list(_items(command.stdin))
+    for item in items:
+        words = [replaced(word, "{}", item) for word in operands]
+        if words == operands:
+            words = [*words, item]
+        pieces: list[str | Hole] = []
+        for word in words:
+            pieces.extend([*word.parts, " "])
+        text = join(pieces)
+        # The command is a shell text, unless holes make that unreadable: then its words.
+        effects.append(Shell(text) if text.text is not None else Run(tuple(words)))
+    return effects
+
+
+def flock(command: Command) -> list[Effect]:
+    """Effects of flock: the lock file, then the command."""
+    options = read(
+        command.args, short="wEc", long=("wait", "timeout", "conflict-exit-code", "command"),
+        permute=False,
+    )  # fmt: skip
+    operands = list(options.operands)
+    effects: list[Effect] = [Shell(v) for v in options.values("c", "command")]
+    if operands:
+        lock = operands.pop(0)
+        if not (lock.text or "").isdigit():
+            effects.append(Write(lock))
+    if operands and operands[0].text in ("-c", "--command"):
+        effects.extend(Shell(v) for v in operands[1:2])
+    elif operands:
+        effects.append(Run(tuple(operands), functions=False))
+    return effects
+
+
+def script(command: Command) -> list[Effect]:
+    """Effects of script: the typescript file and -c."""
+    options = read(
+        command.args, short="cEIOBTtomL", long=("command", "log-out", "log-in", "log-io",
+                                                "log-timing", "output-limit"),
+    )  # fmt: skip
+    effects: list[Effect] = [Shell(v) for v in options.values("c", "command")]
+    logs = options.values("O", "I", "B", "T", "log-out", "log-in", "log-io", "log-timing")
+    effects.extend(Write(v) for v in logs + options.operands[:1])
+    if not logs and not options.operands:
+        effects.append(Write(literal("typescript")))
+    if len(options.operands) > 1:
+        effects.append(Run(tuple(options.operands[1:]), functions=False))
+    if not options.has("c", "command") and len(options.operands) < 2:
+        effects.append(Mutates("a recorded shell"))
+    return effects
+
+
+def shell_texts(command: Command) -> list[Effect]:
+    """hyperfine, concurrently and their kin: each operand is a command text."""
+    options = read(
+        command.args, short="wmMrpcsnLD",
+        long=("warmup", "runs", "min-runs", "max-runs", "prepare", "cleanup", "setup", "shell",
+              "export-json", "export-csv", "export-markdown", "names", "prefix", "parameter-list",
+              "max-processes", "kill-others-on-fail?"),
+    )  # fmt: skip
+    effects: list[Effect] = [Shell(v) for v in options.operands]
+    effects.extend(Shell(v) for v in options.values("prepare", "cleanup", "setup", "p", "c", "s"))
+    exports = options.values("export-json", "export-csv", "export-markdown")
+    effects.extend(Write(v) for v in exports)
+    return effects
+
+
+def loader(command: Command) -> list[Effect]:
+    """The dynamic loader called by name runs its first operand."""
+    options = read(
+        command.args, long=("library-path", "preload", "argv0", "audit", "inhibit-rpath"),
+        permute=False,
+    )  # fmt: skip
+    if options.has("list", "verify", "help", "version"):
+        return []
+    return [Run(tuple(options.operands), functions=False)] if options.operands else []

@@ -1,0 +1,123 @@
+"""What a command does, apart from who may do it.
+
+Command knowledge (the `commands` package) turns an argument list into effects; the judge decides on
+each by role and place. A command with no effects only reads.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from bridle.guard.paths import Mode
+from bridle.guard.values import REL, SILENT, Output, Value, join
+
+
+class Write(msgspec.Struct, frozen=True):
+    """A path is changed."""
+
+    target: Value
+    mode: Mode = "write"
+    directory: Value | None = None
+    """Directory the path is seen from, when the command changes to one first."""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A link is made at a place; `symbolic` targets are seen from where the link lies."""
+
+    target: Value
+    at: Value
+    symbolic: bool
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Another command runs."""
+
+    argv: tuple[Value, ...]
+    env: tuple[tuple[str, Value], ...] = ()
+    directory: Value | None = None
+    stdin: Output | None = None
+    functions: bool = True
+    """Whether shell functions may answer to the name."""
+
+
+class Shell(msgspec.Struct, frozen=True):
+    """Program text runs in a shell; `args` are its positional parameters."""
+
+    text: Value
+    args: tuple[Value, ...] | None = None
+    directory: Value | None = None
+    sourced: bool = False
+
+
+def hook(program: Value) -> "Shell":
+    """A program given by an option or variable: it runs with a file name after its text."""
+    return Shell(join([*program.parts, " ", REL]))
+
+
+class Code(msgspec.Struct, frozen=True):
+    """Program text of another language runs; None when it is not known before."""
+
+    text: Value | None
+    language: str
+
+
+class Mutates(msgspec.Struct, frozen=True):
+    """Something changes, or a program runs whose writes cannot be told from its arguments."""
+
+    what: str
+    directory: Value | None = None
+
+
+class Deny(msgspec.Struct, frozen=True):
+    """Refused for everybody."""
+
+    rule: str
+    detail: str
+
+
+class Git(msgspec.Struct, frozen=True):
+    """The repository changes. `commits` when it is git add or commit, which coordinators may."""
+
+    what: str
+    commits: bool = False
+    directory: Value | None = None
+    elsewhere: bool = False
+    """Whether options or the environment point git at another repository."""
+
+
+class Discard(msgspec.Struct, frozen=True):
+    """Git overwrites the working files that a pathspec names; never those of the whole tree."""
+
+    pathspec: Value
+    directory: Value | None = None
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """A branch is made, moved, renamed or deleted; only the agent's own may be."""
+
+    name: Value
+    what: str
+
+
+class Doubt(msgspec.Struct, frozen=True):
+    """An argument only known at run time could turn a reading command into a writing one."""
+
+    what: str
+
+
+Effect: TypeAlias = (
+    Write | Link | Run | Shell | Code | Mutates | Deny | Git | Discard | Branch | Doubt
+)
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A simple command as the handlers see it."""
+
+    name: str
+    args: tuple[Value, ...]
+    env: tuple[tuple[str, Value], ...] = ()
+    stdin: Output = SILENT
+    piped: bool = False
+    """Whether standard input is a pipe, heredoc or file rather than the terminal."""
+    stdin_file: Value | None = None
+    directories: tuple[str | None, ...] = ()

@@ -1,0 +1,336 @@
+"""Where a path really leads, and whether an agent may write there.
+
+Paths are resolved as the kernel would: component by component, following symbolic links, `..` taken
+from where a link led. What does not exist yet is appended as it stands. Comparison is by component.
+"""
+
+import fnmatch
+import os
+import stat
+from typing import Literal
+
+from bridle.guard.policy import Policy
+from bridle.guard.values import Hole, Value
+from bridle.guard.verdict import Blocked
+
+Mode = Literal["write", "entry", "tree", "merge"]
+"""How a path is changed: `write` through links; `entry` the directory entry itself; `tree` all
+below it (removed or moved away); `merge` files put below it."""
+
+MAX_LINKS = 40
+MAX_COMPONENTS = 1024
+
+SAFE_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
+
+PROTECTED: tuple[tuple[str, ...], ...] = (
+    (".git",),
+    (".bridle",),
+    (".claude", "settings*.json"),
+    (".claude", "hooks"),
+    (".pi", "extensions"),
+    (".pi", "settings*.json"),
+    (".codex",),
+    (".gemini", "settings*.json"),
+    (".gemini", "hooks"),
+    (".gemini", "extensions"),
+    (".gemini", "policies"),
+    (".github", "hooks"),
+    (".opencode", "plugin"),
+    (".opencode", "plugins"),
+    (".opencode", "opencode.json*"),
+    ("opencode.json",),
+    ("opencode.jsonc",),
+    (".clinerules", "hooks"),
+    (".cline", "hooks"),
+    (".copilot",),
+    (".cursor", "hooks*"),
+    (".cursor", "cli.json"),
+    (".qwen", "settings*.json"),
+)
+"""Below the worktree: what guards the agent, and the link to its repository."""
+
+_PROTECTED_HEADS = frozenset(rule[0] for rule in PROTECTED)
+
+
+class Places:
+    """The places of one policy, resolved once. Raises `Blocked` for any path not writable."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.worktree = resolve("/", policy.worktree)
+        self.home = policy.home or os.environ.get("HOME") or "/nonexistent"
+        self.scratch = resolve("/", policy.scratch) if policy.scratch else None
+        extra = (*policy.allow_paths, *policy.override.allow_paths)
+        self.allowed = tuple(resolve("/", path) for path in extra)
+        self._root = self.worktree + "/"
+
+    def inside(self, path: str) -> bool:
+        """Whether a resolved path is the worktree, scratch, an allowed path, or below one."""
+        if path == self.worktree or path.startswith(self._root):
+            return True
+        places = (self.scratch, *self.allowed) if self.scratch else self.allowed
+        return any(path == p or path.startswith(p + "/") for p in places if p)
+
+    def check_text(self, path: str, directory: str, mode: Mode = "write") -> None:
+        """Refuse to change the path, seen from the directory, unless it may be."""
+        if path.startswith("~"):
+            path = self._tilde(path)
+        joined = path if path.startswith("/") else f"{directory}/{path}"
+        if joined.startswith("/dev/") and is_safe_device(joined):
+            return
+        real = self.real(joined, mode)
+        self.check_real(real, path, mode)
+
+    def real(self, path: str, mode: Mode = "write") -> str:
+        """The path the kernel would reach. Raises `Blocked` when that cannot be told."""
+        try:
+            if mode in ("entry", "tree"):
+                head, name = _split_last(path)
+                if name not in ("", ".", ".."):
+                    parent = self._resolve(head)
+                    return f"{parent}/{name}" if parent != "/" else f"/{name}"
+            return self._resolve(path)
+        except PathError as error:
+            raise Blocked("path-outside", f"{path}: {error}") from None
+
+    def _resolve(self, path: str) -> str:
+        if path.startswith(self._root):
+            # The worktree's own path is resolved already; only the rest can hold links.
+            return resolve(self.worktree, path[len(self._root) :])
+        return resolve("/", path)
+
+    def check_real(self, real: str, shown: str, mode: Mode) -> None:
+        """Refuse to change the resolved path unless it may be."""
+        if not self.inside(real):
+            rule = "path-device" if real.startswith("/dev/") else "path-outside"
+            raise Blocked(rule, f"{shown} leads to {real}, outside the worktree {self.worktree}")
+        if mode in ("tree", "entry") and self._is_root(real):
+            raise Blocked("path-outside", f"{shown} is the whole of {real}")
+        if real.startswith(self._root):
+            relative = real[len(self._root) :]
+            if mode in ("write", "entry") and relative[0] not in ".oO":
+                return
+            if is_protected(relative.split("/"), mode):
+                raise Blocked("path-protected", f"{shown} belongs to the guard of this worktree")
+
+    def _is_root(self, real: str) -> bool:
+        roots = (self.worktree, self.scratch, *self.allowed)
+        return any(
+            root == real or (root or "").startswith(real.rstrip("/") + "/") for root in roots
+        )
+
+    def _tilde(self, path: str) -> str:
+        head, _, rest = path.partition("/")
+        if head == "~":
+            return f"{self.home}/{rest}"
+        raise Blocked("path-outside", f"{path} is in another user's home directory")
+
+    def check_value(self, value: Value, directory: str | None, mode: Mode = "write") -> None:
+        """Refuse to change what the value may name, seen from the directory."""
+        text = value.text
+        if text is not None:
+            if directory is None and not text.startswith("/"):
+                raise Blocked("path-unresolved", f"{text} is written from an unknown directory")
+            if text == "":
+                return
+            self.check_text(text, directory or "/", mode)
+            return
+        self._check_holes(value, directory, mode)
+
+    def _check_holes(self, value: Value, directory: str | None, mode: Mode) -> None:
+        shown = value.show()
+        holes = [p for p in value.parts if isinstance(p, Hole)]
+        if any(h.kind == "any" for h in holes):
+            raise Blocked("path-unresolved", f"the path {shown} is only known at run time")
+        if value.parts[0] == Hole("scratch"):
+            if self.scratch is None and not self.inside("/tmp/x"):
+                raise Blocked("path-outside", f"{shown}: there is no scratch directory (TMPDIR)")
+            if ".." in "".join(p for p in value.parts if isinstance(p, str)).split("/"):
+                raise Blocked("path-unresolved", f"the path {shown} is only known at run time")
+            return
+        if any(h.kind == "scratch" for h in holes):
+            raise Blocked("path-unresolved", f"the path {shown} is only known at run time")
+        if directory is None and not value.lead.startswith("/"):
+            raise Blocked("path-unresolved", f"{shown} is written from an unknown directory")
+        base, wild = _fixed_part(value, shown)
+        joined = base if base.startswith("/") else f"{directory}/{base}"
+        if base.startswith("~"):
+            joined = self._tilde(base)
+        real = self.real(joined, "write")
+        if not self.inside(real):
+            raise Blocked("path-outside", f"{shown} leads to {real}, outside {self.worktree}")
+        self._check_matches(real, wild, shown, mode)
+
+    def _check_matches(self, real: str, wild: list[str], shown: str, mode: Mode) -> None:
+        """Refuse a pattern that covers the guard's files, or links that lead out."""
+        if real == self.worktree or real.startswith(self._root):
+            relative = [c for c in real[len(self._root) :].split("/") if c]
+            if is_protected(relative, mode) or covers_protected(relative + wild):
+                raise Blocked("path-protected", f"{shown} may name files of this worktree's guard")
+        if mode != "write" or not wild:
+            return
+        try:
+            with os.scandir(real) as entries:
+                for number, entry in enumerate(entries):
+                    if number > 2000:
+                        return
+                    if entry.is_symlink() and fnmatch.fnmatchcase(entry.name, wild[0]):
+                        self.check_real(self._resolve(entry.path), entry.path, mode)
+        except (OSError, PathError):
+            return
+
+
+class PathError(Exception):
+    """A path that leads nowhere we can tell."""
+
+
+def resolve(base: str, path: str) -> str:
+    """The real path of `path` seen from `base`, which must be resolved already.
+
+    Raises `PathError` on a loop of links, a path of absurd length, text that is no path, or one
+    that goes through a process's own view of the file system.
+    """
+    if "\0" in path:
+        raise PathError("the path holds a NUL character")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise PathError("the path is not valid text") from None
+    current = "" if base == "/" else base
+    if path.startswith("/"):
+        current = ""
+    rest = [c for c in reversed(path.split("/")) if c and c != "."]
+    if len(rest) > MAX_COMPONENTS:
+        raise PathError("the path has too many components")
+    links, missing = 0, False
+    while rest:
+        name = rest.pop()
+        if name == "..":
+            # What does not exist may be made before the path is used; up from it is its parent.
+            current = current.rpartition("/")[0]
+            missing = False
+            continue
+        following = f"{current}/{name}"
+        if following == "/proc" and rest:
+            raise PathError("the path goes through /proc")
+        if missing:
+            current = following
+            continue
+        try:
+            target = os.readlink(following)
+        except OSError as error:
+            # EINVAL: it exists and is no link. Otherwise nothing below it exists either.
+            missing = error.errno != 22
+            if error.errno in (40, 36):
+                raise PathError("the path cannot be followed") from None
+            current = following
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise PathError("the path is a loop of links")
+        if target.startswith("/"):
+            current = ""
+        rest.extend(c for c in reversed(target.split("/")) if c and c != ".")
+    return current or "/"
+
+
+def _split_last(path: str) -> tuple[str, str]:
+    head, _, name = path.rstrip("/").rpartition("/")
+    if path.endswith("/"):
+        # A slash at the end follows a link.
+        return path, ""
+    return head or "/", name
+
+
+def is_safe_device(path: str) -> bool:
+    """Whether writing this path only reaches an open stream or nothing."""
+    if path in SAFE_DEVICES:
+        return True
+    return path.startswith("/dev/fd/") and path[8:].isdigit()
+
+
+def is_protected(parts: list[str], mode: Mode) -> bool:
+    """Whether a change of this kind below the worktree touches the guard or the git link."""
+    folded = [part.casefold() for part in parts]
+    if not folded:
+        return False
+    for rule in PROTECTED:
+        pairs = list(zip(folded, rule, strict=False))
+        if not all(fnmatch.fnmatchcase(part, pattern) for part, pattern in pairs):
+            continue
+        if len(folded) >= len(rule) or mode in ("tree", "merge"):
+            return True
+        if mode == "entry" and len(folded) == len(rule) - 1:
+            # Renaming or unlinking the folder itself takes what is below it along.
+            return True
+    return False
+
+
+def covers_protected(parts: list[str]) -> bool:
+    """Whether a pattern below the worktree may match a protected path or a folder above one.
+
+    Only a pattern that spells the first character counts: a shell's `*` leaves names with a dot
+    out, and a bare `*` means everyday files.
+    """
+    for rule in PROTECTED:
+        pairs = list(zip(parts, rule, strict=False))
+        if not pairs:
+            continue
+        hit = True
+        for pattern, name in pairs:
+            sample = name.replace("*", "x")
+            if pattern[0] != sample[0] or not fnmatch.fnmatchcase(sample, pattern):
+                hit = False
+        if hit and (len(parts) >= len(rule) or rule[: len(parts)] != rule):
+            return True
+    return False
+
+
+def _fixed_part(value: Value, shown: str) -> tuple[str, list[str]]:
+    """The path before the first unknown component, and patterns for the rest."""
+    pattern = ""
+    for part in value.parts:
+        if isinstance(part, str):
+            pattern += part.replace("\1", "")
+        else:
+            pattern += "\1" + {"rel": "r", "name": "n", "atom": "a", "glob": "g"}[part.kind]
+            pattern += part.text.replace("/", "\2") if part.kind == "glob" else ""
+            pattern += "\1"
+    components = pattern.split("/")
+    fixed: list[str] = []
+    wild: list[str] = []
+    for component in components:
+        if "\1" not in component:
+            if wild and component == "..":
+                raise Blocked("path-unresolved", f"the path {shown} climbs out of a pattern")
+            (wild if wild else fixed).append(component)
+            continue
+        pieces = component.split("\1")
+        known = "".join(pieces[::2])
+        marks = pieces[1::2]
+        if any(m == "n" for m in marks) and known.strip(".") == "":
+            raise Blocked("path-unresolved", f"the path {shown} is only known at run time")
+        if any(m == "r" for m in marks) and known in (".", ".."):
+            raise Blocked("path-unresolved", f"the path {shown} is only known at run time")
+        if len(marks) > 1 and known.startswith(".") and any(m == "r" for m in marks):
+            raise Blocked("path-unresolved", f"the path {shown} is only known at run time")
+        shape = ""
+        for number, piece in enumerate(pieces):
+            if number % 2 == 0:
+                shape += piece
+            else:
+                shape += piece[1:] if piece.startswith("g") else "*"
+        if shape.strip("*?") == "" and ".." in known:
+            raise Blocked("path-unresolved", f"the path {shown} is only known at run time")
+        wild.append(shape)
+    joined = "/".join(fixed)
+    if pattern.startswith("/") and not joined.startswith("/"):
+        joined = "/" + joined
+    return joined or ("/" if pattern.startswith("/") else "."), [w for w in wild if w]
+
+
+def is_directory(path: str) -> bool:
+    """Whether the path is a directory now."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,277 @@
+"""What reading commands print, as far as a later command's arguments depend on it."""
+
+import re
+
+from bridle.guard.commands.options import read
+from bridle.guard.effects import Command
+from bridle.guard.names import names
+from bridle.guard.values import (
+    ATOM,
+    NAME,
+    REL,
+    SCRATCH,
+    SILENT,
+    UNKNOWN,
+    UNKNOWN_OUTPUT,
+    Hole,
+    Output,
+    Value,
+    join,
+    literal,
+    summarize,
+)
+
+_ATOMS = names(
+    "nproc whoami id uname arch uuidgen hostid seq wc md5sum sha1sum sha256sum cksum stat "
+    "logname tty hostname expr bc nl pgrep pidof"
+)
+_FILTERS = names("head tail sort uniq tac shuf grep egrep fgrep cat tee rg column")
+_SILENT = names(
+    "cd pushd popd true false : test [ export set unset shift sleep mkdir touch rm mv cp ln chmod "
+    "kill wait source . alias trap umask read"
+)
+
+
+def output(command: Command, worktree: str) -> Output:
+    """What the command prints; `worktree` is where git's top level is."""
+    name, args = command.name, command.args
+    if name in _SILENT:
+        return SILENT
+    if name == "echo":
+        return _echo(args)
+    if name == "printf":
+        return _printf(args)
+    if name == "pwd":
+        return Output(tuple(UNKNOWN if d is None else literal(d) for d in command.directories))
+    if name in ("realpath", "readlink", "dirname", "basename"):
+        return _path_tool(name, args, command)
+    if name in ("which", "whereis") or (name == "command" and args[:1] == (literal("-v"),)):
+        names = [a for a in args if not a.lead.startswith("-")]
+        return Output(tuple(Value(("/usr/bin/", *a.parts)) for a in names)) or UNKNOWN_OUTPUT
+    if name == "mktemp":
+        return _mktemp(args, dict(command.env).get("TMPDIR"))
+    if name == "date":
+        shown = "".join(a.show() for a in args)
+        return UNKNOWN_OUTPUT if "/" in shown.replace("date/", "") or ".." in shown else _atom()
+    if name in _ATOMS:
+        return _atom()
+    if name == "git":
+        return _git(args, command, worktree)
+    if name in ("find", "fd", "fdfind", "ls", "rg", "grep", "egrep", "fgrep", "tree"):
+        return _listing(name, command)
+    if name in ("cat", "head", "tail") and not command.piped:
+        operands = read(args, short="nc", long=("lines", "bytes")).operands
+        if len(operands) == 1 and name == "cat":
+            return Output((UNKNOWN,), operands[0])
+        return UNKNOWN_OUTPUT
+    if name in _FILTERS or name in ("tr", "cut", "awk", "xargs", "sed"):
+        return _filter(name, command)
+    return UNKNOWN_OUTPUT
+
+
+def _atom() -> Output:
+    return Output((Value((ATOM,)),))
+
+
+def _echo(args: tuple[Value, ...]) -> Output:
+    words = list(args)
+    escapes = False
+    while words and re.fullmatch(r"-[neE]+", words[0].text or ""):
+        escapes = escapes or "e" in (words.pop(0).text or "")
+    pieces: list[str | Hole] = []
+    for number, word in enumerate(words):
+        if number:
+            pieces.append(" ")
+        pieces.extend(_as_text(part) for part in word.parts)
+    value = join(pieces)
+    if escapes and "\\" in value.show():
+        return UNKNOWN_OUTPUT
+    return Output((value,))
+
+
+def _as_text(part: str | Hole) -> str | Hole:
+    """A pattern printed is what it matches: names below here."""
+    return REL if isinstance(part, Hole) and part.kind == "glob" else part
+
+
+def _printf(args: tuple[Value, ...]) -> Output:
+    if args and args[0].text == "--":
+        args = args[1:]
+    if not args or args[0].text is None or args[0].text == "-v":
+        return UNKNOWN_OUTPUT if not args or args[0].text != "-v" else SILENT
+    form, rest = args[0].text, list(args[1:])
+    if re.search(r"\\(?![nt0\\])|\\0\d", form):
+        return UNKNOWN_OUTPUT
+    form = form.replace("\\n", "\n").replace("\\t", "\t").replace("\\0", "\n")
+    form = form.replace("\\\\", "\\")
+    if "%" not in form:
+        return Output(tuple(literal(line) for line in form.splitlines()))
+    if re.sub(r"%[sd%]", "", form).count("%"):
+        return UNKNOWN_OUTPUT
+    lines: list[Value] = []
+    while True:
+        pieces: list[str | Hole] = []
+        for piece in re.split(r"(%[sd%])", form):
+            if piece == "%%":
+                pieces.append("%")
+            elif piece in ("%s", "%d"):
+                parts = rest.pop(0).parts if rest else ()
+                pieces.extend(_as_text(p) for p in parts)
+            else:
+                pieces.append(piece)
+        value = join(pieces)
+        if value.text is None:
+            shape = [p.strip("\n") if isinstance(p, str) else p for p in value.parts]
+            lines.append(join(shape) if not any("\n" in str(p) for p in shape) else UNKNOWN)
+        else:
+            lines.extend(literal(line) for line in value.text.splitlines())
+        if not rest:
+            return Output(summarize(tuple(lines), 64))
+
+
+def _path_tool(name: str, args: tuple[Value, ...], command: Command) -> Output:
+    operands = [a for a in args if not a.lead.startswith("-")]
+    if not operands:
+        return UNKNOWN_OUTPUT
+    first = operands[0]
+    text = first.text
+    if name == "basename":
+        if text is not None:
+            base = text.rstrip("/").rpartition("/")[2]
+            suffix = operands[1].text if len(operands) > 1 else ""
+            return Output((literal(base.removesuffix(suffix) if suffix else base),))
+        return Output((Value((NAME,)),)) if not first.holds("rel") else Output((Value((ATOM,)),))
+    if name == "dirname":
+        if text is not None:
+            return Output(
+                (literal(text.rstrip("/").rpartition("/")[0] or ("/" if text[:1] == "/" else ".")),)
+            )
+        return Output((Value((REL,)),)) if first.parts == (REL,) else UNKNOWN_OUTPUT
+    if text is None:
+        return UNKNOWN_OUTPUT
+    if text.startswith("/"):
+        return Output((first,))
+    return Output(
+        tuple(UNKNOWN if d is None else literal(f"{d}/{text}") for d in command.directories)
+    )
+
+
+def _mktemp(args: tuple[Value, ...], chosen: Value | None) -> Output:
+    options = read(args, short="p", long=("tmpdir?", "suffix"))
+    places = [v for v in options.values("p", "tmpdir") if v.parts]
+    if places:
+        return Output((join([*places[-1].parts, "/", ATOM]),))
+    if options.operands and not options.has("t", "tmpdir"):
+        template = options.operands[0]
+        shown = template.text
+        if shown is None:
+            return UNKNOWN_OUTPUT
+        return Output((join([re.sub(r"X{3,}.*\Z", "", shown), ATOM]),))
+    if chosen is not None:
+        return Output((join([*chosen.parts, "/", ATOM]),))
+    return Output((Value((SCRATCH,)),))
+
+
+def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
+    words = [a.text or "" for a in args]
+    if not words:
+        return UNKNOWN_OUTPUT
+    if words[0] in ("-C", "-c", "--git-dir", "--work-tree"):
+        return UNKNOWN_OUTPUT
+    named = words[0] in ("diff", "show", "log", "diff-tree", "grep") and (
+        "--name-only" in words or "--name-status" in words
+    )
+    if named or words[0] in ("ls-files", "ls-tree"):
+        return Output((Value((REL,)),))
+    if words[0] == "grep" and any(w in ("-l", "--files-with-matches") for w in words):
+        return Output((Value((REL,)),))
+    if words[0] == "rev-parse":
+        if "--show-toplevel" in words:
+            below = all(d is not None and f"{d}/".startswith(f"{worktree}/") and ".." not in d
+                        for d in command.directories)  # fmt: skip
+            return Output((literal(worktree),)) if below else UNKNOWN_OUTPUT
+        if any(
+            w.startswith("--") and w not in ("--short", "--verify", "--abbrev-ref") for w in words
+        ):
+            return UNKNOWN_OUTPUT
+        return Output((Value((NAME,)),)) if "--abbrev-ref" in words else _atom()
+    if words[0] in ("merge-base", "rev-list", "describe", "hash-object", "write-tree"):
+        return _atom()
+    if words[0] == "log":
+        form = next((w for w in words if w.startswith(("--format=", "--pretty="))), "")
+        if re.fullmatch(r"--(format|pretty)=(format:)?%[hHtTpP]", form):
+            return _atom()
+    return UNKNOWN_OUTPUT
+
+
+def _listing(name: str, command: Command) -> Output:
+    """Names that a search prints: below the places it was given."""
+    args = command.args
+    if name == "find":
+        starts = []
+        for arg in args:
+            if arg.lead[:1] in ("-", "(", "!"):
+                break
+            starts.append(arg)
+        if any((a.text or "") in ("-exec", "-execdir", "-printf", "-fprintf") for a in args):
+            return UNKNOWN_OUTPUT
+        return Output(tuple(_below(s) for s in starts) or (Value((REL,)),))
+    if name in ("grep", "egrep", "fgrep", "rg"):
+        options = read(args, short="efABCmgtT", long=("include", "exclude", "glob", "type",
+                                                      "exclude-dir", "regexp"))  # fmt: skip
+        if not options.has("l", "L", "files-with-matches", "files", "files-without-match"):
+            if command.piped:
+                return _filter(name, command)
+            return UNKNOWN_OUTPUT
+        given = options.has("e", "regexp", "f", "files")
+        places = options.operands if given else options.operands[1:]
+        if command.piped and not places:
+            return _filter(name, command)
+        return Output(tuple(_below(p) for p in places) or (Value((REL,)),))
+    operands = [a for a in args if not a.lead.startswith("-")]
+    if name in ("fd", "fdfind"):
+        return Output(tuple(_below(p) for p in operands[1:]) or (Value((REL,)),))
+    if name == "ls":
+        if not operands:
+            return Output((Value((REL,)),))
+        if any(o.holds("glob") for o in operands):
+            return Output(tuple(operands))
+        return Output((Value((NAME,)),))
+    return UNKNOWN_OUTPUT
+
+
+def _below(place: Value) -> Value:
+    text = place.text
+    if text in (".", "./"):
+        return Value((REL,))
+    if place.holds("any"):
+        return UNKNOWN
+    if place.holds("glob"):
+        return place
+    tail = "" if text is not None and text.endswith("/") else "/"
+    return join([*place.parts, tail, REL])
+
+
+def _filter(name: str, command: Command) -> Output:
+    """A filter prints lines of what it reads."""
+    if not command.piped:
+        return UNKNOWN_OUTPUT
+    if name in ("awk", "sed", "tr", "cut"):
+        shown = " ".join(a.show() for a in command.args)
+        plain = {
+            "awk": r"\{ ?print \$(\d+|NF) ?\}",
+            "sed": r"(-n )?['\"]?(\d+(,\d+)?p|s[|#/]\^?\\?\./?[|#/]{2})",
+            "tr": r"(-d )?(\\n|\n|\\0| ) ?(\\0|\\n| |\n)?",
+            "cut": r"-d ?. -f ?\d+|-f ?\d+ -d ?.",
+        }[name]
+        if not re.fullmatch(plain, shown.strip()):
+            return UNKNOWN_OUTPUT
+        if name in ("awk", "cut") and any(line.text is not None for line in command.stdin.lines):
+            return UNKNOWN_OUTPUT
+        return Output(command.stdin.lines)
+    if name == "xargs":
+        return UNKNOWN_OUTPUT
+    if name in ("cat", "tee", "tac", "sort", "uniq"):
+        operands = [a for a in command.args if not a.lead.startswith("-")]
+        return UNKNOWN_OUTPUT if operands and name != "tee" else command.stdin
+    return Output(command.stdin.lines)

@@ -1,0 +1,143 @@
+"""The state of a shell while its program is walked: directory, variables, functions.
+
+Where the program may have gone two ways, the state holds both: several directories, several values
+of a variable. A verdict must hold for all of them.
+"""
+
+import os
+
+from bridle.guard import tree
+from bridle.guard.values import SCRATCH, UNKNOWN, Value, join, literal, summarize
+
+MAX_DIRECTORIES = 8
+MAX_VALUE = 1 << 14
+"""Longest text a variable keeps; a longer one is only known at run time."""
+
+Binding = tuple[Value, ...]
+"""The values a variable may have, never empty."""
+
+
+class Scope:
+    """One shell's state. Copied for subshells, joined after branches."""
+
+    __slots__ = (
+        "arrays",
+        "depth",
+        "directories",
+        "doubt",
+        "functions",
+        "positional",
+        "strict",
+        "variables",
+    )
+
+    def __init__(self, directory: str, variables: dict[str, Binding]) -> None:
+        self.directories: tuple[str | None, ...] = (directory,)
+        self.variables = variables
+        self.arrays: dict[str, tuple[Value, ...]] = {}
+        self.functions: dict[str, tree.Stmt] = {}
+        self.positional: tuple[Value, ...] | None = None
+        self.doubt: tuple[str | None, ...] = ()
+        """Directories we would still be in had a `cd` of this statement failed."""
+        self.depth = 0
+        self.strict = False
+        """Whether a failing statement ends the shell (set -e)."""
+
+    def copy(self) -> "Scope":
+        """A state of its own that starts as this one."""
+        twin = Scope("", dict(self.variables))
+        twin.directories = self.directories
+        twin.arrays = dict(self.arrays)
+        twin.functions = dict(self.functions)
+        twin.positional = self.positional
+        twin.depth = self.depth
+        twin.doubt = self.doubt
+        twin.strict = self.strict
+        return twin
+
+    def join(self, other: "Scope") -> None:
+        """Make this the state after one of two ways."""
+        self.directories = tuple(dict.fromkeys(self.directories + other.directories))
+        if len(self.directories) > MAX_DIRECTORIES:
+            self.directories = (None,)
+        for name in self.variables.keys() | other.variables.keys():
+            mine = self.variables.get(name, (UNKNOWN,))
+            theirs = other.variables.get(name, (UNKNOWN,))
+            if mine != theirs:
+                self.variables[name] = summarize(mine + theirs)
+        for name in self.arrays.keys() | other.arrays.keys():
+            if self.arrays.get(name) != other.arrays.get(name):
+                self.arrays[name] = (UNKNOWN,)
+        for name, body in other.functions.items():
+            if self.functions.setdefault(name, body) is not body:
+                # Either body may be the one that runs: a block that runs both stands for them.
+                both = (self.functions[name], body)
+                self.functions[name] = tree.Stmt(tree.Block(both))
+        if self.positional != other.positional:
+            self.positional = None
+
+    def widen(self, before: "Scope") -> None:
+        """After a loop body ran again and still changed the state, give up on what changed."""
+        for name, binding in self.variables.items():
+            if before.variables.get(name) != binding:
+                self.variables[name] = (UNKNOWN,)
+        if before.directories != self.directories:
+            self.directories = (*self.directories, None)
+
+    def settle(self) -> None:
+        """A statement ended: a `cd` in it may have failed, and the next one runs all the same."""
+        if self.doubt and not self.strict:
+            self.directories = tuple(dict.fromkeys(self.directories + self.doubt))
+        self.doubt = ()
+
+    def assign(self, name: str, values: Binding) -> None:
+        """Give the variable these possible values."""
+        kept = tuple(value if value.size <= MAX_VALUE else UNKNOWN for value in values)
+        self.variables[name] = summarize(kept) if kept else (UNKNOWN,)
+        self.arrays.pop(name, None)
+
+    def lookup(self, name: str) -> Binding:
+        """The values the variable may have."""
+        if name == "PWD" and name not in self.variables:
+            return tuple(UNKNOWN if d is None else literal(d) for d in self.directories)
+        if name in self.arrays:
+            return self.arrays[name][:1] or (literal(""),)
+        return self.variables.get(name, (UNKNOWN,))
+
+    def change_directory(self, target: Value) -> None:
+        """Take in a `cd` to the target."""
+        before = self.directories
+        self.variables.pop("PWD", None)
+        if target.parts and target.parts[0] == SCRATCH and "TMPDIR" in self.variables:
+            # A fresh directory there: any name stands for it.
+            target = join([*self.variables["TMPDIR"][0].parts, "/fresh", *target.parts[1:]])
+        text = target.text
+        found = False
+        if text is None:
+            text = _stand_in(target)
+            found = text is not None
+        after: list[str | None] = []
+        sure = True
+        for directory in before:
+            if text is None or (directory is None and not text.startswith("/")):
+                after.append(None)
+                continue
+            path = text if directory is None else os.path.join(directory, text)
+            after.append(path)
+            sure = sure and (found or os.path.isdir(path))
+        self.directories = tuple(dict.fromkeys(after))
+        if not sure:
+            self.doubt = tuple(dict.fromkeys(self.doubt + before))
+
+
+def _stand_in(target: Value) -> str | None:
+    """A made-up path for a directory that was found or made below a known place.
+
+    What a listing, a pattern or a counter names is one component or more below; a name that does
+    not exist stands for it. None when it may lie anywhere.
+    """
+    kinds = {p.kind for p in target.parts if not isinstance(p, str)}
+    texts = [p for p in target.parts if isinstance(p, str)]
+    if not kinds <= {"rel", "atom", "glob"} or any(".." in t for t in texts):
+        return None
+    return "".join(p if isinstance(p, str) else "found" for p in target.parts)

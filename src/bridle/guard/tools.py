@@ -1,0 +1,196 @@
+"""Native tool names of all runtimes, and what each tool does.
+
+One table: a tool's name to a neutral action and the fields that decide. Names are looked up as the
+runtime sends them; some runtimes share a name, and then share the action too.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from bridle.guard.names import names
+
+Action = Literal[
+    "read", "write", "patch", "shell", "typed", "team", "interactive", "editor", "batch",
+    "schedule", "foreign",
+]  # fmt: skip
+"""`read` changes nothing; `write` changes files named by `paths`; `patch` those its text names;
+`shell` runs a command; `typed` types into a running shell; `editor` writes unless its action only
+views; `batch` holds other calls; the rest are refused."""
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """What one tool does."""
+
+    action: Action
+    paths: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    """Fields that hold the command, typed text or patch."""
+
+
+_FILE = (
+    "file_path",
+    "path",
+    "filePath",
+    "notebook_path",
+    "target_file",
+    "filename",
+    "absolute_path",
+)
+_READ = Tool(action="read")
+_WRITE = Tool(action="write", paths=_FILE)
+_SHELL = Tool(action="shell", text=("command", "cmd", "commands", "script"))
+_PATCH = Tool(action="patch", text=("input", "patchText", "patch", "command", "diff", "content"))
+_TEAM = Tool(action="team")
+_HUMAN = Tool(action="interactive")
+_MOVE = Tool(
+    action="write",
+    paths=("source", "destination", "old_path", "new_path", "oldPath", "newPath", "from", "to",
+           "path", "source_path", "destination_path"),
+)  # fmt: skip
+
+TOOLS: dict[str, Tool] = {}
+
+
+def _add(tool: Tool, names: str) -> None:
+    for name in names.split():
+        TOOLS[name] = tool
+
+
+# Reading, searching, the web, and lists in memory.
+_add(
+    _READ,
+    """
+    Read NotebookRead Glob Grep LS TodoRead TodoWrite WebFetch WebSearch BashOutput ExitPlanMode
+    ToolSearch ListMcpResourcesTool ReadMcpResourceTool ReportFindings Skill SlashCommand LSP
+    StructuredOutput CronList
+    read grep find ls glob list codesearch webfetch websearch todowrite todoread skill lsp
+    invalid plan_exit
+    read_file read_many_files list_directory search_file_content grep_search web_fetch
+    google_web_search write_todos exit_plan_mode get_internal_docs activate_skill cli_help
+    complete_task
+    view read_bash list_bash show_file report_intent update_todo fetch_copilot_cli_documentation
+    session_store_sql sql
+    view_image update_plan web_search read_mcp_resource list_mcp_resources
+    list_mcp_resource_templates tool_search read_thread_terminal get_context_remaining
+    read_files search_codebase search_files list_files list_code_definition_names
+    fetch_web_content skills attempt_completion submit_and_exit access_mcp_resource
+    load_mcp_documentation
+    fs/read_text_file terminal/output terminal/wait_for_exit terminal/release terminal/kill
+    KillShell KillBash stop_bash kill_shell
+    """,
+)
+_add(
+    _WRITE,
+    """
+    Write Edit MultiEdit NotebookEdit
+    write edit multiedit
+    write_file replace edit_file create_file delete_file create_directory insert_edit_into_file
+    create
+    write_to_file replace_in_file insert_content search_and_replace new_rule
+    fs/write_text_file
+    """,
+)
+_add(_MOVE, "move_file rename_file copy_file move rename")
+_add(
+    _SHELL,
+    """
+    Bash Monitor
+    bash shell
+    run_shell_command
+    async_bash local_shell
+    shell_command exec_command container.exec unified_exec user_shell
+    run_commands execute_command run_command terminal/create run_terminal_cmd
+    """,
+)
+_add(
+    Tool(action="typed", text=("chars", "input", "text", "data", "keys")),
+    "write_stdin write_bash write_powershell send_keys",
+)
+_add(_PATCH, "apply_patch patch applypatch")
+_add(
+    Tool(action="editor", paths=("path", "file_path"), text=("command",)),
+    "str_replace_editor str_replace_based_edit_tool editor",
+)
+_add(Tool(action="batch", text=("tool_calls", "calls", "invocations")), "batch parallel "
+     "multi_tool_use.parallel")  # fmt: skip
+_add(
+    _TEAM,
+    """
+    Task Agent TeamCreate TeamDelete SendMessage TaskCreate TaskUpdate TaskList TaskGet TaskOutput
+    TaskStop ListAgents Workflow AgentOutputTool Teammate RemoteTrigger
+    task read_agent list_agents write_agent subagent
+    spawn_agent send_input wait_agent close_agent resume_agent send_message followup_task
+    interrupt_agent spawn_agents_on_csv report_agent_job_result
+    delegate_to_agent codebase_investigator invoke_agent generalist
+    new_task use_subagents spawn_subagent team_spawn team_message
+    """,
+)
+_add(
+    _HUMAN,
+    """
+    AskUserQuestion EnterPlanMode EnterWorktree ExitWorktree
+    request_user_input request_permissions
+    ask_user enter_plan_mode
+    ask_question ask_followup_question plan_mode_respond question plan_enter
+    """,
+)
+_add(Tool(action="schedule"), "CronCreate CronDelete ScheduleWakeup PushNotification "
+     "save_memory store_memory")  # fmt: skip
+_add(Tool(action="foreign"), "PowerShell powershell write_powershell")
+TOOLS["ScheduleWakeup"] = _READ
+TOOLS["PushNotification"] = _READ
+
+READING_VERBS = names("""
+    read get list search find query fetch view show describe browse lookup inspect stat check count
+    explain status diff log logs blame grep glob tree info help ping echo say resolve compare
+    summarize analyze preview snapshot navigate screenshot wait
+    """)
+"""First words of an unknown tool's name that promise to change nothing."""
+
+PATH_FIELDS = names("""
+    path file_path filepath filename file absolute_path target_file notebook_path destination dest
+    source output output_path outputpath directory dir folder paths files old_path new_path target
+    out outfile out_file save_path savepath
+    """)
+COMMAND_FIELDS = names(
+    "command cmd commands script shell shell_command bash exec args argv program code"
+)
+CWD_FIELDS = ("cwd", "workdir", "dir_path", "directory", "working_directory", "workingDirectory")
+
+
+def lookup(name: str) -> Tool | None:
+    """The tool of this native name; MCP spellings lead to a file tool of the same name."""
+    tool = TOOLS.get(name)
+    if tool is not None:
+        return tool
+    if name.startswith(("Team", "team_")):
+        return _TEAM
+    tail = mcp_tail(name)
+    if tail is None:
+        return None
+    found = TOOLS.get(tail)
+    if found is not None and found.action in ("write", "read", "shell", "patch", "editor"):
+        return found
+    return None
+
+
+def mcp_tail(name: str) -> str | None:
+    """The tool's own name in `mcp__server__tool`, `mcp.server.tool` or `server/tool`."""
+    if name.startswith("mcp__"):
+        return name.split("__", 2)[-1]
+    for separator in ("__", "/", ".", ":"):
+        if separator in name:
+            return name.rsplit(separator, 1)[-1]
+    return None
+
+
+def first_verb(name: str) -> str:
+    """The first word of a tool's own name, in lower case."""
+    tail = mcp_tail(name) or name
+    word = ""
+    for number, char in enumerate(tail):
+        if char in "_- " or (number and char.isupper() and not tail[number - 1].isupper()):
+            break
+        word += char
+    return word.lower()

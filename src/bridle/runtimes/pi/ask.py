@@ -1,0 +1,37 @@
+"""Permission mode `ask` for an agent that asks for nothing by itself: a small extension of Pi.
+
+In Pi's terminal interface it asks the person there. In the JSON mode nobody can be asked, since
+Pi reads its stdin to the end before it starts; there it refuses, with a reason the model reads.
+"""
+
+FILE_NAME = "bridle-ask.ts"
+
+REFUSAL = (
+    "Nobody is there to give permission for this tool."
+    " Do without it, or ask to be run with permission bypass."
+)
+"""What the model is told; also how a refusal is recognised on the wire."""
+
+_FREE_TOOLS = ("read", "grep", "find", "ls")
+"""Tools that only read."""
+
+_CODE = """\
+const free = new Set(%(free)s);
+const refusal = %(refusal)s;
+export default function (pi) {
+  pi.on("tool_call", async (event, ctx) => {
+    if (free.has(event.toolName)) return undefined;
+    if (!ctx.hasUI) return { block: true, reason: refusal };
+    const what = JSON.stringify(event.input).slice(0, 2000);
+    const allowed = await ctx.ui.confirm(`Allow ${event.toolName}?`, what);
+    return allowed ? undefined : { block: true, reason: "The person at the terminal refused." };
+  });
+}
+"""
+
+
+def extension_code() -> str:
+    """The extension's source."""
+    import json
+
+    return _CODE % {"free": json.dumps(_FREE_TOOLS), "refusal": json.dumps(REFUSAL)}

@@ -1,0 +1,240 @@
+"""Restricts itself, then becomes the agent. Run by path, standard library only.
+
+    python -I -S launcher.py POLICY -- program arguments…
+
+POLICY is JSON: {"writable": [dirs], "files": [files], "mounts": bool, "landlock": bool,
+"seccomp": bool, "hide": [dirs]}. Anything that was demanded and cannot be put in force ends it
+with status 126 and a line on stderr before the program is started: confinement that is not there
+must never be mistaken for one that is.
+"""
+
+import ctypes
+import json
+import os
+import platform
+import stat
+import struct
+import sys
+from typing import Any, NoReturn
+
+REFUSED = 126
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_SECCOMP = 22
+_PR_CAPBSET_DROP = 24
+_MOUNTING = (18, 19, 21, 27)
+"""Capabilities to change root, trace processes, mount, and make devices."""
+_SECCOMP_MODE_FILTER = 2
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_WRITE_FILE, _REMOVE_DIR, _REMOVE_FILE = 1 << 1, 1 << 4, 1 << 5
+_MAKE = sum(1 << bit for bit in range(6, 13))
+_REFER, _TRUNCATE = 1 << 13, 1 << 14
+_SCOPE_ABSTRACT_UNIX, _SCOPE_SIGNAL = 1, 2
+
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV = 1, 2, 4
+_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
+_MOUNT_SETATTR, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = 442, 0x8000, 1
+_AT_FDCWD = -100
+
+
+class Refusal(Exception):
+    """Something that was demanded cannot be put in force here."""
+
+
+def main(argv: list[str]) -> NoReturn:
+    """Confine this process as told and become the program."""
+    try:
+        split = argv.index("--")
+        policy: dict[str, Any] = json.loads(argv[0])
+        program = argv[split + 1 :]
+        apply(policy)
+        os.execvpe(program[0], program, os.environ)
+    except Exception as problem:  # whatever went wrong, nothing may start unconfined
+        sys.stderr.write(f"bridle sandbox: {type(problem).__name__}: {problem}\n")
+        sys.exit(REFUSED)
+
+
+def apply(policy: dict[str, Any]) -> None:
+    """Put the policy in force for this process and everything it will start."""
+    writable = [path for path in policy["writable"] if os.path.isdir(path)]
+    files = [path for path in policy["files"] if os.path.exists(path)]
+    if policy["mounts"]:
+        make_read_only(writable, files, policy["hide"])
+    _call(_libc.prctl, "no_new_privs", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if policy["landlock"]:
+        restrict_writes(writable, files)
+    if policy["seccomp"]:
+        close_doors()
+
+
+# -- Landlock -------------------------------------------------------------------------------------
+
+
+def landlock_version() -> int:
+    """The kernel's Landlock ABI, 0 when it has none."""
+    version = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    return max(0, int(version))
+
+
+def restrict_writes(writable: list[str], files: list[str]) -> None:
+    """Refuse every write below anything but `writable` and to anything but `files`."""
+    version = landlock_version()
+    if version < 1:
+        raise Refusal("this kernel has no Landlock")
+    rights = _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE
+    file_rights = _WRITE_FILE
+    if version >= 2:
+        rights |= _REFER
+    if version >= 3:
+        rights |= _TRUNCATE
+        file_rights |= _TRUNCATE
+    scoped = _SCOPE_ABSTRACT_UNIX | _SCOPE_SIGNAL if version >= 6 else 0
+    attribute = struct.pack("=QQQ", rights, 0, scoped)
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    ruleset = _syscall("create_ruleset", _CREATE_RULESET, attribute, ctypes.c_size_t(size), 0)
+    try:
+        for path in writable:
+            _allow(ruleset, path, rights)
+        for path in files:
+            _allow(ruleset, path, file_rights)
+        _syscall("restrict_self", _RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            rights &= _WRITE_FILE | _TRUNCATE
+        rule = struct.pack("=Qi", rights, fd)
+        _syscall(f"add_rule {path}", _ADD_RULE, ruleset, 1, rule, 0)
+    finally:
+        os.close(fd)
+
+
+# -- mount namespace ------------------------------------------------------------------------------
+
+
+def make_read_only(writable: list[str], files: list[str], hide: list[str]) -> None:
+    """See the whole file system read-only but for `writable` and `files`; `hide` is empty."""
+    uid, gid = os.getuid(), os.getgid()
+    _call(_libc.unshare, "new user and mount namespace", _CLONE_NEWUSER | _CLONE_NEWNS)
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{uid} {uid} 1")
+    _write("/proc/self/gid_map", f"{gid} {gid} 1")
+    _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+    for path in (*writable, *files):
+        _mount(path, path, None, _MS_BIND | _MS_REC)
+    _read_only("/", recursive=True)
+    for path in (*writable, *files):
+        _read_only(path, recursive=True, undo=True)
+    for folder in hide:
+        if os.path.isdir(folder):
+            _mount("none", folder, "tmpfs", _MS_NOSUID | _MS_NODEV)
+    # Whoever may mount could make it all writable again; becoming another program is when the
+    # lower bound takes effect, also for a user who is root.
+    for capability in _MOUNTING:
+        _call(_libc.prctl, "drop a capability", _PR_CAPBSET_DROP, capability, 0, 0, 0)
+    # The working directory still points into the old, writable view.
+    os.chdir(os.getcwd())
+
+
+def _read_only(path: str, *, recursive: bool, undo: bool = False) -> None:
+    attributes = struct.pack(
+        "=QQQQ", 0 if undo else _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_RDONLY if undo else 0, 0, 0
+    )
+    _syscall(
+        f"mount_setattr {path}",
+        _MOUNT_SETATTR,
+        _AT_FDCWD,
+        os.fsencode(path),
+        _AT_RECURSIVE if recursive else 0,
+        attributes,
+        ctypes.c_size_t(len(attributes)),
+    )
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
+    _call(
+        _libc.mount,
+        f"mount {target}",
+        os.fsencode(source) if source else None,
+        os.fsencode(target),
+        os.fsencode(kind) if kind else None,
+        ctypes.c_ulong(flags),
+        None,
+    )
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+# -- seccomp --------------------------------------------------------------------------------------
+
+_ARCHES = {
+    "x86_64": (0xC000003E, 41, 425),
+    "aarch64": (0xC00000B7, 198, 425),
+}
+"""Audit architecture, number of socket(2), number of io_uring_setup(2)."""
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_EAFNOSUPPORT, _ENOSYS = 97, 38
+_LD, _JEQ, _JGE, _RET = 0x20, 0x15, 0x35, 0x06
+_X32_BIT = 0x40000000
+
+
+def close_doors() -> None:
+    """Refuse new Unix sockets and io_uring, and system calls of a foreign architecture."""
+    known = _ARCHES.get(platform.machine())
+    if known is None:
+        raise Refusal(f"no seccomp filter for {platform.machine()}")
+    audit_arch, socket_nr, io_uring_nr = known
+    program = [
+        (_LD, 0, 0, 4),
+        (_JEQ, 1, 0, audit_arch),
+        (_RET, 0, 0, _ERRNO | _ENOSYS),
+        (_LD, 0, 0, 0),
+        (_JGE, 0, 1, _X32_BIT),
+        (_RET, 0, 0, _ERRNO | _ENOSYS),
+        (_JEQ, 0, 1, io_uring_nr),
+        (_RET, 0, 0, _ERRNO | _ENOSYS),
+        (_JEQ, 0, 3, socket_nr),
+        (_LD, 0, 0, 16),
+        (_JEQ, 0, 1, 1),
+        (_RET, 0, 0, _ERRNO | _EAFNOSUPPORT),
+        (_RET, 0, 0, _ALLOW),
+    ]
+    code = b"".join(struct.pack("=HBBI", *step) for step in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = struct.pack("@HxxxxxxP", len(program), ctypes.addressof(buffer))
+    holder = ctypes.create_string_buffer(header, len(header))
+    _call(
+        _libc.prctl,
+        "seccomp",
+        _PR_SET_SECCOMP,
+        ctypes.c_ulong(_SECCOMP_MODE_FILTER),
+        ctypes.c_void_p(ctypes.addressof(holder)),
+        0,
+        0,
+    )
+
+
+def _syscall(what: str, number: int, *arguments: Any) -> int:
+    return _call(_libc.syscall, what, ctypes.c_long(number), *arguments)
+
+
+def _call(function: Any, what: str, *arguments: Any) -> int:
+    result = function(*arguments)
+    if result < 0:
+        raise Refusal(f"{what}: {os.strerror(ctypes.get_errno())}")
+    return int(result)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,137 @@
+"""What a person at a terminal sees, is asked, and can stop."""
+
+from pathlib import Path
+from signal import SIGINT as _INT
+
+import pytest
+
+from tests.support import asker
+from tests.support.preset_agent import Place
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture
+def env(place: Place, tmp_path: Path) -> dict[str, str]:
+    return place.environment(PYTHONPATH=asker.install(tmp_path / "lib"))
+
+
+def terminal(place: Place, env: dict[str, str], *words: str) -> Terminal:
+    return Terminal(place.command(*words), env, place.project)
+
+
+def test_text_shows_as_it_streams_and_once(place: Place, env: dict[str, str]) -> None:
+    with terminal(place, env, "run", "lines 3") as screen:
+        assert screen.finish() == 0
+    lines = screen.screen.splitlines()
+    assert lines[:3] == ["line 0", "line 1", "line 2"]
+    assert "completed in" in lines[3]
+    assert len(lines) == 4
+
+
+def test_text_shows_while_the_agent_still_works(place: Place, env: dict[str, str]) -> None:
+    with terminal(place, env, "run", "wait") as screen:
+        screen.wait_for("waiting")
+        screen.signal(_INT)
+        assert screen.finish() == 130
+    assert "stopping the agent; once more kills it at once" in screen.screen
+    assert "stopped by SIGINT" in screen.screen
+
+
+def test_control_characters_do_not_reach_the_terminal(place: Place, env: dict[str, str]) -> None:
+    with terminal(place, env, "run", "garbage") as screen:
+        assert screen.finish() == 0
+    assert "ok" in screen.screen
+    assert "\x1b]52" not in screen.screen
+    assert "\x07" not in screen.screen
+
+
+def test_no_color(place: Place, env: dict[str, str]) -> None:
+    with terminal(place, env, "run", "echo a") as screen:
+        assert screen.finish() == 0
+    assert "\x1b[2m" in screen.screen
+    for plain in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        with terminal(place, {**env, **plain}, "run", "echo a") as screen:
+            assert screen.finish() == 0
+        assert "\x1b" not in screen.screen
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y\n", '[true, "allowed at the terminal"]'),
+        ("YES\n", '[true, "allowed at the terminal"]'),
+        ("\n", '[false, "refused at the terminal"]'),
+        ("n\n", '[false, "refused at the terminal"]'),
+        ("sure\n", '[false, "refused at the terminal"]'),
+    ],
+)
+def test_the_person_is_asked(place: Place, env: dict[str, str], typed: str, answer: str) -> None:
+    with terminal(place, env, "run", "1", "--runtime", "asker") as screen:
+        screen.wait_for("Allow it?")
+        assert "The agent asks to use shell:" in screen.screen
+        assert '"command": "rm' in screen.screen
+        screen.type(typed)
+        assert screen.finish() == 0
+    assert f"answer: {answer}" in screen.screen
+    assert "bridle: warning: asker is only for tests" in screen.screen
+    assert "· shell rm [31mx" in screen.screen
+    assert "1,000 tokens in, 20 out · $0.0100" in screen.screen
+    assert "\x1b[31m" not in screen.screen
+
+
+def test_always_holds_for_the_run(place: Place, env: dict[str, str]) -> None:
+    with terminal(place, env, "run", "3", "--runtime", "asker") as screen:
+        screen.wait_for("Allow it?")
+        screen.type("a\n")
+        assert screen.finish() == 0
+    assert screen.screen.count("Allow it?") == 1
+    assert screen.screen.count("answer: [true") == 3
+
+
+def test_ctrl_c_at_a_question_refuses_and_ends(place: Place, env: dict[str, str]) -> None:
+    with terminal(place, env, "run", "5", "--runtime", "asker") as screen:
+        screen.wait_for("Allow it?")
+        screen.signal(_INT)
+        assert screen.finish() == 130
+    assert screen.screen.count("Allow it?") == 1
+
+
+def test_a_question_waits_no_longer_than_the_run(place: Place, env: dict[str, str]) -> None:
+    with terminal(place, env, "run", "5", "--runtime", "asker", "--timeout", "0.5") as screen:
+        assert screen.finish() == 7
+    assert "did not finish within 0.5 s" in screen.screen
+
+
+def test_nobody_there_means_no(place: Place, env: dict[str, str]) -> None:
+    done = place.bridle("run", "1", "--runtime", "asker", env={"PYTHONPATH": env["PYTHONPATH"]})
+    assert done.status == 0
+    assert done.out.startswith('answer: [false, "nobody is there to give permission')
+    assert "shell refused: nobody is there" in done.err
+
+
+def test_an_interactive_run_has_the_terminal(place: Place, env: dict[str, str]) -> None:
+    for typed, status in (("me\n", 0), ("you\n", 1)):
+        with terminal(place, env, "run", "--interactive", "--runtime", "asker") as screen:
+            screen.wait_for("who?")
+            screen.type(typed)
+            assert screen.finish() == status
+
+
+def test_a_runtime_without_a_terminal_interface_refuses(place: Place, env: dict[str, str]) -> None:
+    with terminal(place, env, "run", "--interactive") as screen:
+        assert screen.finish() == 4
+    assert "tiny does not support option interactive" in screen.screen
+    assert "supported by: " in screen.screen
+
+
+def test_a_prompt_is_not_waited_for_at_a_terminal(place: Place, env: dict[str, str]) -> None:
+    with terminal(place, env, "run") as screen:
+        assert screen.finish() == 2
+    assert "the prompt is missing" in screen.screen
+
+
+def test_an_unreadable_settings_file(place: Place, env: dict[str, str]) -> None:
+    path = {"PYTHONPATH": env["PYTHONPATH"]}
+    done = place.bridle("run", "0", "--runtime=asker", "--settings=no.json", env=path)
+    assert done.status == 2
+    assert f"cannot read settings {place.project}/no.json: No such file" in done.err

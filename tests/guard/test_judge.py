@@ -1,0 +1,209 @@
+"""Roles, policy, tools, reasons and explanations."""
+
+import os
+from typing import Any
+
+import msgspec
+import pytest
+
+from bridle.guard import (
+    CAPABILITIES,
+    Call,
+    Judge,
+    Override,
+    Policy,
+    PolicyError,
+    check_call,
+    explain,
+    judge,
+)
+from bridle.guard.policy import check
+from bridle.guard.verdict import ADVICE
+from tests.guard.conftest import bash
+
+
+def _with(policy: Policy, **changes: Any) -> Judge:
+    return Judge(msgspec.structs.replace(policy, **changes))
+
+
+@pytest.mark.parametrize("capability", sorted(CAPABILITIES))
+def test_no_role_may_push_reset_or_start_agents(policy: Policy, capability: str) -> None:
+    ready = _with(policy, capability=capability)
+    for command in ("git push", "git reset --hard", "claude -p x", "tmux kill-server", "sudo ls"):
+        assert not ready.judge(bash(command)).allowed
+    assert ready.judge(bash("git log -1")).allowed
+    assert ready.judge(bash("pytest -q")).allowed
+    assert ready.judge(Call(tool="Task", input={})).rule == "team-tool"
+    assert ready.judge(Call(tool="AskUserQuestion", input={})).rule == "interactive-tool"
+
+
+def test_roles_differ_in_writing_and_committing(policy: Policy) -> None:
+    rows = {
+        cap: (
+            _with(policy, capability=cap).judge(bash("touch x")).allowed,
+            _with(policy, capability=cap).judge(bash("git commit -m x")).allowed,
+        )
+        for cap in CAPABILITIES
+    }
+    writers = {cap for cap, (writes, _) in rows.items() if writes}
+    committers = {cap for cap, (_, commits) in rows.items() if commits}
+    assert writers == {"builder", "merger"}
+    assert committers == CAPABILITIES - {"scout", "reviewer", "lead"}
+
+
+def test_the_users_own_session_is_left_alone(policy: Policy) -> None:
+    verdict = judge(bash("git push --force"), msgspec.structs.replace(policy, capability=None))
+    assert (verdict.decision, verdict.rule) == ("allow", "no-agent")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"capability": "bilder"},
+        {"worktree": "relative"},
+        {"worktree": "/"},
+        {"scratch": "tmp"},
+        {"allow_paths": ("/",)},
+        {"allow_paths": ("x",)},
+        {"allow_commands": ("git",)},
+        {"allow_commands": ("bash",)},
+        {"quality_gates": ("",)},
+        {"branch_prefix": "*"},
+        {"agent": "../x"},
+        {"overrides": {"bilder": Override()}},
+    ],
+)
+def test_a_wrong_policy_blocks_everything(policy: Policy, changes: dict[str, Any]) -> None:
+    wrong = msgspec.structs.replace(policy, **changes)
+    with pytest.raises(PolicyError):
+        check(wrong)
+    assert judge(Call(tool="Read", input={}), wrong).rule == "policy-error"
+
+
+def test_a_policy_with_a_typo_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match="quality_gate"):
+        msgspec.convert(
+            {"capability": "scout", "worktree": "/w", "quality_gate": ["x"]}, type=Policy
+        )
+
+
+def test_gates_are_lifted_but_not_what_follows_them(policy: Policy) -> None:
+    scout = _with(policy, capability="scout")
+    for command in ("pytest -q tests/a.py", "timeout 9 npm test", "A=1 ruff check . | tail"):
+        assert scout.judge(bash(command)).allowed
+    for command in ("pytest -q > x", "npm test; touch x", "ruff check . --fix", "npm install"):
+        assert not scout.judge(bash(command)).allowed
+
+
+def test_a_gate_with_operators_is_allowed_as_it_stands(policy: Policy) -> None:
+    gate = "cd web && npm run lint"
+    scout = _with(policy, capability="scout", quality_gates=(gate,))
+    assert scout.judge(bash(gate)).allowed
+    assert not scout.judge(bash(gate + " && npm run fix")).allowed
+
+
+def test_extra_commands_and_paths(policy: Policy, places: dict[str, str]) -> None:
+    outside = places["{{OUTSIDE}}"]
+    wider = _with(policy, allow_paths=(outside,), allow_commands=("ssh build-host",))
+    assert wider.judge(bash(f"touch {outside}/x")).allowed
+    assert not wider.judge(bash(f"rm -rf {outside}")).allowed
+    assert wider.judge(bash("ssh build-host make")).allowed
+    assert not wider.judge(bash("ssh other-host make")).allowed
+    assert not _with(policy, allow_commands=("git push",)).judge(bash("git push")).allowed
+
+
+def test_overrides_of_the_own_capability_only(policy: Policy) -> None:
+    overrides = {
+        "builder": Override(deny_tools=("WebFetch",), deny_commands=("npm run deploy",)),
+        "scout": Override(allow_commands=("make report",), allow_tools=("mcp__x__mark",)),
+    }
+    builder = _with(policy, overrides=overrides)
+    scout = _with(policy, overrides=overrides, capability="scout")
+    assert builder.judge(Call(tool="WebFetch", input={})).rule == "tool-denied"
+    assert builder.judge(bash("npm run deploy --now")).rule == "command-denied"
+    assert scout.judge(Call(tool="WebFetch", input={})).allowed
+    assert scout.judge(bash("make report")).allowed
+    assert not scout.judge(bash("make all")).allowed
+    assert scout.judge(Call(tool="mcp__x__mark", input={"id": 1})).allowed
+
+
+@pytest.mark.parametrize(
+    ("tool", "data", "builder_may", "scout_may"),
+    [
+        ("mcp__db__query", {"sql": "select 1"}, True, True),
+        ("mcp__x__run", {"command": "git push"}, False, False),
+        ("mcp__x__run", {"command": "ls"}, True, False),
+        ("mcp__x__save_chart", {"output_path": "/etc/x"}, False, False),
+        ("mcp__x__save_chart", {"output_path": "chart.png"}, True, False),
+        ("mcp__x__eval", {"code": "1"}, False, False),
+        ("mcp__x__create_issue", {"title": "t"}, True, False),
+        ("labmcp_lab_ping", {}, True, False),
+        ("TeamFuture", {}, False, False),
+        ("brand_new_tool", {"path": "/etc/x"}, False, False),
+        ("getThings", {"path": "/etc/x"}, True, True),
+    ],
+)
+def test_tools_that_no_table_knows(
+    builder: Judge, scout: Judge, tool: str, data: Any, builder_may: bool, scout_may: bool
+) -> None:
+    assert builder.judge(Call(tool=tool, input=data)).allowed == builder_may
+    assert scout.judge(Call(tool=tool, input=data)).allowed == scout_may
+
+
+def test_input_may_be_a_json_string(builder: Judge) -> None:
+    assert not builder.judge(Call(tool="bash", input='{"command":"git push"}')).allowed
+    assert builder.judge(Call(tool="bash", input='{"command":"ls"}')).allowed
+
+
+def test_every_block_says_what_to_do(builder: Judge, scout: Judge) -> None:
+    for command in ("git push", "touch ../x", "rm $X", "echo 'x", "git checkout main", "at now"):
+        verdict = builder.judge(bash(command))
+        assert ADVICE[verdict.rule] in verdict.reason
+    verdict = scout.judge(bash("rm a.txt"))
+    assert ADVICE[verdict.rule] in verdict.reason
+
+
+def test_explain_shows_every_part(policy: Policy) -> None:
+    told = explain(bash("ls src && git push; echo x > ../y"), policy)
+    assert told.verdict.rule == "git-push"
+    assert told.action == "shell"
+    shown = [(part.part, part.decision, part.rule) for part in told.parts]
+    assert shown[0] == ("ls src", "allow", "allowed")
+    assert [rule for _, decision, rule in shown if decision == "block"] == [
+        "git-push",
+        "path-outside",
+    ]
+    assert told.parse[0]["command"]["op"] == "&&"
+    msgspec.json.encode(told)
+
+
+def test_explain_of_what_cannot_be_parsed(policy: Policy) -> None:
+    told = explain(bash("echo 'x"), policy)
+    assert told.parse is None
+    assert told.verdict.rule == "shell-unparsed"
+    assert explain(Call(tool=None), policy).verdict.rule == "bad-input"
+
+
+def test_check_call_answers_in_the_shape_of_the_command_line(policy: Policy) -> None:
+    verdict = check_call(b'{"tool":"Bash","input":{"command":"git push"}}', policy)
+    assert set(msgspec.to_builtins(verdict)) == {"decision", "reason", "rule"}
+
+
+def test_a_link_swapped_after_preparing_is_seen(builder: Judge, places: dict[str, str]) -> None:
+    worktree = places["{{WORKTREE}}"]
+    os.mkdir(worktree + "/d")
+    call = Call(tool="Write", input={"file_path": worktree + "/d/x"})
+    assert builder.judge(call).allowed
+    os.rmdir(worktree + "/d")
+    os.symlink(places["{{OUTSIDE}}"], worktree + "/d")
+    assert not builder.judge(call).allowed
+
+
+def test_a_worktree_reached_by_a_link(policy: Policy, places: dict[str, str]) -> None:
+    alias = places["{{HOME}}"] + "/wt"
+    os.symlink(places["{{WORKTREE}}"], alias)
+    ready = _with(policy, worktree=alias)
+    assert ready.judge(Call(tool="Write", input={"file_path": alias + "/x"})).allowed
+    real = places["{{WORKTREE}}"] + "/x"
+    assert ready.judge(Call(tool="Write", input={"file_path": real})).allowed
+    assert not ready.judge(Call(tool="Write", input={"file_path": alias + "/../x"})).allowed

@@ -1,0 +1,130 @@
+"""Feeding recorded streams to the normalizer, and the order every stream of events must keep."""
+
+from pathlib import Path
+from typing import Any
+
+from bridle.core import events as ev
+from bridle.core.options import RunOptions
+from bridle.core.redact import Redactor
+from bridle.core.results import RunResult
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import ProcessExit
+from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS
+from bridle.runtimes.claude.normalizer import ClaudeNormalizer
+
+TESTDATA = Path(__file__).parents[3] / "src/bridle/runtimes/claude/testdata"
+STREAMS = sorted(
+    [
+        *TESTDATA.glob("stream/*.jsonl"),
+        *TESTDATA.glob("v2.1.325/*.jsonl"),
+        *TESTDATA.glob("bidi/*.stdout.jsonl"),
+    ]
+)
+
+
+class Replay:
+    """A finished replay: its events, its result, and the recorder it went through."""
+
+    def __init__(
+        self,
+        lines: list[bytes],
+        *,
+        exit: ProcessExit | None = None,
+        secrets: tuple[str, ...] = (),
+        resumed: str | None = None,
+        **options: Any,
+    ) -> None:
+        self.recorder = Recorder(
+            runtime="claude",
+            session_id="00000000-0000-4000-8000-000000000000",
+            options=RunOptions(**{"prompt": "go", **options}),
+            redactor=Redactor(secrets),
+        )
+        self.recorder.agent_counts_turns = True
+        normalizer = ClaudeNormalizer(
+            self.recorder, resumed=resumed, known_models=CLAUDE_DIALECTS[0].known_models
+        )
+        self.live: list[ev.Event] = []
+        """Events that were there before the process ended."""
+        for line in lines:
+            normalizer.feed(self.recorder.redactor.line(line))
+            self.live += self.recorder.drain()
+        normalizer.finish(exit or ProcessExit(code=0))
+        self.events = [*self.live, *self.recorder.drain()]
+        self.result: RunResult = self.recorder.result()
+
+    def of(self, kind: type[ev.Event]) -> list[Any]:
+        """The events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def trace(self) -> list[str]:
+        """The kinds of the events in their order, updates by their own kind."""
+        return [trace_word(event) for event in self.events]
+
+
+def trace_word(event: ev.Event) -> str:
+    """How an event stands in a trace."""
+    if isinstance(event, ev.MessageUpdate):
+        return event.kind
+    return str(event.__struct_config__.tag)
+
+
+def read_lines(path: Path) -> list[bytes]:
+    """The lines of a capture."""
+    return [line for line in path.read_bytes().split(b"\n") if line]
+
+
+def replay(name: str, **options: Any) -> Replay:
+    """Replay a capture of the runtime's test data."""
+    return Replay(read_lines(TESTDATA / name), **options)
+
+
+def check_order(events: list[ev.Event]) -> None:
+    """Fail unless `events` keep the order that the contract promises."""
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert isinstance(events[0], ev.SessionStart)
+    assert isinstance(events[-1], ev.SessionEnd)
+    message: str | None = None
+    block: str | None = None
+    turn_open = False
+    tools: set[str] = set()
+    for event in events:
+        match event:
+            case ev.AgentStart():
+                assert not turn_open
+                turn_open = True
+            case ev.AgentEnd():
+                assert turn_open
+                assert message is None
+                assert not tools
+                turn_open = False
+            case ev.MessageStart():
+                assert turn_open
+                assert message is None
+                message = event.message_id
+            case ev.MessageUpdate():
+                assert event.message_id == message
+                kind, _, part = event.kind.partition("_")
+                if part == "start":
+                    assert block is None
+                    block = kind
+                else:
+                    assert block == kind
+                    block = None if part == "end" else block
+            case ev.MessageEnd():
+                assert event.message_id == message
+                assert block is None
+                message = None
+            case ev.ToolExecutionStart():
+                assert turn_open
+                assert message is None
+                assert event.tool_call_id not in tools
+                tools.add(event.tool_call_id)
+            case ev.ToolExecutionUpdate():
+                assert event.tool_call_id in tools
+            case ev.ToolExecutionEnd():
+                tools.remove(event.tool_call_id)
+            case ev.UsageTotals():
+                assert turn_open
+    assert not turn_open

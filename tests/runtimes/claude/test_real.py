@@ -1,0 +1,451 @@
+"""Claude Code itself, in every pinned version, driven against the scripted model."""
+
+import os
+import shutil
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bridle.core import events as ev
+from bridle.core.options import ModelServer, Provider, RunOptions
+from bridle.core.results import RunResult
+from bridle.drives.print_drive import PermissionPolicy, refuse_all
+from bridle.drives.processes import marked_processes, send_signal
+from bridle.running import prepare
+from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.claude import ClaudeRuntime
+from bridle.testing import ScriptedModel
+from tests.runtimes.claude.support import check_order, trace_word
+from tests.support.clis import cli_path
+
+pytestmark = pytest.mark.real_cli
+
+VERSIONS = ("2.1.197", "2.1.325")
+SCRATCH = Path(__file__).parents[3] / ".tmp" / "claude"
+KEY = "sk-ant-scripted-0123456789abcdefghij"
+LIMIT = 60.0
+
+WRITES = """
+- text: I will write the file now.
+  chunks: 4
+  shell: "printf 'made by shell' > shell.txt"
+  usage: {input_tokens: 300, output_tokens: 40, cache_read_tokens: 70, cache_write_tokens: 5}
+- text: Done. ORCHESTRA_COMPLETE
+  chunks: 3
+  usage: {input_tokens: 500, output_tokens: 60, cache_read_tokens: 30}
+"""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A home and a repository of its own."""
+
+    home: Path
+    repo: Path
+
+    def environment(self, **more: str) -> dict[str, str]:
+        base = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+        return base | {"TERM": "xterm-256color", "LANG": "C.UTF-8"} | more
+
+
+class Done(msgspec.Struct, frozen=True):
+    """A run that is over."""
+
+    events: list[ev.Event]
+    result: RunResult
+    session_id: str
+
+    @property
+    def trace(self) -> list[str]:
+        return [trace_word(event) for event in self.events]
+
+    def of(self, kind: type[ev.Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    root = SCRATCH / uuid.uuid4().hex[:12]
+    made = Place(home=root / "home", repo=root / "repo")
+    made.home.mkdir(parents=True)
+    made.repo.mkdir()
+    subprocess.run(["git", "init", "-q", "."], cwd=made.repo, check=True)
+    yield made
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def runtime_of(version: str) -> ClaudeRuntime:
+    return ClaudeRuntime(AdapterSettings(binary=str(cli_path("claude", version))))
+
+
+def run(
+    version: str,
+    place: Place,
+    url: str,
+    *,
+    permission: PermissionPolicy = refuse_all,
+    around: dict[str, str] | None = None,
+    kill_at: type[ev.Event] | None = None,
+    **options: Any,
+) -> Done:
+    """Run a prompt to its end; the order of events and the absence of survivors are checked."""
+    wanted: dict[str, Any] = {
+        "prompt": "Please write the file.",
+        "cwd": str(place.repo),
+        "permission_mode": "bypass",
+        "model": "claude-sonnet-4-5",
+        "timeout": LIMIT,
+        "model_server": ModelServer(url=url, api_key=KEY),
+    }
+    prepared = prepare(
+        runtime_of(version),
+        RunOptions(**{**wanted, **options}),
+        env=around or place.environment(),
+        permission=permission,
+    )
+    session_id = prepared.plan.session_id
+    events: list[ev.Event] = []
+    for event in prepared.run.events():
+        events.append(event)
+        if kill_at is not None and isinstance(event, kill_at):
+            leader = min(marked_processes(session_id))
+            send_signal(leader, signal.SIGKILL)
+    check_order(events)
+    assert not [event.raw for event in events if isinstance(event, ev.Unknown)]
+    assert marked_processes(session_id) == []
+    assert not any(os.path.exists(folder) for folder in prepared.plan.private_dirs)
+    return Done(events, prepared.run.result, session_id)
+
+
+def test_a_text_a_shell_call_and_a_last_text(version: str, place: Place) -> None:
+    with ScriptedModel(WRITES) as model:
+        done = run(version, place, model.url)
+        model.assert_finished()
+    assert done.trace == [
+        "session_start",
+        "state",
+        "agent_start",
+        "message_start",
+        *["text_start", *["text_delta"] * 4, "text_end"],
+        "message_end",
+        "tool_execution_start",
+        "tool_execution_end",
+        "message_start",
+        *["text_start", *["text_delta"] * 3, "text_end"],
+        "message_end",
+        "usage",
+        "agent_end",
+        "state",
+        "session_end",
+    ]
+    result = done.result
+    assert (place.repo / "shell.txt").read_text() == "made by shell"
+    assert (result.status, result.exit_code) == ("completed", 0)
+    assert result.runtime_version == version
+    assert result.native_session_id == done.session_id
+    assert result.model == "claude-sonnet-4-5"
+    assert result.text == "Done. ORCHESTRA_COMPLETE"
+    assert result.marker_detected
+    usage = result.usage
+    assert (usage.input_tokens, usage.output_tokens) == (800, 100)
+    assert (usage.cache_read_tokens, usage.cache_write_tokens) == (100, 5)
+    assert [each.usage.output_tokens for each in done.of(ev.MessageEnd)] == [40, 60]
+    assert result.cost_source == "provider"
+    assert KEY not in str(done.events)
+
+
+def test_a_custom_models_price_is_not_believed(version: str, place: Place) -> None:
+    with ScriptedModel(WRITES) as model:
+        result = run(version, place, model.url, model="my-own-model").result
+    assert (result.cost_usd, result.cost_source) == (None, "unknown")
+    assert result.usage.output_tokens == 100
+
+
+FAULTS: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "401": ([{"fault": {"kind": "authentication"}}], {}, "not_authenticated"),
+    "403": ([{"fault": {"kind": "permission"}}], {}, "not_authenticated"),
+    "404": ([{"fault": {"kind": "not_found"}}], {}, "unavailable"),
+    "429": ([{"fault": {"kind": "rate_limit"}}], {}, "rate_limited"),
+    "429-reset": ([{"fault": {"kind": "usage_limit", "resets_in": 3600}}], {}, "rate_limited"),
+    "429-retry-after": (
+        [{"fault": {"kind": "rate_limit", "retry_after": 1}}],
+        {},
+        "rate_limited",
+    ),
+    "credit": ([{"fault": {"kind": "quota"}}], {}, "billing"),
+    "500": ([{"fault": {"kind": "server_error"}}], {}, "unavailable"),
+    "503": ([{"fault": {"status": 503}}], {}, "overloaded"),
+    "529": ([{"fault": {"kind": "overloaded"}}], {}, "overloaded"),
+    "overflow": ([{"context_overflow": True}], {}, "context_overflow"),
+    "413": ([{"fault": {"kind": "too_large"}}], {}, "context_overflow"),
+    "400": ([{"fault": {"kind": "bad_request"}}], {}, "unavailable"),
+    "max-tokens": (
+        [{"text": "cut short", "stop_reason": "max_tokens"}] * 8,
+        {},
+        "context_overflow",
+    ),
+    "refusal": ([{"text": "No.", "stop_reason": "refusal"}] * 4, {}, "unavailable"),
+    "max-turns": (
+        [{"text": "again", "shell": "echo a"}] * 6,
+        {"max_turns": 2},
+        "budget_exceeded",
+    ),
+    "budget": (
+        [{"text": "again", "shell": "echo a"}] * 40,
+        {"budget_usd": 0.002},
+        "budget_exceeded",
+    ),
+    "stall": (
+        [{"text": "one two", "chunks": 2, "fault": {"stall": 60}}],
+        {"timeout": 4.0},
+        "timeout",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_ends_typed_in_bounded_time(version: str, place: Place, fault: str) -> None:
+    script, options, kind = FAULTS[fault]
+    options = {"provider_options": {"max_retries": 1}, **options}
+    with ScriptedModel(script) as model:
+        result = run(version, place, model.url, **options).result
+    assert result.error is not None
+    assert result.error.kind == kind
+    # The run ended by itself, long before its limit; only the stall had to be stopped.
+    assert (result.status == "timed_out") is (fault == "stall")
+
+
+def test_a_refused_connection_ends(version: str, place: Place) -> None:
+    done = run(version, place, "http://127.0.0.1:9", provider_options={"max_retries": 1})
+    assert done.result.error is not None
+    assert done.result.error.kind == "unavailable"
+    assert len(done.of(ev.Retry)) == 1
+
+
+def test_failures_then_success_show_as_retries(version: str, place: Place) -> None:
+    script = [{"text": "Recovered.", "fault": {"kind": "overloaded", "times": 2}}]
+    with ScriptedModel(script) as model:
+        done = run(version, place, model.url)
+    assert done.result.status == "completed"
+    assert [each.error.kind for each in done.of(ev.Retry)] == ["overloaded"] * 2
+    assert done.result.usage.output_tokens == 20
+
+
+def test_a_cut_stream_that_claude_mends_is_completed(version: str, place: Place) -> None:
+    script = [{"text": "one two three four", "chunks": 4, "fault": {"cut": True}}]
+    with ScriptedModel(script) as model:
+        # The second try must not count as a second turn.
+        done = run(version, place, model.url, max_turns=1)
+    assert (done.result.status, done.result.error) == ("completed", None)
+    assert done.result.text == "one two three four"
+
+
+def test_a_killed_agent_crashed(version: str, place: Place) -> None:
+    script = [{"text": "running", "shell": "echo a; sleep 60"}]
+    with ScriptedModel(script) as model:
+        done = run(version, place, model.url, kill_at=ev.ToolExecutionStart)
+    assert done.result.error is not None
+    assert done.result.error.kind == "crashed"
+    assert done.of(ev.SessionEnd)[0].signal == "SIGKILL"
+    assert done.of(ev.ToolExecutionEnd)[0].synthetic
+
+
+def test_a_timeout_during_a_tool_leaves_no_process(version: str, place: Place) -> None:
+    script = [{"text": "running", "shell": "echo $$ > pid.txt; sleep 60"}]
+    with ScriptedModel(script) as model:
+        done = run(version, place, model.url, timeout=6.0)
+    assert done.result.status == "timed_out"
+    shell = int((place.repo / "pid.txt").read_text())
+    assert not os.path.exists(f"/proc/{shell}")
+
+
+def test_nobody_there_refuses_and_the_run_goes_on(version: str, place: Place) -> None:
+    with ScriptedModel(WRITES) as model:
+        done = run(version, place, model.url, permission_mode="ask")
+        (told,) = model.tool_results()
+    assert not (place.repo / "shell.txt").exists()
+    (request,), (decision,) = done.of(ev.PermissionRequest), done.of(ev.PermissionDecision)
+    assert (decision.decision, decision.by) == ("deny", "bridle")
+    assert request.tool_call_id == done.of(ev.ToolExecutionStart)[0].tool_call_id
+    assert "nobody is there" in str(told)
+    assert done.result.status == "completed"
+
+
+def test_a_person_may_allow(version: str, place: Place) -> None:
+    with ScriptedModel(WRITES) as model:
+        done = run(
+            version,
+            place,
+            model.url,
+            permission_mode="ask",
+            permission=lambda question: (True, "me", ""),
+        )
+    assert (place.repo / "shell.txt").exists()
+    assert [each.decision for each in done.of(ev.PermissionDecision)] == ["allow"]
+
+
+def test_background_work_may_still_ask_and_the_run_ends(version: str, place: Place) -> None:
+    background = {
+        "name": "Bash",
+        "args": {"command": "sleep 1", "description": "wait", "run_in_background": True},
+    }
+    script = [
+        {"text": "starting", "tool_calls": [background]},
+        {"text": "started"},
+        {"text": "noticed", "shell": "printf late > late.txt"},
+        {"text": "finished"},
+    ]
+    with ScriptedModel(script) as model:
+        done = run(
+            version,
+            place,
+            model.url,
+            permission_mode="ask",
+            permission=lambda question: (True, "me", ""),
+        )
+    assert (done.result.status, done.result.text) == ("completed", "finished")
+    assert (place.repo / "late.txt").exists()
+    assert len(done.of(ev.AgentEnd)) == 1
+    assert done.result.usage.output_tokens == 80
+
+
+def test_a_conversation_is_taken_up_again_or_refused(version: str, place: Place) -> None:
+    around = place.environment(IS_SANDBOX="1", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1")
+    around |= {"DISABLE_AUTOUPDATER": "1", "SCRIPTED_KEY": KEY}
+    script = [{"text": "first"}, {"text": "second"}, {"text": "third"}]
+    with ScriptedModel(script) as model:
+        options: dict[str, Any] = {
+            "model_server": None,
+            "provider": Provider(base_url=model.url, auth_token_env="SCRIPTED_KEY"),
+            "around": around,
+        }
+        first = run(version, place, model.url, **options).result
+        again = run(version, place, model.url, resume=first.native_session_id, **options)
+        assert again.result.native_session_id == first.native_session_id
+        assert again.result.text == "second"
+        forked = run(
+            version,
+            place,
+            model.url,
+            resume=first.native_session_id,
+            provider_options={"fork": True},
+            **options,
+        )
+        assert forked.result.native_session_id == forked.session_id
+        assert forked.result.text == "third"
+        gone = run(version, place, model.url, resume=str(uuid.uuid4()), **options).result
+    assert gone.error is not None
+    assert gone.error.kind == "resume_refused"
+    transcripts = runtime_of(version).transcript_dir(str(place.repo))
+    folder = place.home / ".claude" / "projects" / os.path.basename(transcripts or "")
+    summary = runtime_of(version).parse_transcript(f"{folder}/{first.native_session_id}.jsonl")
+    assert summary is not None
+    assert (summary.input_tokens, summary.output_tokens) == (200, 40)
+
+
+def test_the_users_configuration_is_left_as_it_was(version: str, place: Place) -> None:
+    config = place.home / ".claude"
+    config.mkdir()
+    mine = {
+        config / "settings.json": '{ "model":   "haiku" }\n',
+        config / "CLAUDE.md": "be brief\n",
+        config / ".credentials.json": "{}",
+        place.repo / "CLAUDE.md": "the project's\n",
+    }
+    for path, text in mine.items():
+        path.write_text(text)
+    around = place.environment(IS_SANDBOX="1", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1")
+    around |= {"DISABLE_AUTOUPDATER": "1", "SCRIPTED_KEY": KEY}
+    state = place.home / ".claude.json"
+    with ScriptedModel(WRITES) as model:
+        provider = Provider(base_url=model.url, auth_token_env="SCRIPTED_KEY")
+        for _ in range(2):
+            before = state.read_bytes() if state.exists() else None
+            run(version, place, model.url, model_server=None, provider=provider, around=around)
+            assert {path: path.read_text() for path in mine} == mine
+    # The first start of a version writes its own state file; after that it stays the same.
+    assert state.read_bytes() == before
+
+
+def test_with_a_model_server_the_home_is_not_even_looked_at(version: str, place: Place) -> None:
+    config = place.home / ".claude"
+    config.mkdir()
+    (config / "settings.json").write_text('{"hooks": "broken on purpose"')
+    with ScriptedModel(WRITES) as model:
+        assert run(version, place, model.url).result.status == "completed"
+    assert [path.name for path in config.iterdir()] == ["settings.json"]
+    assert not (place.home / ".claude.json").exists()
+
+
+def test_only_these_tools_are_offered(version: str, place: Place) -> None:
+    with ScriptedModel([{"text": "ok"}]) as model:
+        run(version, place, model.url, allowed_tools=("Bash", "Read"))
+        offered = {tool["name"] for tool in model.requests[-1].body["tools"]}
+    assert offered - {"DeferredToolPlaceholder"} == {"Bash", "Read"}
+
+
+def test_a_denied_tool_is_not_offered(version: str, place: Place) -> None:
+    with ScriptedModel([{"text": "ok"}]) as model:
+        run(version, place, model.url, denied_tools=("Bash",))
+        offered = {tool["name"] for tool in model.requests[-1].body["tools"]}
+    assert "Bash" not in offered
+    assert "Read" in offered
+
+
+def test_prompts_of_any_size_and_kind_arrive(version: str, place: Place) -> None:
+    prompt = "-- begins like a flag\n" + "größer " * 60_000
+    image = place.repo / "dot.png"
+    image.write_bytes(
+        bytes.fromhex(
+            "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154"
+            "789c63f8cfc000000301010018dd8db00000000049454e44ae426082"
+        )
+    )
+    with ScriptedModel([{"text": "ok"}]) as model:
+        run(
+            version,
+            place,
+            model.url,
+            prompt=prompt,
+            images=(str(image),),
+            system_prompt="SYSTEM-MARK " + "s" * 200_000,
+            append_system_prompt="APPENDED-MARK",
+        )
+        body = model.requests[-1].body
+    assert prompt in msgspec.json.encode(body["messages"]).decode().replace("\\n", "\n")
+    assert '"type":"image"' in msgspec.json.encode(body["messages"]).decode()
+    assert "SYSTEM-MARK" in str(body["system"])
+    assert "APPENDED-MARK" in str(body["system"])
+
+
+def test_a_flag_it_does_not_know_is_drift(version: str, place: Place) -> None:
+    done = run(version, place, "http://127.0.0.1:9", raw_args=("--no-such-flag",))
+    assert done.result.error is not None
+    assert done.result.error.kind == "protocol_drift"
+    assert "--no-such-flag" in done.result.error.message
+
+
+def test_the_print_command_answers_in_plain_text(version: str, place: Place) -> None:
+    with ScriptedModel([{"text": "the answer"}]) as model:
+        argv = runtime_of(version).build_print_command("-what?", "claude-sonnet-4-5")
+        printed = subprocess.run(
+            argv,
+            cwd=place.repo,
+            env=place.environment(ANTHROPIC_BASE_URL=model.url, ANTHROPIC_API_KEY=KEY),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LIMIT,
+            check=True,
+        )
+        assert model.prompts() == ["-what?"]
+    assert printed.stdout == b"the answer\n"

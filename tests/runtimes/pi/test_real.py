@@ -1,0 +1,455 @@
+"""The real Pi, in each pinned version, against the scripted model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridle.core import events as ev
+from bridle.core.errors import UnsupportedOption
+from bridle.core.options import Provider
+from bridle.core.usage import Usage
+from bridle.drives.processes import marked_processes
+from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.pi import PiRuntime
+from bridle.testing import ScriptedModel
+from bridle.testing.record import key_marker
+from tests.runtimes.pi.support import Place, kinds, place, prepare_real, run_real, steps
+from tests.support.real_cli import real_cli, versions
+
+pytestmark = [
+    pytest.mark.real_cli,
+    pytest.mark.timeout(600),
+    pytest.mark.parametrize("version", versions("pi")),
+]
+
+__all__ = ["place"]
+
+SCRIPT = """
+- text: I will write the file now.
+  shell: "printf 'made by shell\\\\n' > shell.txt"
+  usage: {input_tokens: 300, output_tokens: 40, cache_read_tokens: 70, cache_write_tokens: 5}
+- thinking: Nearly there.
+  text: Done. ORCHESTRA_COMPLETE
+  chunks: 4
+  usage: {input_tokens: 500, output_tokens: 60, cache_read_tokens: 30}
+"""
+
+ONE_PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc0"
+    "000003010100c9fe92ef0000000049454e44ae426082"
+)
+
+
+def sleeping(seconds: int = 60) -> list[dict[str, Any]]:
+    """A script whose tool sleeps, with a child of its own."""
+    command = f"sleep {seconds} & sleep {seconds}; wait"
+    call = {"name": "bash", "args": {"command": command, "timeout": 120}}
+    return [{"text": "Waiting.", "tool_calls": [call]}, {"text": "Never said."}]
+
+
+def test_one_script(version: str, place: Place) -> None:
+    with ScriptedModel(SCRIPT) as model:
+        outcome = run_real(version, place, model)
+        model.assert_finished()
+    result = outcome.result
+    assert steps(outcome.events) == [
+        *("session_start", "state", "agent_start"),
+        *("message_start", "text_start", "text_delta", "text_end", "message_end"),
+        *("tool_execution_start", "tool_execution_end"),
+        *("message_start", "thinking_start", "thinking_delta", "thinking_end"),
+        *("text_start", "text_delta", "text_end", "message_end"),
+        *("usage", "agent_end", "state", "session_end"),
+    ]
+    assert (result.status, result.exit_code, result.error) == ("completed", 0, None)
+    assert result.usage == Usage(
+        input_tokens=800, output_tokens=100, cache_read_tokens=100, cache_write_tokens=5
+    )
+    assert result.text == "Done. ORCHESTRA_COMPLETE"
+    assert result.marker_detected
+    assert result.model == "anthropic/claude-sonnet-4-6"
+    assert (result.cost_source, result.runtime_version) == ("provider", version)
+    expected = (800 * 3 + 100 * 15 + 100 * 0.3 + 5 * 3.75) / 1e6
+    assert result.cost_usd == pytest.approx(expected)
+    assert (place.repo / "shell.txt").read_text() == "made by shell\n"
+    assert not place.agent_dir.exists()
+    if outcome.prepared.plan.native_session_id is not None:
+        assert result.native_session_id == result.session_id
+
+
+def test_other_providers_are_served_too(version: str, place: Place) -> None:
+    for name in ("openai/gpt-5", "somebody/model-1", "claude-never-heard-of"):
+        with ScriptedModel(SCRIPT) as model:
+            outcome = run_real(version, place, model, options_model=name)
+        assert outcome.result.status == "completed", name
+        assert outcome.result.model == (name if "/" in name else f"anthropic/{name}")
+        assert outcome.result.usage.input_tokens >= 800
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["-p --help", "--version", "@/etc/hostname", "@nothing", "/unknown word", "ünï\u2028cödé\n\nx"],
+)
+def test_any_prompt_passes_unchanged(version: str, place: Place, prompt: str) -> None:
+    with ScriptedModel([{"text": "ok"}]) as model:
+        outcome = run_real(version, place, model, prompt=prompt)
+        assert model.prompts() == [prompt]
+    assert outcome.result.status == "completed"
+
+
+def test_a_prompt_of_a_megabyte(version: str, place: Place) -> None:
+    prompt = "-" + "0123456789abcde\n" * 65536 + "end"
+    with ScriptedModel([{"text": "ok"}]) as model:
+        outcome = run_real(version, place, model, prompt=prompt)
+        assert model.prompts() == [prompt]
+    assert outcome.result.status == "completed"
+    assert all(len(word) < 1000 for word in outcome.prepared.plan.spec.argv)
+
+
+def system_of(model: ScriptedModel) -> str:
+    return json.dumps([request.body for request in model.requests if request.body])
+
+
+def test_system_prompts(version: str, place: Place) -> None:
+    extra = place.home / "extra.md"
+    extra.write_text("marker-from-file")
+    with ScriptedModel([{"text": "ok"}]) as model:
+        run_real(
+            version,
+            place,
+            model,
+            append_system_prompt="marker-appended",
+            append_system_prompt_file=str(extra),
+        )
+        said = system_of(model)
+    assert "marker-appended" in said
+    assert "marker-from-file" in said
+    assert "coding" in said
+    with ScriptedModel([{"text": "ok"}]) as model:
+        run_real(version, place, model, system_prompt="You are marker-replaced.")
+        replaced = system_of(model)
+    assert "marker-replaced" in replaced
+    assert len(replaced) < len(said)
+
+
+def tools_of(model: ScriptedModel) -> set[str]:
+    return {tool["name"] for tool in model.requests[-1].body.get("tools", [])}
+
+
+def test_tools(version: str, place: Place) -> None:
+    for options, expected in (
+        ({}, {"read", "bash", "edit", "write"}),
+        ({"allowed_tools": ("read", "grep")}, {"read", "grep"}),
+        ({"denied_tools": ("bash",)}, {"read", "edit", "write"}),
+        ({"allowed_tools": ("read", "bash"), "denied_tools": ("bash",)}, {"read"}),
+    ):
+        with ScriptedModel([{"text": "ok"}]) as model:
+            run_real(version, place, model, **options)
+            assert tools_of(model) == expected
+
+
+def test_an_image(version: str, place: Place) -> None:
+    picture = place.repo / "p.png"
+    picture.write_bytes(ONE_PNG)
+    with ScriptedModel([{"text": "ok"}]) as model:
+        outcome = run_real(version, place, model, images=(str(picture),), prompt="Look.")
+        content = model.requests[0].body["messages"][-1]["content"]
+    assert outcome.result.status == "completed"
+    assert [block["type"] for block in content] == ["text", "image"]
+    assert content[0]["text"].startswith("Look.")
+    assert content[1]["source"]["media_type"] == "image/png"
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "sessions" not in path.parts
+    }
+
+
+def test_the_users_files_are_as_they_were(version: str, place: Place) -> None:
+    with ScriptedModel([{"text": "ok"}]) as model:
+        place.login(
+            model,
+            settings={"defaultThinkingLevel": "low", "theme": "light", "retry": {"maxRetries": 1}},
+            auth={"anthropic": {"type": "api_key", "key": "users-anthropic-key"}},
+        )
+        (place.agent_dir / "AGENTS.md").write_text("Be polite.\n")
+        before = snapshot(place.home)
+        for options in (
+            {},
+            {"provider_options": {"thinking": "high", "max_retries": 0}},
+            {"settings": '{"theme": "dark"}', "system_prompt": "x"},
+        ):
+            outcome = run_real(version, place, options_model="lab/scripted", **options)
+            assert outcome.result.status == "completed"
+            assert outcome.result.model == "lab/scripted"
+        assert len(model.requests) == 3
+    after = snapshot(place.home)
+    assert {name: after.get(name) for name in before} == before
+    # The newer version keeps a catalogue of models of its own there.
+    assert set(after) - set(before) <= {".pi/agent/models-store.json"}
+
+
+def test_a_conversation_goes_on(version: str, place: Place) -> None:
+    with ScriptedModel([{"text": "The word is plum."}, {"text": "It was plum."}]) as model:
+        place.login(model)
+        first = run_real(version, place, prompt="Choose a word.", options_model="lab/scripted")
+        native = first.result.native_session_id
+        assert native
+        second = run_real(
+            version,
+            place,
+            prompt="Which word?",
+            options_model="lab/scripted",
+            resume=native,
+            provider_options={"max_retries": 1},
+        )
+        said = json.dumps(model.requests[-1].body)
+    assert second.result.native_session_id == native
+    assert second.result.text == "It was plum."
+    assert "Choose a word." in said
+    assert "The word is plum." in said
+
+
+def test_a_provider_gets_its_own_key_only(version: str, place: Place) -> None:
+    with ScriptedModel([{"text": "ok"}, {"text": "ok"}]) as model:
+        place.agent_dir.mkdir(parents=True)
+        auth = {"anthropic": {"type": "api_key", "key": "users-saved-key"}}
+        (place.agent_dir / "auth.json").write_text(json.dumps(auth))
+        env = {"GATEWAY": "the-gateway-key", "ANTHROPIC_API_KEY": "users-variable-key"}
+        provider = Provider(base_url=model.url, auth_token_env="GATEWAY")
+        for name in ("sonnet", "gate/some-model"):
+            outcome = run_real(version, place, options_model=name, provider=provider, env=env)
+            assert outcome.result.status == "completed"
+        keys = {request.headers["x-api-key"] for request in model.requests}
+    assert keys == {key_marker("the-gateway-key")}
+
+
+EXTENSION = """
+import { writeFileSync } from "node:fs";
+export default function (pi) { writeFileSync(process.env.WITNESS, "loaded"); }
+"""
+
+
+def test_a_projects_extension_runs_only_when_trusted(version: str, place: Place) -> None:
+    (place.repo / ".pi" / "extensions").mkdir(parents=True)
+    (place.repo / ".pi" / "extensions" / "witness.ts").write_text(EXTENSION)
+    witness = place.home / "witness"
+    for trusted in (False, True):
+        with ScriptedModel([{"text": "ok"}]) as model:
+            outcome = run_real(
+                version,
+                place,
+                model,
+                env={"WITNESS": str(witness)},
+                provider_options={"trust_project": trusted},
+            )
+        assert outcome.result.status == "completed"
+        assert witness.exists() is trusted
+
+
+def test_the_limit_of_turns(version: str, place: Place) -> None:
+    turns = [{"text": f"Step {n}.", "shell": f"echo {n} >> steps"} for n in range(3)]
+    late = {"text": "Late.", "shell": "echo late >> steps", "fault": {"delay": 30}}
+    with ScriptedModel([*turns[:2], late, {"text": "done"}]) as model:
+        outcome = run_real(version, place, model, max_turns=2)
+    assert outcome.kind == "budget_exceeded"
+    assert outcome.result.status == "budget_exceeded"
+    assert len((place.repo / "steps").read_text().splitlines()) == 2
+    with ScriptedModel([turns[0], {"text": "done"}]) as model:
+        assert run_real(version, place, model, max_turns=2).result.status == "completed"
+
+
+def test_the_budget(version: str, place: Place) -> None:
+    used = {"input_tokens": 100000, "output_tokens": 10}
+    turn = {"text": "Spending.", "shell": "sleep 5", "usage": used}
+    with ScriptedModel([turn] * 5) as model:
+        outcome = run_real(version, place, model, budget_usd=0.2)
+    assert outcome.kind == "budget_exceeded"
+    assert outcome.result.cost_usd == pytest.approx(0.30015)
+
+
+def test_no_price_no_budget(version: str, place: Place) -> None:
+    with ScriptedModel([{"text": "one", "shell": "true"}, {"text": "ok"}]) as model:
+        outcome = run_real(version, place, model, options_model="somebody/free", budget_usd=1.0)
+    assert outcome.kind == "budget_exceeded"
+    assert outcome.result.cost_usd is None
+
+
+def test_a_timeout_leaves_no_tool_behind(version: str, place: Place) -> None:
+    # How long the agent takes to reach its tool depends on the machine; give it more if need be.
+    for timeout in (6.0, 20.0, 60.0):
+        with ScriptedModel(sleeping()) as model:
+            outcome = run_real(version, place, model, timeout=timeout)
+        assert (outcome.kind, outcome.result.status) == ("timeout", "timed_out")
+        starts = [event for event in outcome.events if isinstance(event, ev.ToolExecutionStart)]
+        ends = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
+        assert len(starts) == len(ends)
+        if starts:
+            return
+    pytest.fail("the tool was never reached")
+
+
+def test_a_model_that_falls_silent(version: str, place: Place) -> None:
+    fault = {"stall": 60}
+    with ScriptedModel([{"text": "a text that never ends", "fault": fault}]) as model:
+        outcome = run_real(version, place, model, timeout=6.0)
+    assert outcome.kind == "timeout", outcome.result
+
+
+def test_killed_in_mid_tool(version: str, place: Place) -> None:
+    with ScriptedModel(sleeping()) as model:
+        prepared = prepare_real(version, place, model)
+        events = []
+        for event in prepared.run.events():
+            events.append(event)
+            if isinstance(event, ev.ToolExecutionStart):
+                (agent, *_) = [
+                    pid
+                    for pid in marked_processes(prepared.plan.session_id)
+                    if os.getpgid(pid) == pid and os.getsid(pid) == pid and _is_agent(pid)
+                ]
+                os.kill(agent, signal.SIGKILL)
+    result = prepared.run.result
+    assert result.error is not None
+    assert result.error.kind == "crashed"
+    assert result.exit_code == -signal.SIGKILL
+    assert marked_processes(prepared.plan.session_id) == []
+    assert kinds(events)[-1] == "session_end"
+
+
+def _is_agent(pid: int) -> bool:
+    return b"--mode\0json" in Path(f"/proc/{pid}/cmdline").read_bytes() or (
+        Path(f"/proc/{pid}/comm").read_text().strip() in ("pi", "node")
+    )
+
+
+def test_aborted_by_the_caller(version: str, place: Place) -> None:
+    with ScriptedModel(sleeping()) as model:
+        prepared = prepare_real(version, place, model)
+        for event in prepared.run.events():
+            if isinstance(event, ev.ToolExecutionStart):
+                threading.Thread(target=prepared.run.abort).start()
+    assert prepared.run.result.status == "aborted"
+    assert marked_processes(prepared.plan.session_id) == []
+
+
+def test_nobody_to_ask_is_a_refusal(version: str, place: Place) -> None:
+    (place.repo / "seed.txt").write_text("seed\n")
+    turns = [
+        {"text": "Reading.", "read_file": "seed.txt"},
+        {"text": "Writing.", "write_file": {"path": "out.txt", "content": "x"}},
+        {"text": "Running.", "shell": "touch ran"},
+        {"text": "I may not."},
+    ]
+    with ScriptedModel(turns) as model:
+        outcome = run_real(version, place, model, permission_mode="ask")
+        told = [result.text for result in model.tool_results()]
+    assert outcome.result.status == "completed"
+    assert sorted(path.name for path in place.repo.iterdir()) == [".git", "seed.txt"]
+    ends = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
+    assert [end.is_error for end in ends] == [False, True, True]
+    decisions = [event for event in outcome.events if isinstance(event, ev.PermissionDecision)]
+    assert [(one.tool_name, one.decision) for one in decisions] == [
+        ("write", "deny"),
+        ("bash", "deny"),
+    ]
+    assert "seed" in told[0]
+    assert all("Nobody is there" in text for text in told[1:])
+
+
+NEVER = """
+export default function (pi) { pi.on("tool_call", () => new Promise(() => {})); }
+"""
+
+
+def test_a_handler_that_never_answers(version: str, place: Place) -> None:
+    extension = place.home / "never.ts"
+    extension.write_text(NEVER)
+    with ScriptedModel([{"text": "Now.", "shell": "echo hi"}, {"text": "ok"}]) as model:
+        outcome = run_real(version, place, model, raw_args=("-e", str(extension)))
+    assert outcome.kind == "crashed"
+    assert outcome.result.exit_code == 0
+
+
+def test_no_login(version: str, place: Place) -> None:
+    outcome = run_real(version, place, options_model="sonnet")
+    assert outcome.kind == "not_authenticated"
+    outcome = run_real(version, place)
+    assert outcome.kind == "not_authenticated"
+
+
+def test_an_unknown_provider_and_an_unknown_flag(version: str, place: Place) -> None:
+    with ScriptedModel([{"text": "ok"}]) as model:
+        place.login(model)
+        outcome = run_real(version, place, options_model="nobody/x")
+        assert outcome.kind == "unavailable"
+        assert "nobody/x" in outcome.result.error.hint if outcome.result.error else False
+        outcome = run_real(version, place, options_model="lab/scripted", raw_args=("-zz",))
+        assert outcome.kind == "protocol_drift"
+        assert model.requests == []
+
+
+MCP_SERVER = """
+import json, sys
+ANSWERS = {
+    "initialize": lambda given: {
+        "protocolVersion": given["protocolVersion"],
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "lab", "version": "1"},
+    },
+    "tools/list": lambda given: {
+        "tools": [{"name": "shout", "description": "Shouts.", "inputSchema": {"type": "object"}}]
+    },
+    "tools/call": lambda given: {
+        "content": [{"type": "text", "text": given["arguments"]["text"].upper()}]
+    },
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        answer = ANSWERS.get(asked["method"], lambda given: {})(asked.get("params"))
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
+"""
+
+
+def test_an_mcp_server_of_the_run(version: str, place: Place) -> None:
+    server = place.home / "server.py"
+    server.write_text(MCP_SERVER)
+    config = {"mcpServers": {"lab": {"command": sys.executable, "args": [str(server)]}}}
+    call = {"name": "mcp__lab__shout", "args": {"text": "hi"}}
+    with ScriptedModel([{"text": "Now.", "tool_calls": [call]}, {"text": "ok"}]) as model:
+        if version == "0.74.2":
+            with pytest.raises(UnsupportedOption, match="mcp_config"):
+                run_real(version, place, model, mcp_config=json.dumps(config))
+            return
+        outcome = run_real(version, place, model, mcp_config=json.dumps(config))
+    (end,) = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
+    assert end.result == "HI"
+    assert outcome.result.status == "completed"
+
+
+@pytest.mark.parametrize("prompt", ["-x begins with a dash", "@x begins with an at", "plain"])
+def test_the_print_command(version: str, place: Place, prompt: str) -> None:
+    runtime = PiRuntime(AdapterSettings(binary=str(real_cli("pi", version))))
+    with ScriptedModel([{"text": "the answer"}]) as model:
+        place.login(model)
+        done = subprocess.run(
+            runtime.build_print_command(prompt, "lab/scripted"),
+            cwd=place.repo,
+            env=place.env(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=240,
+            check=True,
+        )
+        assert [said.strip() for said in model.prompts()] == [prompt]
+    assert done.stdout.decode().strip() == "the answer"

@@ -1,0 +1,134 @@
+"""The documentation is true: its examples run, its traces are what happens."""
+
+import contextlib
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bridle import running
+from bridle.core import events as ev
+from bridle.core.errors import Overloaded
+from bridle.core.events import Event
+from bridle.core.options import RunOptions
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import ProcessExit
+from bridle.running import stream_sync
+from bridle.runtimes import registry
+from bridle.testing.contract import check_event_order
+from tests.support.tiny_agent import TinyRuntime
+from tests.support.trace import render
+
+DOCS = Path(__file__).parent.parent / "docs"
+EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", re.DOTALL)
+TRACE = re.compile(r"### (.*?)\n.*?```text\n(.*?)```", re.DOTALL)
+
+EXAMPLES = EXAMPLE.findall((DOCS / "library.md").read_text())
+
+
+@pytest.mark.parametrize(("code", "shown"), EXAMPLES, ids=range(len(EXAMPLES)))
+def test_an_example_of_the_library_page(
+    code: str,
+    shown: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    no_leftovers: Callable[[], str],
+) -> None:
+    from bridle import config
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(running, "new_session_id", no_leftovers)
+    monkeypatch.setattr(registry, "_found", {"claude": "tests.support.standing:StandingRuntime"})
+    monkeypatch.setattr(config, "load_config", lambda cwd=None: config.Config(), raising=False)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "library.md", "exec"), {"__name__": "example"})
+    assert shown, "an example without its output proves nothing"
+    assert out.getvalue() == shown
+
+
+def played(script: str, *, abort_at: str = "") -> list[Event]:
+    events = stream_sync(script, runtime=TinyRuntime())
+    got = []
+    for event in events:
+        got.append(event)
+        if abort_at and isinstance(event, ev.MessageUpdate) and event.text == abort_at:
+            events.abort()
+    return got
+
+
+def recorder() -> Recorder:
+    made = Recorder(runtime="test", session_id="s", options=RunOptions(prompt="x"))
+    made.session_started("native")
+    made.turn_started()
+    return made
+
+
+def said(made: Recorder, text: str) -> None:
+    made.message_started()
+    made.text_delta(text)
+    made.message_ended()
+
+
+def retried() -> list[Event]:
+    made = recorder()
+    made.retrying(1, 500, Overloaded("no capacity"))
+    made.retrying(2, 1000, Overloaded("no capacity"))
+    said(made, "here I am")
+    made.turn_ended()
+    made.finish(ProcessExit(code=0))
+    return made.drain()
+
+
+def several_turns() -> list[Event]:
+    made = recorder()
+    said(made, "started a build in the background")
+    made.turn_ended()
+    made.turn_started()
+    said(made, "the build is done")
+    made.turn_ended()
+    made.finish(ProcessExit(code=0))
+    return made.drain()
+
+
+def died() -> list[Event]:
+    made = recorder()
+    said(made, "let me see")
+    made.tool_started("t1", "shell", {"command": "make"})
+    made.tool_updated("t1", "cc -c a.c")
+    made.message_started()
+    made.text_delta("meanwhile I thi")
+    made.finish(ProcessExit(code=-9))
+    return made.drain()
+
+
+TRACES: dict[str, Callable[[], list[Event]]] = {
+    "A turn with a tool": lambda: played("say I look\ntool ls\nsay done"),
+    "A failure": lambda: played("say hm\nfail slow down"),
+    "A death in the middle of a tool and a sentence": died,
+    "Retries": retried,
+    "An abort": lambda: played("hang", abort_at="hanging"),
+    "Several turns in one process": several_turns,
+}
+
+
+def test_the_traces_are_what_happens() -> None:
+    shown = dict(TRACE.findall((DOCS / "events.md").read_text()))
+    for name, play in TRACES.items():
+        events = play()
+        assert check_event_order(events) == []
+        assert shown.pop(name, "missing") == render(events), name
+    assert shown == {}
+
+
+def test_every_event_is_in_the_table() -> None:
+    page = (DOCS / "events.md").read_text()
+    rows = [row for row in page.splitlines() if row.startswith("| `")]
+    for cls in ev.AnyEvent.__args__:
+        tag = cls.__struct_config__.tag
+        [row] = [row for row in rows if f"`{tag}`" in row.split("|")[1]]
+        for field in cls.__struct_fields__:
+            if field not in ev.Event.__struct_fields__:
+                assert field in row.split("|")[2], (tag, field)

@@ -1,0 +1,108 @@
+"""Imports go downwards only."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "bridle"
+
+LAYERS = [
+    {"core", "_version"},
+    {"config"},
+    {"drives"},
+    {"runtimes", "running"},
+    {"guard", "sandbox", "usage"},
+    {"sessions"},
+    {"swarm", "chains"},
+    {"serve", "acp", "mcp"},
+    {"demo", "demo_jobs"},
+    {"cli"},
+]
+"""From the lowest up. `runtimes` and `running` are one layer: a runtime offers runs of itself."""
+
+BESIDE = {"testing": {"core"}}
+"""Public helpers that stand beside the layers, and what they may use. Runtimes and what is above
+may use them in turn: the scripted runtime plays the same scripts as the scripted model."""
+
+FACES = {"__init__", "__main__", "errors", "events"}
+"""The package's own face: it may name everything, and nothing inside may import it."""
+
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+
+@cache
+def parts() -> dict[str, list[Path]]:
+    """Each top-level part of the package with its files."""
+    found: dict[str, list[Path]] = {}
+    for path in SOURCE.rglob("*.py"):
+        if "testdata" not in path.parts:
+            found.setdefault(path.relative_to(SOURCE).parts[0].removesuffix(".py"), []).append(path)
+    return found
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines and full names of the parts of bridle that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = [node.module] if node.module else []
+            if node.level:
+                folder = path.parents[node.level - 1].relative_to(SOURCE.parent)
+                base = [*folder.parts, *base]
+            for alias in node.names:
+                yield node.lineno, ".".join([*base, alias.name])
+
+
+def part_of(name: str) -> str | None:
+    """The part of bridle that an imported name belongs to, `__init__` for the face itself."""
+    words = name.split(".")
+    if words[0] != "bridle":
+        return None
+    known = {*parts(), *RANK, *BESIDE}
+    return words[1] if len(words) > 1 and words[1] in known else "__init__"
+
+
+def allowed(user: str, used: str) -> bool:
+    if user in FACES or user == used:
+        return True
+    if used in FACES:
+        return False
+    if user in BESIDE:
+        return used in BESIDE[user]
+    if used in BESIDE:
+        return RANK[user] >= RANK["runtimes"]
+    return RANK[used] <= RANK[user]
+
+
+def test_every_part_has_a_place() -> None:
+    assert set(parts()) - FACES - set(BESIDE) - set(RANK) == set()
+
+
+def test_imports_go_downwards_only() -> None:
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line}: {user} must not import {name}"
+        for user, files in parts().items()
+        for path in files
+        for line, name in imports(path)
+        if (used := part_of(name)) is not None and not allowed(user, used)
+    ]
+    assert wrong == []
+
+
+def test_only_the_registry_knows_an_adapter() -> None:
+    shared = {"base", "dialects", "installation", "registry", "report"}
+    folders = {path.name for path in (SOURCE / "runtimes").iterdir() if path.is_dir()}
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        inside = path.relative_to(SOURCE).parts
+        own = inside[1] if inside[0] == "runtimes" and len(inside) > 2 else None
+        for line, name in imports(path):
+            words = name.split(".")
+            if words[:2] != ["bridle", "runtimes"] or len(words) < 3 or words[2] in shared:
+                continue
+            if words[2] in folders and words[2] != own and inside != ("runtimes", "registry.py"):
+                wrong.append(f"{'/'.join(inside)}:{line}: imports the adapter {words[2]}")
+    assert wrong == []
