@@ -14,6 +14,7 @@ import msgspec
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
+from bridle.core.usage import Usage
 from bridle.drives.processes import marked_processes
 from bridle.running import Prepared, prepare
 from bridle.runtimes.base import AgentRuntime
@@ -112,6 +113,42 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kind(self) -> str | None:
         return self.result.error.kind if self.result.error else None
+
+
+COMMON_SCRIPT: list[dict[str, Any]] = [
+    {
+        "text": "I will write.",
+        "shell": "echo hello > hello.txt",
+        "usage": {
+            "input_tokens": 100,
+            "output_tokens": 30,
+            "cache_read_tokens": 40,
+            "reasoning_tokens": 5,
+        },
+    },
+    {"text": "Done.\n\nORCHESTRA_COMPLETE", "chunks": 3},
+]
+_STEP = ("message_start", "text_start", "text_end", "message_end")
+_TOOL = ("tool_execution_start", "tool_execution_end")
+
+
+def check_common(outcome: "Outcome", place: "Place", prompt: str, model: ScriptedModel) -> None:
+    """Fail unless a run of `COMMON_SCRIPT` went as it must for every runtime."""
+    result = outcome.result
+    assert result.status == "completed", result.error
+    assert result.marker_detected
+    assert result.usage == Usage(
+        input_tokens=200, output_tokens=50, cache_read_tokens=40, reasoning_tokens=5
+    )
+    assert (place.repo / "hello.txt").read_text() == "hello\n"
+    assert [each for each in kinds(outcome.events) if each != "text_delta"] == [
+        *("session_start", "state", "agent_start"),
+        *(*_STEP, *_TOOL, *_STEP),
+        *("usage", "agent_end", "state", "session_end"),
+    ]
+    model.assert_finished()
+    assert model.prompts() == [prompt]
+    assert [request.outcome for request in model.requests] == ["turn", "turn"]
 
 
 def drive(

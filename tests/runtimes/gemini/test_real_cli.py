@@ -9,30 +9,22 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.options import Provider
-from bridle.core.usage import Usage
 from bridle.runtimes.gemini.home import config_dir
 from bridle.runtimes.gemini.transcript import chats_dir, summarize
 from bridle.testing import ScriptedModel
 from tests.runtimes.gemini.support import real_runtime
-from tests.support.driving import Outcome, Place, drive, kinds, own_place
+from tests.support.driving import (
+    COMMON_SCRIPT,
+    Outcome,
+    Place,
+    check_common,
+    drive,
+    own_place,
+)
 
 pytestmark = pytest.mark.real_cli
 
 Script = list[dict[str, Any]]
-
-COMMON: Script = [
-    {
-        "text": "I will write.",
-        "shell": "echo hello > hello.txt",
-        "usage": {
-            "input_tokens": 100,
-            "output_tokens": 30,
-            "cache_read_tokens": 40,
-            "reasoning_tokens": 5,
-        },
-    },
-    {"text": "Done.\n\nORCHESTRA_COMPLETE", "chunks": 3},
-]
 
 
 @pytest.fixture
@@ -51,33 +43,16 @@ def test_the_common_script(place: Place) -> None:
     prompt = 'Write "it"\n\n  now. ' + "x" * 200_000
     outcome, model = run(
         place,
-        COMMON,
+        COMMON_SCRIPT,
         prompt=prompt,
         permission_mode="bypass",
         system_prompt="MY-BASE",
         append_system_prompt="MY-ADDITION",
         denied_tools=("web_fetch",),
     )
-    result = outcome.result
-    assert result.status == "completed", result.error
-    assert result.marker_detected
-    assert result.model == "gemini-2.5-pro"
-    assert result.native_session_id == result.session_id
-    assert result.usage == Usage(
-        input_tokens=200, output_tokens=50, cache_read_tokens=40, reasoning_tokens=5
-    )
-    assert (place.repo / "hello.txt").read_text() == "hello\n"
-    seen = [each for each in kinds(outcome.events) if each != "text_delta"]
-    step = ["message_start", "text_start", "text_end", "message_end"]
-    assert seen == [
-        *("session_start", "state", "agent_start"),
-        *step,
-        *("tool_execution_start", "tool_execution_end"),
-        *step,
-        *("usage", "agent_end", "state", "session_end"),
-    ]
-    model.assert_finished()
-    assert model.prompts() == [prompt]
+    check_common(outcome, place, prompt, model)
+    assert outcome.result.model == "gemini-2.5-pro"
+    assert outcome.result.native_session_id == outcome.result.session_id
     asked = model.requests[0].question
     assert asked is not None
     assert asked.system == "MY-BASE"
@@ -85,7 +60,6 @@ def test_the_common_script(place: Place) -> None:
     assert "MY-ADDITION" in context
     assert "PROJECT-RULE" in context
     assert "web_fetch" not in [tool.name for tool in asked.tools]
-    assert len(model.requests) == 2
     assert not (place.home / ".gemini").exists()
 
 

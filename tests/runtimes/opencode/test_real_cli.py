@@ -8,29 +8,22 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.options import Provider
-from bridle.core.usage import Usage
 from bridle.runtimes.opencode.transcript import database_path, summarize
 from bridle.testing import ScriptedModel
 from tests.runtimes.opencode.support import real_runtime
-from tests.support.driving import Outcome, Place, drive, kinds, own_place
+from tests.support.driving import (
+    COMMON_SCRIPT,
+    Outcome,
+    Place,
+    check_common,
+    drive,
+    kinds,
+    own_place,
+)
 
 pytestmark = pytest.mark.real_cli
 
 Script = list[dict[str, Any]]
-
-COMMON: Script = [
-    {
-        "text": "I will write.",
-        "shell": "echo hello > hello.txt",
-        "usage": {
-            "input_tokens": 100,
-            "output_tokens": 30,
-            "cache_read_tokens": 40,
-            "reasoning_tokens": 5,
-        },
-    },
-    {"text": "Done.\n\nORCHESTRA_COMPLETE"},
-]
 
 
 @pytest.fixture
@@ -47,41 +40,23 @@ def run(
 
 
 def test_the_common_script(place: Place) -> None:
+    prompt = 'Write "it"\n\n  now. ' + "x" * 200_000
     outcome, model = run(
         place,
-        COMMON,
-        prompt='Write "it"\n\n  now. ' + "x" * 200_000,
+        COMMON_SCRIPT,
+        prompt=prompt,
         permission_mode="bypass",
         system_prompt="MY-BASE",
         append_system_prompt="MY-ADDITION",
         denied_tools=("webfetch",),
     )
-    result = outcome.result
-    assert result.status == "completed", result.error
-    assert result.marker_detected
-    assert result.model == "scripted/model"
-    assert result.usage == Usage(
-        input_tokens=200, output_tokens=50, cache_read_tokens=40, reasoning_tokens=5
-    )
-    assert (place.repo / "hello.txt").read_text() == "hello\n"
-    seen = [each for each in kinds(outcome.events) if each != "text_delta"]
-    step = ["message_start", "text_start", "text_end", "message_end"]
-    assert seen == [
-        *("session_start", "state", "agent_start"),
-        *step,
-        *("tool_execution_start", "tool_execution_end"),
-        *step,
-        *("usage", "agent_end", "state", "session_end"),
-    ]
-    model.assert_finished()
-    (prompt,) = model.prompts()
-    assert prompt == ('Write "it"\n\n  now. ' + "x" * 200_000)
+    check_common(outcome, place, prompt, model)
+    assert outcome.result.model == "scripted/model"
     asked = model.requests[0]
     assert asked.question is not None
     assert "MY-BASE" in asked.question.system
     assert "MY-ADDITION" in asked.question.system
     assert "webfetch" not in [tool.name for tool in asked.question.tools]
-    assert [request.outcome for request in model.requests] == ["turn", "turn"]
     assert not (place.home / ".local" / "share" / "opencode").exists()
 
 
