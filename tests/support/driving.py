@@ -3,6 +3,8 @@
 import os
 import shutil
 import subprocess
+import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.core.usage import Usage
+from bridle.drives.print_drive import PrintRun
 from bridle.drives.processes import marked_processes
 from bridle.running import Prepared, prepare
 from bridle.runtimes.base import AgentRuntime
@@ -154,21 +157,36 @@ def check_common(outcome: "Outcome", place: "Place", prompt: str, model: Scripte
 def drive(
     runtime: AgentRuntime,
     place: Place,
-    model: ScriptedModel | None = None,
+    scripted: ScriptedModel | None = None,
+    /,
     *,
     env: dict[str, str] | None = None,
+    stop_at: Path | None = None,
     **options: Any,
 ) -> Outcome:
     """Run a prompt through a real CLI and check what must hold after every run.
 
-    With a `model`, the agent is pointed at it; else at what the place's own files say.
+    With `scripted`, the agent is pointed at it; else at what the place's own files say. With
+    `stop_at`, the run is aborted when that file appears.
     """
-    if model is not None:
-        options["model_server"] = ModelServer(url=model.url, api_key="a-scripted-key-1")
-    wanted = RunOptions(**{"prompt": "Do it.", "cwd": str(place.repo), "timeout": 120.0, **options})
+    if scripted is not None:
+        options["model_server"] = ModelServer(url=scripted.url, api_key="a-scripted-key-1")
+    wanted = RunOptions(**{"prompt": "Do it.", "cwd": str(place.repo), "timeout": 200.0, **options})
     prepared = prepare(runtime, wanted, env=place.env(**(env or {})))
+    watch = threading.Thread(target=_abort_at, args=(prepared.run, stop_at), daemon=True)
+    watch.start()
     events = list(prepared.run.events())
     assert marked_processes(prepared.plan.session_id) == [], "a process was left"
     assert not any(os.path.exists(folder) for folder in prepared.plan.private_dirs)
     check_order(events)
     return Outcome(events=events, result=prepared.run.result, prepared=prepared)
+
+
+def _abort_at(run: PrintRun, path: Path | None) -> None:
+    """Abort the run when the file is there; whoever waits in vain is ended by the timeout."""
+    until = time.monotonic() + 200.0
+    while path is not None and time.monotonic() < until:
+        if path.exists():
+            run.abort("the test has seen enough")
+            return
+        time.sleep(0.05)

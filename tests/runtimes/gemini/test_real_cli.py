@@ -110,10 +110,10 @@ def test_a_long_wait_that_the_service_asks_for_is_not_waited_for(place: Place) -
     assert outcome.result.error.until is not None
 
 
-def test_a_tool_that_runs_when_time_is_up_is_gone_with_the_agent(place: Place) -> None:
+def test_a_tool_that_runs_when_the_agent_is_stopped_is_gone_with_it(place: Place) -> None:
     script: Script = [{"text": "Wait.", "shell": "echo $$ > pid; sleep 600"}, {"text": "never"}]
-    outcome, _ = run(place, script, permission_mode="bypass", timeout=20.0)
-    assert outcome.result.status == "timed_out"
+    outcome, _ = run(place, script, permission_mode="bypass", stop_at=place.repo / "pid")
+    assert outcome.result.status == "aborted"
     assert (place.repo / "pid").exists(), "the tool never began"
 
 

@@ -60,11 +60,16 @@ def test_the_common_script(place: Place) -> None:
     assert not (place.home / ".local" / "share" / "opencode").exists()
 
 
-def test_the_call_for_a_title_takes_no_turn(place: Place) -> None:
+def test_a_title_takes_no_turn_and_without_permission_tools_only_look(place: Place) -> None:
     outcome, model = run(place, [{"text": "Hi."}], provider_options={"title_call": True})
     assert outcome.result.status == "completed"
     assert sorted(str(request.side) for request in model.requests) == ["None", "title"]
     model.assert_finished()
+    (asked,) = [each.question for each in model.requests if each.outcome == "turn"]
+    assert asked is not None
+    offered = {tool.name for tool in asked.tools}
+    assert "read" in offered
+    assert not offered & {"bash", "write", "edit", "webfetch", "task"}
 
 
 @pytest.mark.parametrize(
@@ -93,21 +98,11 @@ def test_a_long_wait_that_the_service_asks_for_is_not_waited_for(place: Place) -
     assert outcome.result.error.until is not None
 
 
-def test_a_tool_that_runs_when_time_is_up_is_gone_with_the_agent(place: Place) -> None:
+def test_a_tool_that_runs_when_the_agent_is_stopped_is_gone_with_it(place: Place) -> None:
     script: Script = [{"text": "Wait.", "shell": "echo $$ > pid; sleep 600"}, {"text": "never"}]
-    outcome, _ = run(place, script, permission_mode="bypass", timeout=25.0)
-    assert outcome.result.status == "timed_out"
+    outcome, _ = run(place, script, permission_mode="bypass", stop_at=place.repo / "pid")
+    assert outcome.result.status == "aborted"
     assert (place.repo / "pid").exists(), "the tool never began"
-
-
-def test_without_permission_the_tools_are_not_offered(place: Place) -> None:
-    outcome, model = run(place, [{"text": "Then not."}])
-    assert outcome.result.status == "completed"
-    asked = model.requests[0].question
-    assert asked is not None
-    offered = {tool.name for tool in asked.tools}
-    assert "read" in offered
-    assert not offered & {"bash", "write", "edit", "webfetch", "task"}
 
 
 def test_a_refused_permission_is_no_success(place: Place) -> None:
@@ -128,7 +123,9 @@ def test_the_users_own_home_resume_and_files(place: Place) -> None:
             "options": {"baseURL": "http://127.0.0.1:9/v1", "apiKey": "wrong"},
             "models": {"scripted": {"cost": {"input": 1, "output": 2}}},
         }
-        mine = json.dumps({"provider": {"lab": entry}, "autoupdate": False})
+        # OpenCode adds the schema's address to a file that lacks it, whoever starts it.
+        schema = {"$schema": "https://opencode.ai/config.json"}
+        mine = json.dumps({**schema, "provider": {"lab": entry}, "autoupdate": False})
         (folder / "opencode.json").write_text(mine)
         (folder / "AGENTS.md").write_text("GLOBAL-RULE")
         options: dict[str, Any] = {
