@@ -14,7 +14,6 @@ import msgspec
 
 from bridle.core.errors import (
     ConfigError,
-    NotAuthenticated,
     NotInstalled,
     UnsupportedOption,
     WrongUse,
@@ -24,7 +23,6 @@ from bridle.core.features import Features
 from bridle.core.options import (
     HooksDef,
     OverlayContent,
-    Provider,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -80,9 +78,16 @@ class AgentRuntime(ABC):
     stability: ClassVar[Literal["stable", "experimental"]] = "stable"
     install_hint: ClassVar[str] = ""
     """The command that installs the CLI."""
+    tells_version: ClassVar[bool] = True
+    """Whether the CLI answers `--version`."""
 
     def __init__(self, settings: AdapterSettings | None = None) -> None:
         self.settings = settings or AdapterSettings()
+
+    def use_binary(self, binary: str) -> None:
+        """Use the CLI at `binary` (a path or a name on PATH) from now on; for proofs on a version
+        that is not the installed one."""
+        self.settings = msgspec.structs.replace(self.settings, binary=binary)
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -103,6 +108,10 @@ class AgentRuntime(ABC):
     @abstractmethod
     def find(self) -> Installation | None:
         """The installed CLI, None when there is none. Must not take long: see `installation`."""
+
+    def hidden_flags(self, dialect: Dialect) -> frozenset[str]:
+        """Flags that the CLI takes in `dialect` but leaves out of its help."""
+        return frozenset()
 
     def installation(self) -> Installation:
         """The installed CLI; raises `NotInstalled` with the way to install it."""
@@ -290,20 +299,6 @@ PROXY_VARIABLES = frozenset(
     name for word in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") for name in (word, word.lower())
 )
 """Variables that would lead calls to a model on loopback astray."""
-
-
-def provider_key(runtime: str, provider: Provider, env: Mapping[str, str]) -> str | None:
-    """The provider's key, None where it names no variable; `NotAuthenticated` when it is empty."""
-    if provider.auth_token_env is None:
-        return None
-    key = env.get(provider.auth_token_env)
-    if not key:
-        raise NotAuthenticated(
-            f"the variable {provider.auth_token_env} is not set",
-            hint=f"put the provider's key into {provider.auth_token_env}",
-            runtime=runtime,
-        )
-    return key
 
 
 def refuse_system_prompts(runtime: AgentRuntime, options: RunOptions | SpawnOptions) -> None:

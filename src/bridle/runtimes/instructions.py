@@ -3,6 +3,7 @@
 import os
 
 from bridle.core.errors import WrongUse
+from bridle.runtimes.git_files import is_tracked
 
 BEGIN = "<!-- bridle:begin (written by Bridle; replaced on each start) -->"
 END = "<!-- bridle:end -->"
@@ -79,28 +80,6 @@ def refuse_projects_own(worktree: str, name: str) -> None:
             f"{os.path.join(worktree, name)} is the project's own instruction file",
             hint="deploy into a worktree of the project (git worktree add)",
         )
-
-
-def is_tracked(root: str, name: str) -> bool:
-    """Whether git keeps the existing file `name`; taken for true where git cannot tell."""
-    if not os.path.exists(os.path.join(root, name)):
-        return False
-    import subprocess
-
-    try:
-        asked = subprocess.run(
-            ("git", "ls-files", "--error-unmatch", "--", name),
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        # Not knowing, treat it as somebody's.
-        return True
-    return asked.returncode == 0
 
 
 def _replace(path: str, text: str) -> None:

@@ -162,7 +162,6 @@ def test_a_scripted_model_has_a_home_of_its_own(runtime: OpenCodeRuntime) -> Non
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"account_dir": "/x"}, UnsupportedOption),
         ({"sandbox": "worktree"}, UnsupportedOption),
         ({"model": "gpt-9"}, WrongUse),
         ({"images": ("/no/such.png",)}, WrongUse),
@@ -197,6 +196,16 @@ def test_the_nearest_option_is_named(runtime: OpenCodeRuntime) -> None:
     with pytest.raises(WrongUse) as caught:
         plan(runtime, provider_options={"max_retires": 1})
     assert "max_retries" in caught.value.hint
+
+
+def test_another_account_has_all_its_folders_below_one(
+    runtime: OpenCodeRuntime, tmp_path: Path
+) -> None:
+    env = plan(runtime, account_dir=str(tmp_path)).spec.env
+    assert env["XDG_DATA_HOME"] == str(tmp_path / "data")
+    server = ModelServer(url="http://127.0.0.1:1", api_key="scripted-key")
+    made = plan(runtime, account_dir=str(tmp_path), model_server=server, resume="ses_1")
+    assert made.spec.env["XDG_CONFIG_HOME"] == str(tmp_path / "config")
 
 
 def test_resuming_needs_the_users_home(runtime: OpenCodeRuntime) -> None:

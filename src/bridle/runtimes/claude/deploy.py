@@ -8,7 +8,7 @@ when the second is under version control; a later deployment replaces the block 
 import os
 
 from bridle.core.errors import WrongUse
-from bridle.runtimes.instructions import is_tracked
+from bridle.runtimes.git_files import is_tracked
 
 BEGIN = "<!-- bridle:begin -->"
 END = "<!-- bridle:end -->"

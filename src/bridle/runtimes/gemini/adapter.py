@@ -31,6 +31,7 @@ from bridle.runtimes.base import (
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.gemini import home
 from bridle.runtimes.gemini.dialects import CREDENTIALS, DIALECTS, GeminiDialect
+from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import Installation, find_npm_cli
 from bridle.runtimes.private import new_private_dir, state_dir, write_private
 from bridle.runtimes.provider_options import check_range, read_provider_options
@@ -98,6 +99,7 @@ class GeminiRuntime(AgentRuntime):
             interactive=True,
             streaming=True,
             resume=True,
+            retries=True,
             drives=("print",),
             instruction_file=self.instruction_path,
         )
@@ -195,10 +197,10 @@ class GeminiRuntime(AgentRuntime):
             raise ResumeRefused(
                 f"not a session's id: {options.resume}", hint="give the whole id", runtime=self.id
             )
-        if options.model_server is not None:
+        if options.model_server is not None and options.account_dir is None:
             raise ResumeRefused(
                 "a run on a scripted model has a home of its own, without any session",
-                hint="give the scripted model as a provider instead",
+                hint="give it a lasting home with account_dir",
                 runtime=self.id,
             )
         return options, ignored
@@ -232,7 +234,7 @@ class GeminiRuntime(AgentRuntime):
             child = home.server_env(env, server.url, server.api_key, private)
         elif options.provider is not None:
             routed = home.provider_env(options.provider, {**env, **options.env})
-        if options.account_dir is not None and server is None:
+        if options.account_dir is not None:
             folder = os.path.abspath(os.path.expanduser(options.account_dir))
             if not os.path.isdir(folder):
                 raise WrongUse(f"no such account folder: {folder}")
@@ -253,7 +255,7 @@ class GeminiRuntime(AgentRuntime):
     def _files(self, options: RunOptions, private: str) -> list[str]:
         """Write what goes by file; returns the flags that name the files."""
         flags: list[str] = []
-        added = home.added_instructions(options)
+        added = added_instructions(options)
         if added:
             folder = os.path.join(private, "instructions")
             os.mkdir(folder, 0o700)

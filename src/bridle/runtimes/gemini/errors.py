@@ -14,12 +14,7 @@ from bridle.core.errors import (
     RateLimited,
 )
 from bridle.runtimes.gemini.dialects import GeminiDialect
-from bridle.runtimes.model_errors import (
-    error_from_status,
-    error_from_words,
-    short_line,
-    time_after,
-)
+from bridle.runtimes.service_errors import error_of_service, short, until_in
 
 LOGIN_HINT = "set GEMINI_API_KEY, or start `gemini` and choose a login"
 _NOISE = ("Warning:", "YOLO mode", "Ripgrep is not available", "[STARTUP]", "    at ")
@@ -42,22 +37,18 @@ def error_from_text(text: str, model: str = "", status: int | None = None) -> Ag
     bare = text.strip().removeprefix("[API Error:").removesuffix("]").strip()
     body = _body_in(bare)
     if body is None:
-        if status is not None:
-            return error_from_status(status, short_line(bare), model=model, until=_until(bare, []))
-        if "exhausted" in bare.lower() or "quota" in bare.lower():
-            return RateLimited(short_line(bare), until=_until(bare, []))
-        return error_from_words(
-            bare,
-            short_line(bare) or "the model call failed",
-            login_hint=LOGIN_HINT,
-            until=_until(bare, []),
-        )
-    message = short_line(f"{body.message} ({body.status})" if body.status else body.message)
-    code = body.code or status or 500
-    error = error_from_status(code, message, model=model, until=_until(text, body.details))
-    if isinstance(error, NotAuthenticated):
-        error.hint = LOGIN_HINT
-    return error
+        until = _until(bare, [])
+        if status is None and ("exhausted" in bare.lower() or "quota" in bare.lower()):
+            return RateLimited(short(bare), until=until)
+        return error_of_service(status, bare, model=model, until=until, login_hint=LOGIN_HINT)
+    message = f"{body.message} ({body.status})" if body.status else body.message
+    return error_of_service(
+        body.code or status or 500,
+        message,
+        model=model,
+        until=_until(text, body.details),
+        login_hint=LOGIN_HINT,
+    )
 
 
 def _body_in(text: str) -> _Body | None:
@@ -74,9 +65,9 @@ def _until(text: str, details: list[dict[str, Any]]) -> str | None:
     for detail in details:
         delay = str(detail.get("retryDelay", ""))
         if delay.endswith("s") and delay[:-1].replace(".", "", 1).isdigit():
-            return time_after(float(delay[:-1]))
+            return until_in(float(delay[:-1]))
     found = _DELAY.search(text)
-    return time_after(float(found[1])) if found else None
+    return until_in(float(found[1])) if found else None
 
 
 def error_from_exit(
@@ -88,7 +79,7 @@ def error_from_exit(
         return None
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     said = [line for line in lines if not line.startswith(_NOISE)]
-    first = short_line(said[0]) if said else f"gemini exited {code}"
+    first = short(said[0]) if said else f"gemini exited {code}"
     for number, kind in dialect.exits:
         if code == number:
             error = AGENT_ERRORS[kind](first)

@@ -13,8 +13,9 @@ import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import Provider, RunOptions
-from bridle.runtimes.base import PROXY_VARIABLES, provider_key, readable_file
-from bridle.runtimes.json_settings import json_object, merged
+from bridle.runtimes.base import PROXY_VARIABLES
+from bridle.runtimes.given import json_object, provider_key
+from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
 from bridle.runtimes.private import write_private
 
@@ -115,15 +116,6 @@ def deny_policy(names: tuple[str, ...]) -> str:
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:*")
 
 
-def added_instructions(options: RunOptions) -> str:
-    """What is added to the system prompt; it goes as an instruction file of a folder of its own."""
-    texts = [options.append_system_prompt] if options.append_system_prompt else []
-    if options.append_system_prompt_file is not None:
-        data = readable_file(options.append_system_prompt_file, "system prompt")
-        texts.append(data.decode(errors="replace"))
-    return "\n\n".join(texts)
-
-
 def write_settings(folder: str, settings: dict[str, Any]) -> dict[str, str]:
     """Write the run's settings; returns the variable that leads to them."""
     return {SYSTEM_SETTINGS: write_private(folder, "settings.json", msgspec.json.encode(settings))}
@@ -134,7 +126,7 @@ def provider_env(provider: Provider, env: Mapping[str, str]) -> dict[str, str]:
     routed: dict[str, str] = {}
     if provider.base_url is not None:
         routed[URL_VARIABLE] = provider.base_url
-    key = provider_key("gemini", provider, env)
+    key = provider_key(provider, env, "gemini")
     if key is not None:
         routed[KEY_VARIABLE] = key
     return routed

@@ -27,11 +27,11 @@ from bridle.runtimes.base import (
     RunPlan,
     agent_env,
     check_options,
-    provider_key,
     readable_file,
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.given import provider_key
 from bridle.runtimes.installation import (
     Installation,
     find_executable,
@@ -68,6 +68,7 @@ _HONOURED = frozenset(
         "provider_options",
         "budget_usd",
         "resume",
+        "account_dir",
         "model_server",
     }
 )
@@ -103,6 +104,7 @@ class OpenCodeRuntime(AgentRuntime):
             message_usage=True,
             reports_cost=True,
             resume=True,
+            retries=True,
             compaction=True,
             drives=("print",),
             instruction_file=self.instruction_path,
@@ -197,10 +199,11 @@ class OpenCodeRuntime(AgentRuntime):
         ignored = check_options(self, options, self.features_of(dialect))
         if options.resume is not None and options.resume.startswith("-"):
             raise WrongUse(f"not a session's id: {options.resume}")
-        if options.resume is not None and options.model_server is not None:
+        scripted = options.model_server is not None and options.account_dir is None
+        if options.resume is not None and scripted:
             raise ResumeRefused(
                 "a run on a scripted model has a home of its own, without any session",
-                hint="give the scripted model as a provider instead",
+                hint="give it a lasting home with account_dir",
                 runtime=self.id,
             )
         for path in options.images:
@@ -220,10 +223,12 @@ class OpenCodeRuntime(AgentRuntime):
         base = dict(env)
         key = None
         if options.model_server is not None:
-            assert private is not None
-            base, key = server_env(env, private), options.model_server.api_key
+            base, key = server_env(env), options.model_server.api_key
         elif options.provider is not None:
-            key = provider_key(self.id, options.provider, {**env, **options.env})
+            key = provider_key(options.provider, {**env, **options.env}, self.id)
+        home = options.account_dir or (private if options.model_server is not None else None)
+        if home is not None:
+            base |= own_folders(os.path.abspath(os.path.expanduser(home)))
         config = run_config(options, own, model, private, harmless)
         base |= {**_QUIET, **config_variable({**base, **options.env}, config)}
         if not own.plugins or options.model_server is not None:
@@ -291,7 +296,7 @@ class OpenCodeRuntime(AgentRuntime):
         env = {**os.environ, **model.env}
         name = full_model(model.model, scripted=False)
         config = provider_config(model.provider, name, OpenCodeOptions().api)
-        key = provider_key(self.id, model.provider, env)
+        key = provider_key(model.provider, env, self.id)
         routed = config_variable(env, config)
         return {**model.env, **routed, **({KEY_VARIABLE: key} if key else {})}
 
@@ -357,28 +362,36 @@ def _hidden_text(worktree: str) -> str:
         return ""
 
 
-def server_env(env: Mapping[str, str], private: str) -> dict[str, str]:
-    """`env` with folders of its own below `private`, and nothing of the user's OpenCode.
+def own_folders(home: str) -> dict[str, str]:
+    """Variables that put all of OpenCode's folders below `home`. HOME stays: the agent's tools are
+    the user's."""
+    return {
+        **{
+            f"XDG_{name}_HOME": os.path.join(home, name.lower())
+            for name in ("CONFIG", "DATA", "CACHE", "STATE")
+        },
+        "OPENCODE_TEST_HOME": os.path.join(home, "home"),
+    }
 
-    HOME stays: the agent's tools are the user's. Packages are not looked for, since OpenCode
-    fetches its plugin kit from the registry at every first start otherwise.
+
+def server_env(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` with nothing of the user's OpenCode in it.
+
+    Packages are not looked for, since OpenCode fetches its plugin kit from the registry at every
+    first start otherwise.
     """
     kept = {
         name: value
         for name, value in env.items()
         if not name.startswith("OPENCODE") and name not in PROXY_VARIABLES
     }
-    for name in ("CONFIG", "DATA", "CACHE", "STATE"):
-        kept[f"XDG_{name}_HOME"] = os.path.join(private, name.lower())
     return {
         **kept,
-        "OPENCODE_TEST_HOME": os.path.join(private, "home"),
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         "OPENCODE_DISABLE_CLAUDE_CODE": "1",
         "NPM_CONFIG_OFFLINE": "true",
-        "NPM_CONFIG_CACHE": os.path.join(private, "npm"),
         "NO_PROXY": "127.0.0.1,localhost",
     }
 

@@ -10,7 +10,8 @@ import msgspec
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.runtimes.base import readable_file
-from bridle.runtimes.json_settings import json_object, merged
+from bridle.runtimes.given import json_object
+from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
 from bridle.runtimes.opencode.dialects import ALIASES, APIS, KEY_VARIABLES
 from bridle.runtimes.private import write_private

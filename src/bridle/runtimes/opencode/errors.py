@@ -12,24 +12,18 @@ from bridle.core.errors import (
     ResumeRefused,
     Unavailable,
 )
-from bridle.runtimes.model_errors import (
-    error_from_status,
-    error_from_words,
-    short_line,
-    time_after,
-)
+from bridle.runtimes.limits import reset_time
 from bridle.runtimes.opencode.wire import Problem
+from bridle.runtimes.service_errors import error_of_service, short, until_in
 
 LOGIN_HINT = "run `opencode auth login`, or set the provider's key variable"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_WAIT = re.compile(r"try again in (\d+(?:\.\d+)?)(ms|s|m|h)\b")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def error_from_event(problem: Problem, model: str = "") -> AgentError:
     """The error behind a line of type `error`."""
     data = problem.data
-    message = short_line(data.message or problem.name or "the model call failed")
+    message = short(data.message or problem.name or "the model call failed")
     if problem.name in ("ContextOverflowError", "MessageOutputLengthError"):
         return ContextOverflow(message)
     if problem.name == "ProviderAuthError":
@@ -37,15 +31,13 @@ def error_from_event(problem: Problem, model: str = "") -> AgentError:
     if problem.name == "MessageAbortedError":
         return Aborted(message)
     if data.status_code is not None:
-        error = error_from_status(
+        return error_of_service(
             data.status_code,
-            short_line(f"{message} {_code_in(data.response_body)}".strip()),
+            f"{message} {_code_in(data.response_body)}",
             model=model,
             until=_until(data.message, data.response_headers),
+            login_hint=LOGIN_HINT,
         )
-        if isinstance(error, NotAuthenticated):
-            error.hint = LOGIN_HINT
-        return error
     return error_from_sentence(data.message or message)
 
 
@@ -60,15 +52,12 @@ def _code_in(body: str) -> str:
 def error_from_sentence(text: str) -> AgentError:
     """The error that a sentence of the log speaks of; it names no status."""
     bare = text.removeprefix("AI_APICallError: ")
-    return error_from_words(bare, short_line(bare), login_hint=LOGIN_HINT, until=_until(bare, {}))
+    return error_of_service(None, bare, login_hint=LOGIN_HINT, until=_until(bare, {}))
 
 
 def _until(text: str, headers: dict[str, str]) -> str | None:
     given = headers.get("retry-after", "")
-    if given.isdigit():
-        return time_after(int(given))
-    found = _WAIT.search(text)
-    return time_after(float(found[1]) * _UNITS[found[2]]) if found else None
+    return until_in(int(given)) if given.isdigit() else reset_time(text)
 
 
 def error_from_stderr(stderr: str, code: int | None, model: str = "") -> AgentError | None:
@@ -80,7 +69,7 @@ def error_from_stderr(stderr: str, code: int | None, model: str = "") -> AgentEr
         return None
     text = "\n".join(lines)
     first = next((line for line in lines if line.startswith("Error:")), lines[-1])
-    first = short_line(first.removeprefix("Error:"))
+    first = short(first.removeprefix("Error:"))
     if "Session not found" in text:
         return ResumeRefused("opencode has no such session")
     if lines[0].startswith("opencode run ["):
