@@ -12,7 +12,12 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from bridle.core.errors import ConfigError, NotInstalled, UnsupportedOption, WrongUse
+from bridle.core.errors import (
+    ConfigError,
+    NotInstalled,
+    UnsupportedOption,
+    WrongUse,
+)
 from bridle.core.events import Event
 from bridle.core.features import Features
 from bridle.core.options import (
@@ -288,6 +293,21 @@ def agent_env(
         "BRIDLE_WORKTREE_PATH": cwd,
         **options.env,
     }
+
+
+PROXY_VARIABLES = frozenset(
+    name for word in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") for name in (word, word.lower())
+)
+"""Variables that would lead calls to a model on loopback astray."""
+
+
+def refuse_system_prompts(runtime: AgentRuntime, options: RunOptions | SpawnOptions) -> None:
+    """For a terminal interface without a flag for system prompts: none may be given."""
+    if options.system_prompt or options.append_system_prompt or options.append_system_prompt_file:
+        raise WrongUse(
+            f"{runtime.id} takes no system prompt at the terminal",
+            hint=f"deploy it as {runtime.instruction_path}",
+        )
 
 
 def working_dir(options: RunOptions) -> str:

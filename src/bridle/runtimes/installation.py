@@ -70,6 +70,23 @@ class _Manifest(msgspec.Struct):
     version: str = ""
 
 
+def find_npm_cli(wanted: str, *packages: str) -> Installation | None:
+    """The CLI that `wanted` means, a script that starts by itself; its version from the first of
+    the `packages` that it is part of, else from the CLI's own word."""
+    binary = find_executable(wanted)
+    return None if binary is None else npm_installation(binary, *packages)
+
+
+def npm_installation(binary: str, *packages: str) -> Installation:
+    """`find_npm_cli` for a program that was found."""
+    for package in packages:
+        version = package_version(binary, package)
+        if version is not None:
+            return Installation(binary=binary, version=version)
+    version = remembered_version(binary, lambda: ask_version((binary,)))
+    return Installation(binary=binary, version=version)
+
+
 _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 

@@ -35,6 +35,7 @@ from bridle.runtimes.installation import (
     package_version,
     remembered_version,
 )
+from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import (
     ProviderOptions,
@@ -227,7 +228,7 @@ class PiRuntime(AgentRuntime):
             changes = home.server_changes(options.model_server, model or "", retries, dialect)
         else:
             if choices.max_retries is not None:
-                asked = home.merged(asked, home.retry_settings(choices.max_retries))
+                asked = merged(asked, home.retry_settings(choices.max_retries))
             changes = (
                 home.provider_changes(
                     options.provider, model, choices.api, {**env, **options.env}, dialect
@@ -237,7 +238,7 @@ class PiRuntime(AgentRuntime):
             )
         return msgspec.structs.replace(
             changes,
-            settings=home.merged(changes.settings, asked),
+            settings=merged(changes.settings, asked),
             mcp_servers=servers,
         )
 

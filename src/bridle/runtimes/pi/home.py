@@ -12,6 +12,7 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider
+from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
 from bridle.runtimes.private import state_dir, write_private
 
@@ -192,18 +193,6 @@ def _read_object(folder: str | None, name: str) -> dict[str, Any]:
         raise WrongUse(
             f"cannot read Pi's {path}: {problem}", hint="it must be a JSON object without comments"
         ) from None
-
-
-def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """`base` with `changes` over it, objects inside objects likewise."""
-    result = dict(base)
-    for name, value in changes.items():
-        old = result.get(name)
-        if isinstance(old, dict) and isinstance(value, dict):
-            result[name] = merged(old, value)
-        else:
-            result[name] = value
-    return result
 
 
 def _encode(value: Any) -> bytes:
