@@ -13,6 +13,22 @@ RETRIES = "CLAUDE_CODE_MAX_RETRIES"
 SANDBOXED = "IS_SANDBOX"
 """The variable by which whoever runs this says that the machine is itself a sandbox."""
 
+STATE_FOLDERS = (
+    "projects",
+    "todos",
+    "tasks",
+    "plans",
+    "sessions",
+    "file-history",
+    "paste-cache",
+    "debug",
+    "cache",
+    "statsig",
+    "telemetry",
+)
+"""Folders of its configuration home that Claude writes for itself and runs nothing from. Not among
+them: `shell-snapshots` and `session-env`, from which every shell call of any session reads code."""
+
 _OF_OUTER_SESSION = (
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
