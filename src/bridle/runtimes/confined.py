@@ -1,6 +1,5 @@
 """Puts the OS sandbox around a run of any runtime that has none of its own."""
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -88,7 +87,7 @@ def _confined(
             env = {**spec.env, **places}
             held = confine(msgspec.structs.replace(spec, env=env), policy, can)
         except BaseException:
-            os.rmdir(scratch)
+            remove_folders((scratch,))
             raise
     except OSError as problem:
         raise GuardRefused(f"sandbox: {problem}") from None

@@ -42,6 +42,7 @@ def confine(
         "writable": policy.writable,
         "files": policy.files,
         "protected": policy.protected,
+        "own": policy.own,
         "hide": policy.hide,
         "mounts": can.mounts,
         "landlock": can.landlock,
@@ -58,4 +59,7 @@ def warnings_of(policy: SandboxPolicy, enforcement: Enforcement) -> tuple[str, .
     gaps = [*enforcement.gaps, *policy.notes]
     if policy.protected and not enforcement.mounts:
         gaps.append(f"no user namespaces: not protected: {', '.join(policy.protected)}")
+    if policy.own and not enforcement.mounts:
+        shared = ", ".join(path for _, path in policy.own)
+        gaps.append(f"no user namespaces: shared with other sessions: {shared}")
     return tuple(f"sandbox: {gap}" for gap in gaps)

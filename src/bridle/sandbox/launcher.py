@@ -2,10 +2,10 @@
 
     python -I -S launcher.py POLICY -- program arguments…
 
-POLICY is JSON: {"writable": [dirs], "files": [files], "protected": [paths], "hide": [dirs],
-"mounts": bool, "landlock": bool, "seccomp": bool}. Anything that was demanded and cannot be put in
-force ends it with status 126 and a line on stderr before the program is started: confinement that
-is not there must never be mistaken for one that is.
+POLICY is JSON: {"writable": [dirs], "files": [files], "protected": [paths],
+"own": [[dir, seen at]], "hide": [dirs], "mounts": bool, "landlock": bool, "seccomp": bool}.
+Anything that was demanded and cannot be put in force ends it with status 126 and a line on stderr
+before the program is started: confinement that is not there must never be mistaken for one that is.
 """
 
 import ctypes
@@ -63,10 +63,10 @@ def apply(policy: dict[str, Any]) -> None:
     writable = [path for path in policy["writable"] if os.path.isdir(path)]
     files = [path for path in policy["files"] if os.path.exists(path)]
     if policy["mounts"]:
-        make_read_only(writable, files, policy["protected"], policy["hide"])
+        make_read_only(writable, files, policy["protected"], policy["own"], policy["hide"])
     _call(_libc.prctl, "no_new_privs", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if policy["landlock"]:
-        restrict_writes(writable, files)
+        restrict_writes([*writable, *(target for _, target in policy["own"])], files)
     if policy["seccomp"]:
         close_doors()
 
@@ -121,10 +121,14 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def make_read_only(
-    writable: list[str], files: list[str], protected: list[str], hide: list[str]
+    writable: list[str],
+    files: list[str],
+    protected: list[str],
+    own: list[list[str]],
+    hide: list[str],
 ) -> None:
     """See the whole file system read-only but for `writable` and `files`, in which `protected`
-    stays so; `hide` is empty."""
+    stays so; each folder of `own` in the place that stands with it; `hide` empty."""
     uid, gid = os.getuid(), os.getgid()
     _call(_libc.unshare, "new user and mount namespace", _CLONE_NEWUSER | _CLONE_NEWNS)
     _write("/proc/self/setgroups", "deny")
@@ -136,6 +140,8 @@ def make_read_only(
     _read_only("/", recursive=True)
     for path in (*writable, *files):
         _read_only(path, recursive=True, undo=True)
+    for source, target in own:
+        _mount(source, target, None, _MS_BIND)
     for path in protected:
         # A mount also holds the name in its place: it can be neither removed nor renamed.
         _mount(path, path, None, _MS_BIND | _MS_REC)

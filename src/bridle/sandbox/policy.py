@@ -23,6 +23,9 @@ class SandboxNeeds(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     """Single files, where they exist. A program that replaces a file by renaming needs its folder
     instead."""
+    own: tuple[str, ...] = ()
+    """Folders of which the run gets an empty one of its own: sessions beside it take code from the
+    shared one. Where namespaces are missing it is the shared one, and that is told."""
     protected: dict[str, str | None] = {}
     """Paths inside `writable` that stay read-only, for a CLI that needs the folder around what its
     later sessions obey or run. What is missing is made, since only what exists can be held: a file
@@ -42,6 +45,8 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     """Paths inside `writable` that are read-only all the same, where namespaces are in force."""
+    own: tuple[tuple[str, str], ...] = ()
+    """Folders to write in, and the folders in whose place they are seen."""
     hide: tuple[str, ...] = ()
     """Folders shown empty where namespaces are in force: sockets that lead out live there."""
     notes: tuple[str, ...] = ()
@@ -85,6 +90,11 @@ def policy_for(
             raise GuardRefused(f"sandbox: {path} is a symbolic link")
     for path in needs.writable:
         os.makedirs(path, mode=0o700, exist_ok=True)
+    own = []
+    for path in needs.own:
+        own.append((os.path.join(scratch, f".{os.path.basename(path)}"), os.path.realpath(path)))
+        for folder in own[-1]:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
     for path, text in needs.protected.items():
         _make(path, text)
         protected.append(os.path.realpath(path))
@@ -100,6 +110,7 @@ def policy_for(
         writable=tuple(dict.fromkeys(kept)),
         files=tuple(path for path in (*DEVICES, *needs.files) if os.path.exists(path)),
         protected=tuple(path for path in protected if os.path.exists(path)),
+        own=tuple(own),
         hide=hide,
         notes=tuple(notes),
     )

@@ -114,7 +114,7 @@ def _works(means: dict[str, bool]) -> bool:
     import tempfile
 
     policy = {"mounts": False, "landlock": False, "seccomp": False}
-    lists: dict[str, list[str]] = {"hide": [], "files": [], "protected": []}
+    lists: dict[str, list[str]] = {"hide": [], "files": [], "protected": [], "own": []}
     with tempfile.TemporaryDirectory() as folder:
         text = msgspec.json.encode({**policy, **means, **lists, "writable": [folder]}).decode()
         try:

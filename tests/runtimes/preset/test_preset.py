@@ -153,7 +153,6 @@ def test_variables_and_working_directory_reach_the_agent(place: Place) -> None:
         ("denied_tools", ("a",)),
         ("settings", "{}"),
         ("mcp_config", "{}"),
-        ("sandbox", "worktree"),
         ("images", ("a.png",)),
         ("provider_options", {"a": 1}),
         ("budget_usd", 1.0),

@@ -33,6 +33,7 @@ from bridle.runtimes.claude.command import (
 )
 from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS, ClaudeDialect
 from bridle.runtimes.claude.environment import (
+    CODE_FOLDERS,
     CONFIG_HOME,
     RETRIES,
     SANDBOXED,
@@ -184,11 +185,15 @@ class ClaudeRuntime(AgentRuntime):
         `.claude.json`, and does its work without."""
         from bridle.sandbox import SandboxNeeds
 
-        folders: tuple[str, ...] = ()
-        if options.model_server is None:
-            home = config_home(spec.env)
-            folders = tuple(os.path.join(home, name) for name in STATE_FOLDERS)
-        return SandboxNeeds(writable=folders, scratch_variables=("CLAUDE_CODE_TMPDIR",))
+        temporary = ("CLAUDE_CODE_TMPDIR",)
+        if options.model_server is not None:
+            return SandboxNeeds(scratch_variables=temporary)
+        home = config_home(spec.env)
+        return SandboxNeeds(
+            writable=tuple(os.path.join(home, name) for name in STATE_FOLDERS),
+            own=tuple(os.path.join(home, name) for name in CODE_FOLDERS),
+            scratch_variables=temporary,
+        )
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The process of a run that a person drives at the terminal."""

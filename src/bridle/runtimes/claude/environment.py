@@ -26,8 +26,9 @@ STATE_FOLDERS = (
     "statsig",
     "telemetry",
 )
-"""Folders of its configuration home that Claude writes for itself and runs nothing from. Not among
-them: `shell-snapshots` and `session-env`, from which every shell call of any session reads code."""
+"""Folders of its configuration home that Claude writes for itself and runs nothing from."""
+CODE_FOLDERS = ("shell-snapshots", "session-env")
+"""Folders of it from which the shell calls of any session take code."""
 
 _OF_OUTER_SESSION = (
     "CLAUDECODE",
