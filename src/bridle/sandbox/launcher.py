@@ -11,7 +11,6 @@ before the program is started: confinement that is not there must never be mista
 import ctypes
 import json
 import os
-import platform
 import stat
 import struct
 import sys
@@ -204,9 +203,9 @@ _X32_BIT = 0x40000000
 
 def close_doors() -> None:
     """Refuse new Unix sockets and io_uring, and system calls of a foreign architecture."""
-    known = _ARCHES.get(platform.machine())
+    known = _ARCHES.get(os.uname().machine)
     if known is None:
-        raise Refusal(f"no seccomp filter for {platform.machine()}")
+        raise Refusal(f"no seccomp filter for {os.uname().machine}")
     audit_arch, socket_nr, io_uring_nr = known
     program = [
         (_LD, 0, 0, 4),

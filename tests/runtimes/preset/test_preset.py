@@ -169,6 +169,17 @@ def test_everything_else_is_refused_by_name(place: Place, option: str, value: An
     assert (ignored.text, ignored.ignored_options) == ("a", (option,))
 
 
+@pytest.mark.parametrize("mode", ["worktree", "read-only"])
+def test_the_sandbox_holds_a_program_that_nothing_is_known_of(place: Place, mode: str) -> None:
+    outside = place.project.parent / "outside"
+    outside.mkdir()
+    prompt = f"echo a > inside; echo b > {outside}/b; echo c > $TMPDIR/c && echo done"
+    result = run(place, prompt, sandbox=mode)
+    assert (result.status, result.text, result.ignored_options) == ("completed", "done", ())
+    assert (place.project / "inside").exists() is (mode == "worktree")
+    assert list(outside.iterdir()) == []
+
+
 def test_a_missing_program_is_told_with_the_way_to_install_it(place: Place) -> None:
     with pytest.raises(NotInstalled, match="no-such-agent") as caught:
         run(place, "echo a", "absent")
