@@ -220,7 +220,7 @@ class AcpRuntime(AgentRuntime):
     def _session(self, options: RunOptions, own: AcpOptions, cwd: str) -> SessionPlan:
         agent = self.agent
         mode = own.mode or agent.mode
-        if options.sandbox is not None and "sandbox" in agent.options:
+        if options.sandbox is not None and agent.sandbox_modes:
             mode = agent.sandbox_modes[options.sandbox]
         by_start = bool(agent.model_flags or agent.model_variable or options.model_server)
         return SessionPlan(

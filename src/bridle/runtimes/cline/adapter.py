@@ -6,8 +6,6 @@ import signal
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-import msgspec
-
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
@@ -88,6 +86,7 @@ class ClineRuntime(AgentRuntime):
     binary: ClassVar[str] = "cline"
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "npm install -g cline"
+    state_paths = (".cline/data",)
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -193,8 +192,6 @@ class ClineRuntime(AgentRuntime):
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         """`options` without what asks for nothing, and the names of what is ignored."""
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         ignored = check_options(self, options, self.features_of(dialect))
         size = len((options.system_prompt or "").encode(errors="replace"))
         if size > LONGEST_ARGUMENT:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions, SpawnOptions
 from bridle.drives.spec import ProcessSpec
+from bridle.repository import find_git
 from bridle.runtimes.base import agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
-from bridle.runtimes.codex.git import find_git
 from bridle.runtimes.codex.install import codex_home
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE

@@ -74,6 +74,7 @@ class CopilotRuntime(AgentRuntime):
     binary: ClassVar[str] = "copilot"
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
+    state_paths = (".copilot/session-state", ".copilot/logs", ".cache/copilot")
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -186,8 +187,6 @@ class CopilotRuntime(AgentRuntime):
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         """`options` without what asks for nothing, and the names of what is ignored."""
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         return options, check_options(self, options, self.features_of(dialect))
 
     def _flags(self, options: RunOptions, own: CopilotOptions) -> list[str]:
