@@ -14,10 +14,10 @@ from bridle.core.errors import NotAuthenticated, ResumeRefused, WrongUse
 from bridle.core.options import Provider, RunOptions
 from bridle.runtimes.base import readable_file
 from bridle.runtimes.codex.dialects import CodexDialect
-from bridle.runtimes.codex.git import GitPlace, commit_dirs, trust_roots
 from bridle.runtimes.codex.provider_options import CodexOptions
 from bridle.runtimes.codex.sandbox import WORKSPACE_WRITE
 from bridle.runtimes.codex.toml import toml_key, toml_string, toml_value
+from bridle.runtimes.git_place import GitPlace, commit_dirs, trust_roots
 
 LONGEST_ARGUMENT = 96 * 1024
 """Linux takes 128 KiB in one argument; what is longer goes another way."""

@@ -14,10 +14,10 @@ from bridle.drives.spec import ProcessSpec
 from bridle.runtimes.base import agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
-from bridle.runtimes.codex.git import find_git
 from bridle.runtimes.codex.install import codex_home
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE
+from bridle.runtimes.git_place import find_git
 
 if TYPE_CHECKING:
     from bridle.runtimes.codex.adapter import CodexRuntime

@@ -78,3 +78,22 @@ def trust_roots(folder: str, place: GitPlace | None) -> list[str]:
     if place is not None:
         roots += [place.root, os.path.dirname(place.common_dir)]
     return list(dict.fromkeys(roots))
+
+
+def hide_from_status(worktree: str, name: str) -> None:
+    """Keep a file of Bridle's out of `git status`, and so out of the agent's commits."""
+    place = find_git(worktree)
+    if place is None:
+        return
+    path = os.path.join(place.common_dir, "info", "exclude")
+    line = f"/{name}"
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+    except FileNotFoundError:
+        text = ""
+    if line in text.splitlines():
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(f"{'' if not text or text.endswith(chr(10)) else chr(10)}{line}\n")
