@@ -74,12 +74,16 @@ def play(
 
 
 def kinds(events: list[Event]) -> list[str]:
-    """Each event's type, or the update's kind where it has one; what was not understood aside."""
+    """Each event's type, or the update's kind where it has one; what was not understood aside.
+
+    Pieces of text that follow one another count as one: the redactor may cut where it likes.
+    """
     found = []
     for event in events:
         data = msgspec.to_builtins(event)
         kind = data.get("kind") if data["type"] == "message_update" else data["type"]
-        if kind != "unknown":
+        again = kind == "text_delta" and found[-1:] == ["text_delta"]
+        if kind != "unknown" and not again:
             found.append(str(kind))
     return found
 
@@ -129,6 +133,8 @@ def prepare_real(place: Place, model: ScriptedModel | None = None, **options: An
     """A run of the real CLI that is ready to start; with a `model`, pointed at it."""
     runtime = AiderRuntime(AdapterSettings(binary=str(real_cli("aider", VERSION))))
     env = options.pop("environment", {})
+    if "model_name" in options:
+        options["model"] = options.pop("model_name")
     if model is not None:
         options["model_server"] = ModelServer(url=model.url, api_key="a-scripted-key")
     defaults = {

@@ -127,8 +127,8 @@ class AiderRuntime(AgentRuntime):
             os.mkdir(home, 0o700)
         if options.model_server is not None:
             _seed_home(home)
-        native = options.resume or (session_id if kept else None)
-        history = resumed or _new_history(home, cwd, native, private)
+        native = options.resume or session_id
+        history = resumed or _new_history(home, cwd, native)
         argv = [
             *installation.command,
             *dialect.flags,
@@ -338,13 +338,11 @@ def _resumed(options: RunOptions, home: str | None, cwd: str) -> str | None:
     return path
 
 
-def _new_history(home: str, cwd: str, native: str | None, private: str) -> str:
-    path = None if native is None else history_file(home, cwd, native)
-    if path is None:
-        return os.path.join(private, "history.md")
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    # Made here, so that only this user can read it.
-    return write_private(os.path.dirname(path), os.path.basename(path), "")
+def _new_history(home: str, cwd: str, native: str) -> str:
+    """The file of a new conversation. Made here, so that only this user can read it."""
+    folder = project_dir(home, cwd)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return write_private(folder, f"{native}.md", "")
 
 
 def _seed_home(home: str) -> None:

@@ -57,7 +57,7 @@ def _from_history(data: bytes) -> TranscriptSummary | None:
             if line.startswith(f"> {begin}"):
                 model = line[len(begin) + 2 :].partition(" with ")[0]
         if line.startswith(_TOKENS):
-            for part in line[len(_TOKENS) :].replace(". ", ", ").rstrip(" .").split(", "):
+            for part in line[len(_TOKENS) :].rstrip(" .").replace(". ", ", ").split(", "):
                 number, _, what = part.removeprefix("Cost: ").partition(" ")
                 sent += _count(number) if what == "sent" else 0
                 received += _count(number) if what == "received" else 0
