@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         stream_sync,
     )
     from bridle.runtimes.base import AgentRuntime
-    from bridle.runtimes.registry import available_runtimes, get_runtime
+    from bridle.runtimes.registry import available_runtimes, create_acp_runtime, get_runtime
 
 del TYPE_CHECKING
 
@@ -72,6 +72,7 @@ __all__ = [
     "__version__",
     "apply_config",
     "available_runtimes",
+    "create_acp_runtime",
     "decode_event",
     "encode_event",
     "errors",
@@ -114,7 +115,7 @@ _HOMES = {
         "stream_sync",
     ),
     "bridle.runtimes.base": ("AgentRuntime",),
-    "bridle.runtimes.registry": ("available_runtimes", "get_runtime"),
+    "bridle.runtimes.registry": ("available_runtimes", "create_acp_runtime", "get_runtime"),
 }
 """Where each public name is defined."""
 

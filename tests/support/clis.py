@@ -54,9 +54,27 @@ PINS: tuple[Pin, ...] = (
     Pin("aider", "0.86.2", ("aider-chat==0.86.2",), "bin/aider", python=">=3.10,<3.13"),
     Pin("claude", "2.1.197", ("@anthropic-ai/claude-code@2.1.197",), _CLAUDE),
     Pin("claude", "2.1.325", ("@anthropic-ai/claude-code@2.1.325",), _CLAUDE),
+    Pin(
+        "claude-agent-acp",
+        "0.49.0",
+        ("@agentclientprotocol/claude-agent-acp@0.49.0",),
+        "node_modules/.bin/claude-agent-acp",
+    ),
+    Pin("cline", "3.0.65", ("cline@3.0.65",), "node_modules/@cline/cli-*/bin/cline"),
     Pin("codex", "0.120.0", ("@openai/codex@0.120.0",), _CODEX),
     Pin("codex", "0.166.0", ("@openai/codex@0.166.0",), _CODEX),
+    Pin(
+        "codex-acp", "0.16.0", ("@zed-industries/codex-acp@0.16.0",), "node_modules/.bin/codex-acp"
+    ),
+    Pin(
+        "copilot",
+        "1.0.102",
+        ("@github/copilot@1.0.102",),
+        "node_modules/@github/copilot-*/copilot",
+    ),
+    Pin("gemini", "0.61.0", ("@google/gemini-cli@0.61.0",), "node_modules/.bin/gemini"),
     Pin("node", "22.23.3", ("node@22.23.3",), "node_modules/node/bin/node"),
+    Pin("opencode", "1.18.33", ("opencode-ai@1.18.33",), "node_modules/.bin/opencode"),
     Pin("pi", "0.74.2", (f"{_PI}@0.74.2",), "node_modules/.bin/pi"),
     Pin(
         "pi",
@@ -113,9 +131,15 @@ def _pin(name: str, version: str) -> Pin:
     raise InstallFailed(f"no pin for {name} {version}")
 
 
+_START_CACHE = Path(
+    os.environ.get("BRIDLE_CLI_CACHE") or Path.home() / ".cache" / "bridle" / "clis"
+)
+"""Looked up on import: tests run in homes of their own, and must not each install a CLI there."""
+
+
 def _cache() -> Path:
     configured = os.environ.get("BRIDLE_CLI_CACHE")
-    return Path(configured) if configured else Path.home() / ".cache" / "bridle" / "clis"
+    return Path(configured) if configured else _START_CACHE
 
 
 def _command_in(folder: Path, pin: Pin) -> Path:

@@ -38,6 +38,8 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
     """Model or alias of runs that name none."""
     drive: Literal["print"] = "print"
     """Preset: how it is driven."""
+    protocol: Literal["text", "acp"] = "text"
+    """Preset: what it speaks: plain text, or the Agent Client Protocol (`acp`)."""
     flags: tuple[str, ...] = ()
     """Preset: words after the binary, before the prompt."""
     bypass_flags: tuple[str, ...] = ()

@@ -73,9 +73,16 @@ class AgentRuntime(ABC):
     stability: ClassVar[Literal["stable", "experimental"]] = "stable"
     install_hint: ClassVar[str] = ""
     """The command that installs the CLI."""
+    tells_version: ClassVar[bool] = True
+    """Whether the CLI answers `--version`."""
 
     def __init__(self, settings: AdapterSettings | None = None) -> None:
         self.settings = settings or AdapterSettings()
+
+    def use_binary(self, binary: str) -> None:
+        """Use the CLI at `binary` (a path or a name on PATH) from now on; for proofs on a version
+        that is not the installed one."""
+        self.settings = msgspec.structs.replace(self.settings, binary=binary)
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -96,6 +103,10 @@ class AgentRuntime(ABC):
     @abstractmethod
     def find(self) -> Installation | None:
         """The installed CLI, None when there is none. Must not take long: see `installation`."""
+
+    def hidden_flags(self, dialect: Dialect) -> frozenset[str]:
+        """Flags that the CLI takes in `dialect` but leaves out of its help."""
+        return frozenset()
 
     def installation(self) -> Installation:
         """The installed CLI; raises `NotInstalled` with the way to install it."""

@@ -23,7 +23,12 @@ def new_private_dir(env: Mapping[str, str], runtime: str) -> str:
 def write_private(folder: str, name: str, content: str | bytes) -> str:
     """Write a file that only this user can read, its folders too; returns its path."""
     path = os.path.join(folder, name)
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    inner = folder
+    for part in name.split("/")[:-1]:
+        # One by one: `makedirs` gives its mode to the last folder only.
+        inner = os.path.join(inner, part)
+        if not os.path.isdir(inner):
+            os.mkdir(inner, 0o700)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)

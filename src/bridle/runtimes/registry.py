@@ -14,6 +14,7 @@ from bridle.core.errors import ConfigError, UnknownRuntime
 
 if TYPE_CHECKING:
     from bridle.config import Config
+    from bridle.config.schema import AdapterSection
     from bridle.runtimes.base import AdapterSettings, AgentRuntime
 
 GROUP = "bridle.runtimes"
@@ -42,13 +43,53 @@ def get_runtime(name: str | None = None, config: "Config | None" = None) -> "Age
     if config is not None:
         _check_sections(config)
     if target is None and preset is not None:
-        from bridle.runtimes.preset import PresetRuntime
-
-        return PresetRuntime(wanted, preset)
+        return _declared(wanted, preset)
     if target is None:
         raise UnknownRuntime(wanted, available_runtimes(config))
     cls = _load(wanted, target)
     return cls(_settings(wanted, config) if config else None)
+
+
+def _declared(name: str, section: "AdapterSection") -> "AgentRuntime":
+    """The runtime that a section of the configuration declares, by the protocol that it names."""
+    from bridle.runtimes.preset import PresetRuntime, check_acp_section
+
+    if section.protocol != "acp":
+        return PresetRuntime(name, section)
+    check_acp_section(name, section)
+    return create_acp_runtime(
+        id=name,
+        binary=section.binary or "",
+        acp_flag=section.flags,
+        instruction_file=section.instruction_file,
+        install=section.install or "",
+    )
+
+
+def create_acp_runtime(
+    *,
+    id: str,
+    binary: str,
+    acp_flag: str | tuple[str, ...] = (),
+    instruction_file: str = "AGENTS.md",
+    install: str = "",
+) -> "AgentRuntime":
+    """A runtime for any agent that speaks the Agent Client Protocol.
+
+    `acp_flag` is what makes it speak it (`--acp`, `acp`), one word or several. Its tool calls, text
+    and permission requests are seen like any other's. Nothing is known of how it counts tokens, so
+    its usage stays zero and its cost unknown; a model is chosen by the protocol, if it lets one.
+    """
+    from bridle.runtimes.acp import declared_agent
+
+    flags = (acp_flag,) if isinstance(acp_flag, str) else tuple(acp_flag)
+    return declared_agent(
+        id,
+        command=binary,
+        flags=tuple(flag for flag in flags if flag),
+        instruction_file=instruction_file,
+        install=install,
+    )
 
 
 def _check_sections(config: "Config") -> None:

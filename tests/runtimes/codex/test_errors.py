@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bridle.drives.spec import ProcessExit
-from bridle.runtimes.codex.errors import reset_time, start_error, turn_error
+from bridle.runtimes.codex.errors import start_error, turn_error
+from bridle.runtimes.limits import reset_time
 from tests.runtimes.codex.wires import TESTDATA, play, play_file
 
 KINDS = {

@@ -1,5 +1,5 @@
 """Runtimes that are declared by configuration alone."""
 
-from bridle.runtimes.preset.adapter import PresetRuntime
+from bridle.runtimes.preset.adapter import PresetRuntime, check_acp_section
 
-__all__ = ["PresetRuntime"]
+__all__ = ["PresetRuntime", "check_acp_section"]

@@ -43,6 +43,7 @@ class PresetRuntime(AgentRuntime):
     binary = ""
     instruction_path = "AGENTS.md"
     stability = "experimental"
+    tells_version = False
 
     def __init__(self, name: str, section: "AdapterSection") -> None:
         super().__init__(AdapterSettings(binary=section.binary, mode=section.mode))
@@ -174,6 +175,23 @@ class PresetRuntime(AgentRuntime):
         """Ready when the declared text shows; without one, nothing is waited for."""
         wanted = self._section.ready
         return Ready() if wanted is None or wanted in pane else Loading()
+
+
+def check_acp_section(name: str, section: "AdapterSection") -> None:
+    """Refuse a declaration with `protocol: acp` that could never run, or that says what the
+    protocol itself decides."""
+    _check(name, section)
+    for key, value in (
+        ("bypassFlags", section.bypass_flags),
+        ("modelFlag", section.model_flag),
+        ("prompt", section.prompt if section.prompt != "argument" else None),
+        ("ready", section.ready),
+    ):
+        if value:
+            raise ConfigError(
+                f"runtime.adapters.{name}.{key}: not for a runtime with `protocol: acp`",
+                hint="the protocol carries prompt, model and permissions; leave the key out",
+            )
 
 
 def _check(name: str, section: "AdapterSection") -> None:

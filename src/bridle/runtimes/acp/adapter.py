@@ -1,0 +1,335 @@
+"""Any agent that speaks the Agent Client Protocol, as a runtime."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+
+from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
+from bridle.core.features import Features
+from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.results import TranscriptSummary
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
+from bridle.runtimes.acp import client as acp
+from bridle.runtimes.acp.agents import AcpAgent
+from bridle.runtimes.acp.normalizer import AcpNormalizer
+from bridle.runtimes.acp.plan import (
+    AcpPlan,
+    SessionPlan,
+    mcp_list,
+    prompt_blocks,
+    system_meta,
+)
+from bridle.runtimes.acp.routing import Route, Target, key_of, route
+from bridle.runtimes.base import (
+    AgentRuntime,
+    RunPlan,
+    agent_env,
+    check_options,
+    supporters,
+    working_dir,
+)
+from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.installation import (
+    Installation,
+    ask_version,
+    find_executable,
+    native_program,
+    package_version,
+    remembered_version,
+)
+from bridle.runtimes.private import new_private_dir, write_private
+from bridle.runtimes.provider_options import read_provider_options
+
+STOP = (
+    # The group: an npm launcher would die alone and leave the agent behind.
+    StopStep(signal=signal.SIGTERM, grace=3.0, to="group"),
+    StopStep(signal=signal.SIGKILL, grace=2.0, to="group"),
+)
+
+EVERY_AGENT = frozenset({"model", "mcp_config", "provider_options", "resume"})
+"""Options that the protocol itself carries."""
+
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`RunOptions.provider_options` of every runtime that speaks the protocol."""
+
+    start_timeout: Seconds = 60.0
+    """Seconds for each answer before the prompt (`initialize`, opening a session, a setting)."""
+    silence_timeout: Seconds = 180.0
+    """Seconds without any progress while the model is to answer; a running tool does not count."""
+    max_retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 3
+    """How often a failing model call is tried again, where the agent can be told."""
+    mode: str | None = None
+    """A mode of the agent's own to set before the prompt."""
+
+
+class AcpRuntime(AgentRuntime):
+    """One agent that speaks the protocol; which one, its row of `agents` says."""
+
+    agent: ClassVar[AcpAgent]
+
+    # -- identity and availability --------------------------------------------------------------
+
+    def dialect(self, version: str | None) -> tuple[AcpAgent, bool, str]:
+        """The agent's row, whether that version was ever run, and a warning if not."""
+        if not self.agent.seen:
+            return self.agent, False, ""
+        return choose_dialect(self.id, (self.agent,), version)
+
+    def features_of(self, dialect: Dialect) -> Features:
+        """What the protocol and this agent can do."""
+        agent = self.agent
+        return Features(
+            options=EVERY_AGENT | agent.options,
+            streaming=True,
+            thinking=True,
+            message_usage=False,
+            reports_cost=agent.reports_cost,
+            resume=True,
+            abort=True,
+            instruction_file=self.instruction_path,
+        )
+
+    def find(self) -> Installation | None:
+        """The installed agent: the native program where npm's launcher stands in front of one."""
+        agent = self.agent
+        found = find_executable(self.settings.binary or self.binary)
+        if found is None:
+            return None
+        binary = (native_program(found, agent.native) if agent.native else None) or found
+        if not agent.package:
+            return Installation(binary=binary, version=None)
+        version = package_version(binary, agent.package) or package_version(found, agent.package)
+        if version is None:
+            version = remembered_version(binary, lambda: ask_version((binary,)))
+        return Installation(binary=binary, version=version)
+
+    def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
+        """Whether a key variable or a login file is there. An agent may keep its login elsewhere
+        (a keychain, a helper), so nothing found leaves it open."""
+        agent = self.agent
+        home = env.get("HOME") or os.path.expanduser("~")
+        if any(env.get(name) for name in agent.keys):
+            return "present"
+        if any(os.path.exists(os.path.join(home, *name.split("/"))) for name in agent.logins):
+            return "present"
+        return "unknown"
+
+    # -- spawning -------------------------------------------------------------------------------
+
+    def build_spawn_command(self, options: SpawnOptions) -> str:
+        """The command of the agent as a server on its stdin and stdout. Model, mode and permission
+        are chosen by the protocol, a first prompt is sent by it."""
+        import shlex
+
+        for name in ("system_prompt", "append_system_prompt", "append_system_prompt_file"):
+            if getattr(options, name) is not None:
+                raise UnsupportedOption(self.id, name, supporters(name, self.id))
+        return shlex.join([self.settings.binary or self.binary, *self.agent.flags])
+
+    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+        """There is none: the answer comes by the protocol, not as text on stdout."""
+        raise WrongUse(
+            f"runtime {self.id} answers by the protocol, not with plain text",
+            hint="run it with `bridle run`",
+        )
+
+    def build_env(self, model: ResolvedModel) -> dict[str, str]:
+        """Variables that route the agent to `model`'s provider; flags that it would need as well
+        are added by a run."""
+        if model.provider is None or "provider" not in self.agent.options:
+            return dict(model.env)
+        to = Target(
+            url=model.provider.base_url,
+            key=key_of(model.provider, os.environ),
+            model=model.model,
+            max_retries=AcpOptions().max_retries,
+            ask=False,
+        )
+        return {**route(self.agent.routing, to).env, **model.env}
+
+    def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Check everything and write down the process and the session of one prompt."""
+        found = self.installation()
+        agent, _, warning = self.dialect(found.version)
+        ignored = check_options(self, options, self.features_of(agent))
+        own = read_provider_options(self.id, options.provider_options, AcpOptions)
+        cwd = working_dir(options)
+        session = self._session(options, own, cwd)
+        self._check_sandbox(found, session, env)
+        key = key_of(options.provider, {**env, **options.env})
+        account = self._account(options)
+        folder = new_private_dir(env, self.id) if options.model_server else None
+        way = route(agent.routing, self._target(options, own, key, cwd, folder))
+        for name, content in way.files.items():
+            write_private(folder or "", name, content)
+        server = options.model_server
+        model = options.model if server is None else None
+        flags = [word.format(model) for word in agent.model_flags] if model else []
+        around = {**self._environment(options, env, way, session_id, cwd), **account}
+        return AcpPlan(
+            spec=ProcessSpec(
+                argv=(*found.command, *agent.flags, *way.flags, *flags, *options.raw_args),
+                env=around,
+                cwd=cwd,
+                stdin=acp.AcpClient().request("initialize", acp.initialize_params()),
+                keep_stdin=True,
+                stop=STOP,
+            ),
+            session_id=session_id,
+            installation=found,
+            dialect=agent,
+            secrets=tuple(each for each in (server.api_key if server else "", key) if each),
+            ignored_options=ignored,
+            warnings=(*((warning,) if warning else ()), *self._cautions(options)),
+            private_dirs=(folder,) if folder else (),
+            native_session_id=options.resume,
+            session=session,
+            agent=agent,
+        )
+
+    def _check_sandbox(
+        self, found: Installation, session: SessionPlan, env: Mapping[str, str]
+    ) -> None:
+        """Refuse to start an agent whose sandbox cannot work: its commands would all fail, and the
+        run would still end well."""
+        agent = self.agent
+        if not agent.sandbox_program or session.mode == agent.open_mode or sys.platform != "linux":
+            return
+        beside = os.path.join(os.path.dirname(found.binary), "codex-resources")
+        path = os.pathsep.join([env.get("PATH", os.defpath), beside])
+        if find_executable(agent.sandbox_program, path) is None:
+            raise GuardRefused(
+                f"{self.id}: its sandbox needs `{agent.sandbox_program}`, which was not found",
+                hint="install bubblewrap, or run without a sandbox (--sandbox off)",
+            )
+
+    def _cautions(self, options: RunOptions) -> tuple[str, ...]:
+        if options.permission_mode == "ask" and self.agent.sandbox_modes:
+            return (f"{self.id}: nobody is asked before it changes files in its worktree",)
+        return ()
+
+    def _session(self, options: RunOptions, own: AcpOptions, cwd: str) -> SessionPlan:
+        agent = self.agent
+        mode = own.mode or agent.mode
+        if options.sandbox is not None and "sandbox" in agent.options:
+            mode = agent.sandbox_modes[options.sandbox]
+        by_start = bool(agent.model_flags or agent.model_variable or options.model_server)
+        return SessionPlan(
+            cwd=cwd,
+            prompt=prompt_blocks(options),
+            mcp_servers=mcp_list(options.mcp_config) if options.mcp_config else [],
+            meta=system_meta(options) if agent.system_prompt_meta else {},
+            resume=options.resume,
+            mode=mode,
+            model=None if by_start else options.model,
+            start_timeout=own.start_timeout,
+            silence_timeout=own.silence_timeout,
+        )
+
+    def _target(
+        self, options: RunOptions, own: AcpOptions, key: str | None, cwd: str, folder: str | None
+    ) -> Target:
+        server, provider = options.model_server, options.provider
+        to = Target(
+            url=provider.base_url if provider else None,
+            key=key,
+            model=options.model,
+            max_retries=own.max_retries,
+            cwd=cwd,
+            ask=options.permission_mode == "ask",
+        )
+        if server is None:
+            return to
+        url = server.url.rstrip("/")
+        return msgspec.structs.replace(
+            to, url=url, api=f"{url}/v1", key=server.api_key, home=folder
+        )
+
+    def _account(self, options: RunOptions) -> dict[str, str]:
+        """The variable that chooses another account of the user's."""
+        variable = self.agent.home_variable
+        if options.account_dir is None or variable is None or options.model_server is not None:
+            return {}
+        folder = os.path.abspath(os.path.expanduser(options.account_dir))
+        if not os.path.isdir(folder):
+            raise WrongUse(f"no such account folder: {folder}", hint="log in there first")
+        return {variable: folder}
+
+    def _environment(
+        self, options: RunOptions, env: Mapping[str, str], way: Route, session_id: str, cwd: str
+    ) -> dict[str, str]:
+        """The agent's environment. Routing wins over the caller's own variables: it was asked
+        for."""
+        agent = self.agent
+        base = {name: value for name, value in env.items() if name not in way.drop}
+        whole = {**agent_env({**base, **agent.env}, options, session_id, cwd), **way.env}
+        if options.model and agent.model_variable is not None:
+            whole[agent.model_variable] = options.model
+        return whole
+
+    def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
+        """The machine that plays this plan's session."""
+        assert isinstance(plan, AcpPlan)
+        history = None
+        if plan.agent.history:
+            from bridle.runtimes.acp.history import READERS
+
+            history = partial(READERS[plan.agent.history], plan.spec.env)
+        return AcpNormalizer(recorder, plan.agent, plan.session, history=history)
+
+    # -- worktree -------------------------------------------------------------------------------
+
+    def deploy_config(
+        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
+    ) -> list[str]:
+        """Put the instructions where the agent reads them; everything else there stays. For an
+        agent without a runtime of its own that is a marked block of its instruction file, which
+        `instructions.remove_block` takes out again."""
+        from bridle.runtimes.instructions import write_block
+
+        if overlay is None:
+            return []
+        if self.agent.family:
+            return self._family().deploy_config(worktree, overlay, hooks)
+        return [write_block(worktree, self.instruction_path, overlay.content)]
+
+    def _family(self) -> AgentRuntime:
+        """The runtime of the same product without the protocol."""
+        from bridle.runtimes.registry import get_runtime
+
+        return get_runtime(self.agent.family)
+
+    def requires_beacon_verification(self) -> bool:
+        """No: a prompt is a call that is answered, and cannot be swallowed."""
+        return False
+
+    # -- history --------------------------------------------------------------------------------
+
+    def parse_transcript(self, path: str) -> TranscriptSummary | None:
+        """What a transcript of this agent says was used; the protocol standardises none, so the
+        product's own reader is used, where there is one."""
+        if self.agent.family:
+            return self._family().parse_transcript(path)
+        if self.agent.history != "cline":
+            return None
+        from bridle.runtimes.acp.history import summarize
+
+        return summarize(path)
+
+    def transcript_dir(self, project: str) -> str | None:
+        """The folder where the agent keeps its transcripts, where that is known."""
+        if self.agent.family:
+            return self._family().transcript_dir(project)
+        from bridle.runtimes.acp.history import FOLDERS
+
+        folder = FOLDERS.get(self.agent.history)
+        return folder(os.environ) if folder else None

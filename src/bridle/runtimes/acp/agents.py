@@ -1,0 +1,243 @@
+"""What is particular to each agent, as data: the quirks that the protocol leaves open.
+
+One row an agent and version range, each with the version it was seen on and a capture that proves
+it. The client, the translation and the runs know no agent by name; they read these fields.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from bridle.runtimes.dialects import Dialect
+
+UsageMeaning = Literal["prompt", "session", "quota", "none"]
+"""What an agent's token counts cover: `prompt`: the prompt that ended; `session`: everything since
+the process started, which is the same for one prompt a process; `quota`: the prompt, told in
+`_meta.quota` without cache counts; `none`: nothing that could be added up (or only the last of
+several model calls)."""
+
+NameSource = Literal["kind", "title", "title_prefix", "id_prefix"]
+
+
+class AcpAgent(Dialect, frozen=True, kw_only=True):
+    """One agent that speaks the protocol, and how it departs from what the protocol suggests."""
+
+    command: str
+    """Name of its command."""
+    flags: tuple[str, ...] = ()
+    """What makes it speak the protocol."""
+    package: str = ""
+    """npm package around the command, for its version; names that start like it count too."""
+    native: str = ""
+    """The native program behind an npm launcher, below `node_modules`; `{platform}` is npm's."""
+    instruction_file: str = "AGENTS.md"
+    install: str = ""
+    routing: str = ""
+    """Key of the ways to a model service in `routing.ROUTES`; empty: none is known."""
+    options: frozenset[str] = frozenset()
+    """Options it honours beside those of every agent."""
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    """Variables it is always started with."""
+    keys: tuple[str, ...] = ()
+    """Variables that hold a key or token of its own."""
+    logins: tuple[str, ...] = ()
+    """Files of a login, below the home."""
+    family: str = ""
+    """The runtime of the same product, which reads its transcripts and writes its instructions."""
+    home_variable: str | None = None
+    """Variable that moves its configuration home."""
+    model_variable: str | None = None
+    model_flags: tuple[str, ...] = ()
+    """Words that choose the model, `{}` standing for it; without these and a variable the model is
+    chosen by the protocol."""
+    mode: str | None = None
+    """Mode to set before the prompt, since its default one cannot work."""
+    sandbox_modes: dict[str, str] = msgspec.field(default_factory=dict)
+    """Modes that stand for `sandbox`."""
+    system_prompt_meta: bool = False
+    """Takes a system prompt in `_meta.systemPrompt` of `session/new`."""
+    usage: UsageMeaning = "none"
+    cached_in_input: bool = False
+    """Whether its input tokens include cache reads and writes."""
+    history: str = ""
+    """Key of the reader in `history.READERS` that finds this run's usage in the agent's files."""
+    reports_cost: bool = False
+    """Whether `usage_update` tells what this process cost so far."""
+    names: NameSource = "kind"
+    """Where the name of a tool stands: the protocol has none."""
+    late_input: bool = False
+    """A pending tool call has only part of its arguments; all of them come when it runs."""
+    replay_end: str = ""
+    """The kind of update that ends the replay of a loaded session, where the replay goes on after
+    the answer to `session/load`."""
+    notices: tuple[str, ...] = ()
+    """Patterns of texts that the agent itself puts into the model's mouth."""
+    retry_notices: tuple[str, ...] = ()
+    """Patterns of such texts that tell of another try."""
+    error_notices: tuple[str, ...] = ()
+    """Patterns of such texts that tell why the turn failed, though it ends like a good one."""
+    error_start: str = ""
+    """How such a text begins at least; enough when the model wrote nothing in the turn."""
+    silent_error: str = ""
+    """What a turn that ends with nothing at all most likely was; empty where no case was seen."""
+    sandbox_program: str = ""
+    """The program that its sandbox is made with; without it every command fails in silence."""
+    open_mode: str = ""
+    """The mode that needs no sandbox."""
+    leaves_at_eof: bool = True
+    """Whether it exits when its stdin is closed."""
+
+
+PLAIN = AcpAgent(name="acp 1", since=(), seen=(), capture="stub_agent.py", command="")
+"""An agent nobody has looked at: the protocol as it is written, and no trust in what it counts."""
+
+COPILOT = AcpAgent(
+    name="copilot 1.0",
+    since=(1, 0),
+    seen=("1.0.102",),
+    capture="copilot.jsonl",
+    command="copilot",
+    flags=("--acp",),
+    package="@github/copilot",
+    native="@github/copilot-{platform}/copilot",
+    install="npm install -g @github/copilot",
+    routing="copilot",
+    options=frozenset({"provider", "account_dir", "model_server", "images"}),
+    keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
+    home_variable="COPILOT_HOME",
+    model_variable="COPILOT_MODEL",
+    usage="session",
+    cached_in_input=True,
+    names="kind",
+    notices=(r"Info: ",),
+    retry_notices=(r"Info: .*\. Retrying\.\.\.$",),
+    error_notices=(
+        r"Error: Authentication failed with provider",
+        r"Error: Failed to get response from the AI model",
+        r"Error: Could not connect to",
+        r"Error: .*\(HTTP \d{3}\)",
+    ),
+    error_start="Error: ",
+)
+
+OPENCODE = AcpAgent(
+    name="opencode 1",
+    since=(1,),
+    seen=("1.18.33",),
+    capture="opencode.jsonl",
+    command="opencode",
+    flags=("acp",),
+    package="opencode",
+    native="opencode-{platform}/bin/opencode",
+    install="npm install -g opencode-ai",
+    routing="opencode",
+    options=frozenset({"provider", "model_server", "images"}),
+    logins=(".local/share/opencode/auth.json",),
+    usage="none",
+    history="opencode",
+    reports_cost=True,
+    names="title",
+    late_input=True,
+)
+
+GEMINI = AcpAgent(
+    name="gemini 0.61",
+    since=(0, 61),
+    seen=("0.61.0",),
+    capture="gemini-nofs.jsonl",
+    command="gemini",
+    flags=("--acp", "--skip-trust"),
+    package="@google/gemini-cli",
+    instruction_file="GEMINI.md",
+    install="npm install -g @google/gemini-cli",
+    routing="gemini",
+    options=frozenset({"model_server", "images"}),
+    # It starts itself again as a child, and a signal to the parent is then ignored.
+    env={"GEMINI_CLI_NO_RELAUNCH": "true"},
+    keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"),
+    logins=(".gemini/oauth_creds.json",),
+    model_flags=("-m", "{}"),
+    usage="quota",
+    names="id_prefix",
+    replay_end="available_commands_update",
+)
+
+CLINE = AcpAgent(
+    name="cline 3",
+    since=(3,),
+    seen=("3.0.65",),
+    capture="cline.jsonl",
+    command="cline",
+    flags=("--acp",),
+    package="cline",
+    install="npm install -g cline",
+    routing="cline",
+    options=frozenset({"model_server", "images"}),
+    # Otherwise a daemon that outlives everything executes the session, in its own environment.
+    env={"CLINE_SESSION_BACKEND_MODE": "local"},
+    keys=("CLINE_API_KEY",),
+    logins=(".cline/data/settings/providers.json",),
+    usage="none",
+    history="cline",
+    names="title_prefix",
+    silent_error="not_authenticated",
+)
+
+CLAUDE = AcpAgent(
+    name="claude-agent-acp 0.49",
+    since=(0, 49),
+    seen=("0.49.0",),
+    capture="claude-agent-acp.jsonl",
+    command="claude-agent-acp",
+    package="@agentclientprotocol/claude-agent-acp",
+    instruction_file=".claude/CLAUDE.md",
+    install="npm install -g @agentclientprotocol/claude-agent-acp",
+    routing="claude",
+    options=frozenset(
+        {
+            "provider",
+            "account_dir",
+            "model_server",
+            "images",
+            "system_prompt",
+            "append_system_prompt",
+            "append_system_prompt_file",
+        }
+    ),
+    keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    logins=(".claude/.credentials.json",),
+    family="claude",
+    home_variable="CLAUDE_CONFIG_DIR",
+    model_variable="ANTHROPIC_MODEL",
+    system_prompt_meta=True,
+    usage="prompt",
+    reports_cost=True,
+    names="title",
+)
+
+CODEX = AcpAgent(
+    name="codex-acp 0.16",
+    since=(0, 16),
+    seen=("0.16.0",),
+    capture="codex-acp-auto-write.jsonl",
+    command="codex-acp",
+    package="@zed-industries/codex-acp",
+    native="@zed-industries/codex-acp-{platform}/bin/codex-acp",
+    install="npm install -g @zed-industries/codex-acp",
+    routing="codex",
+    options=frozenset({"provider", "account_dir", "model_server", "images", "sandbox"}),
+    keys=("CODEX_API_KEY", "OPENAI_API_KEY"),
+    logins=(".codex/auth.json",),
+    family="codex",
+    home_variable="CODEX_HOME",
+    model_flags=("-c", 'model="{}"'),
+    mode="auto",
+    sandbox_modes={"read-only": "read-only", "worktree": "auto", "off": "full-access"},
+    usage="none",
+    history="codex",
+    names="kind",
+    notices=(r"Model metadata for `[^`]*` not found",),
+    sandbox_program="bwrap",
+    open_mode="full-access",
+    leaves_at_eof=False,
+)

@@ -1,0 +1,136 @@
+"""The client's side of the protocol without any input or output: ids, pending calls, frames.
+
+What is to be written is handed back as bytes; what was read is handed in line by line. It knows
+nothing of runs, recorders or particular agents, so a live session uses it as it is.
+"""
+
+from typing import Any
+
+import msgspec
+
+from bridle._version import __version__
+from bridle.runtimes.acp import wire
+
+_encoder = msgspec.json.Encoder()
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The agent answered the call of `method` that we made."""
+
+    method: str
+    result: msgspec.Raw | None
+    error: wire.RpcError | None
+
+
+class Call(msgspec.Struct, frozen=True):
+    """The agent calls a method of ours and waits for the answer under `id`."""
+
+    id: int | str | None
+    method: str
+    params: msgspec.Raw
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """The agent tells something and expects no answer."""
+
+    method: str
+    params: msgspec.Raw
+
+
+class Noise(msgspec.Struct, frozen=True):
+    """A line that is no message of the protocol, or an answer to a call nobody made."""
+
+
+Incoming = Answer | Call | Notice | Noise
+
+
+class AcpClient:
+    """One connection to one agent.
+
+    Contract: `request` and `notify` give the bytes to write, in order; `receive` takes each line
+    once and never raises. Ids count from 0 and are never used twice.
+    """
+
+    def __init__(self) -> None:
+        self._next_id = 0
+        self._pending: dict[int, str] = {}
+
+    @property
+    def pending(self) -> list[str]:
+        """Methods that we called and that are not answered yet, the oldest first."""
+        return list(self._pending.values())
+
+    def request(self, method: str, params: dict[str, Any]) -> bytes:
+        """The frame of a call; its answer will come out of `receive` under the method's name."""
+        call_id, self._next_id = self._next_id, self._next_id + 1
+        self._pending[call_id] = method
+        return _frame({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
+
+    def notify(self, method: str, params: dict[str, Any]) -> bytes:
+        """The frame of a message that is not answered."""
+        return _frame({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def receive(self, line: bytes) -> Incoming:
+        """What a line of the agent's is."""
+        try:
+            message = wire.decode_envelope(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return Noise()
+        if message.method is not None:
+            if message.id is msgspec.UNSET:
+                return Notice(message.method, message.params)
+            return Call(message.id, message.method, message.params)
+        method = self._pending.pop(message.id, None) if isinstance(message.id, int) else None
+        if method is None:
+            return Noise()
+        error = message.error if isinstance(message.error, wire.RpcError) else None
+        result = message.result if isinstance(message.result, msgspec.Raw) else None
+        return Answer(method, result, error)
+
+
+def initialize_params() -> dict[str, Any]:
+    """What Bridle says of itself.
+
+    It offers no file system and no terminal: an agent that can read files through its client
+    believes them to exist (Gemini then cannot create any), and none needs it.
+    """
+    return {
+        "protocolVersion": wire.PROTOCOL_VERSION,
+        "clientCapabilities": {
+            "fs": {"readTextFile": False, "writeTextFile": False},
+            "terminal": False,
+        },
+        "clientInfo": {"name": "bridle", "title": "Bridle", "version": __version__},
+    }
+
+
+def respond(call_id: int | str | None, result: Any) -> bytes:
+    """The frame that answers an agent's call."""
+    return _frame({"jsonrpc": "2.0", "id": call_id, "result": result})
+
+
+def refuse(call_id: int | str | None, method: str) -> bytes:
+    """The frame that tells an agent that its client has no such method."""
+    error = {"code": wire.METHOD_NOT_FOUND, "message": f"Method not found: {method}"}
+    return _frame({"jsonrpc": "2.0", "id": call_id, "error": error})
+
+
+def permission_answer(
+    call_id: int | str | None, options: list[wire.PermissionOption], allowed: bool
+) -> bytes:
+    """The frame that answers a permission request.
+
+    The option is chosen by what it means, since every agent names them differently, and never for
+    longer than this once where there is a choice. With no fitting option the request is cancelled.
+    """
+    wanted = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")
+    for kind in wanted:
+        for option in options:
+            if option.kind == kind:
+                outcome = {"outcome": "selected", "optionId": option.option_id}
+                return respond(call_id, {"outcome": outcome})
+    return respond(call_id, {"outcome": {"outcome": "cancelled"}})
+
+
+def _frame(message: dict[str, Any]) -> bytes:
+    return _encoder.encode(message) + b"\n"

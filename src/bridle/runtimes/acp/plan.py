@@ -1,0 +1,74 @@
+"""What one session is to be opened with, in the protocol's own terms."""
+
+from typing import Any
+
+import msgspec
+
+from bridle.core.options import RunOptions
+from bridle.runtimes.acp.agents import AcpAgent
+from bridle.runtimes.base import RunPlan, readable_file
+from bridle.runtimes.installation import find_executable
+
+
+class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is said to the agent before and with the prompt."""
+
+    cwd: str
+    prompt: list[dict[str, Any]]
+    """Content blocks."""
+    mcp_servers: list[dict[str, Any]] = []
+    meta: dict[str, Any] = {}
+    """`_meta` of `session/new`, where the agent takes options there."""
+    resume: str | None = None
+    mode: str | None = None
+    """Mode to set before the prompt."""
+    model: str | None = None
+    """Model to choose by the protocol; None where it is chosen at the start or left as it is."""
+    start_timeout: float = 60.0
+    silence_timeout: float = 180.0
+
+
+class AcpPlan(RunPlan, frozen=True, kw_only=True):
+    """A run's plan together with its session's."""
+
+    session: SessionPlan
+    agent: AcpAgent
+
+
+def prompt_blocks(options: RunOptions) -> list[dict[str, Any]]:
+    """The prompt with its images, as content blocks."""
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": options.prompt}]
+    for path in options.images:
+        from bridle.runtimes.images import image_data
+
+        kind, data = image_data(path)
+        blocks.append({"type": "image", "mimeType": kind, "data": data})
+    return blocks
+
+
+def mcp_list(text_or_path: str) -> list[dict[str, Any]]:
+    """MCP servers from the common shape to the protocol's list."""
+    from bridle.runtimes.mcp_servers import read_servers
+
+    servers: list[dict[str, Any]] = []
+    for name, server in read_servers(text_or_path).items():
+        if server.url is not None:
+            kind = "sse" if server.type == "sse" else "http"
+            headers = [{"name": key, "value": value} for key, value in server.headers.items()]
+            servers.append({"type": kind, "name": name, "url": server.url, "headers": headers})
+            continue
+        variables = [{"name": key, "value": value} for key, value in server.env.items()]
+        command = find_executable(server.command or "") or server.command
+        servers.append({"name": name, "command": command, "args": server.args, "env": variables})
+    return servers
+
+
+def system_meta(options: RunOptions) -> dict[str, Any]:
+    """`_meta` of a new session for an agent that takes its system prompt there."""
+    added = [options.append_system_prompt] if options.append_system_prompt else []
+    if options.append_system_prompt_file:
+        data = readable_file(options.append_system_prompt_file, "system prompt file")
+        added.append(data.decode(errors="replace"))
+    if options.system_prompt is not None:
+        return {"systemPrompt": "\n\n".join([options.system_prompt, *added])}
+    return {"systemPrompt": {"append": "\n\n".join(added)}} if added else {}

@@ -1,0 +1,248 @@
+"""Leading each agent to a model service without touching a file of the user's.
+
+Two ways: a scripted model, with a private home in which nothing of the user's is read, and a
+provider that the caller names, with the user's own home. Keys go by environment or into the private
+home, never into an argument.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import NotAuthenticated
+from bridle.core.options import Provider
+
+KEY_VARIABLE = "BRIDLE_MODEL_KEY"
+DEFAULT_MODEL = "scripted"
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_NO_PROXY = {"NO_PROXY": "127.0.0.1,localhost,::1", "no_proxy": "127.0.0.1,localhost,::1"}
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """The service to use."""
+
+    url: str | None
+    """Base address without `/v1`; None leaves it where the agent has it."""
+    api: str | None = None
+    """The same with the path that OpenAI's protocols have (`/v1`)."""
+    key: str | None
+    model: str | None
+    max_retries: int
+    home: str | None = None
+    """A private home, when nothing of the user's is to be used."""
+    cwd: str = ""
+    ask: bool = True
+    """Whether the agent is to ask before it acts."""
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent is started with to reach a service."""
+
+    env: dict[str, str] = {}
+    drop: tuple[str, ...] = ()
+    """Variables of the user's that would lead elsewhere."""
+    flags: tuple[str, ...] = ()
+    files: dict[str, bytes] = {}
+    """Files of the private home, by their path below it."""
+
+
+def _copilot(to: Target) -> Route:
+    env: dict[str, str] = {}
+    if to.url is not None:
+        env = {
+            "COPILOT_PROVIDER_BASE_URL": to.api or to.url,
+            "COPILOT_PROVIDER_TYPE": "openai",
+            "COPILOT_PROVIDER_WIRE_API": "completions",
+            "COPILOT_MODEL": to.model or DEFAULT_MODEL,
+        }
+    if to.key is not None:
+        env["COPILOT_PROVIDER_API_KEY"] = to.key
+    if to.home is not None:
+        env |= {
+            "COPILOT_HOME": to.home,
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+        }
+    own = ("COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_BEARER_TOKEN")
+    tokens = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_ALLOW_ALL")
+    return Route(env=env, drop=own + (tokens if to.home else ()) if to.url else ())
+
+
+def _opencode(to: Target) -> Route:
+    config: dict[str, Any] = {}
+    if to.ask:
+        # It never asks by itself.
+        config["permission"] = {"edit": "ask", "bash": "ask", "webfetch": "ask"}
+    if to.url is not None:
+        name = to.model or DEFAULT_MODEL
+        limit = {"context": 200_000, "output": 32_000}
+        options: dict[str, Any] = {"baseURL": to.api or to.url}
+        if to.key is not None:
+            options["apiKey"] = f"{{env:{KEY_VARIABLE}}}"
+        config |= {
+            "provider": {
+                "bridle": {
+                    "npm": "@ai-sdk/openai-compatible",
+                    "name": "Bridle",
+                    "options": options,
+                    "models": {name: {"name": name, "limit": limit}},
+                }
+            },
+            "model": f"bridle/{name}",
+            "small_model": f"bridle/{name}",
+        }
+    env: dict[str, str] = {KEY_VARIABLE: to.key} if to.key else {}
+    if to.home is not None:
+        config |= {"enabled_providers": ["bridle"], "autoupdate": False, "share": "disabled"}
+        for name in ("CONFIG", "DATA", "STATE", "CACHE"):
+            env[f"XDG_{name}_HOME"] = os.path.join(to.home, name.lower())
+        env |= {
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "npm_config_cache": os.path.join(to.home, "npm"),
+        }
+    if config:
+        env["OPENCODE_CONFIG_CONTENT"] = msgspec.json.encode(config).decode()
+    return Route(env=env, drop=("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR") if to.home else ())
+
+
+def _gemini(to: Target) -> Route:
+    if to.url is None or to.home is None:
+        return Route()
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "general": {"enableAutoUpdate": False, "maxAttempts": to.max_retries + 1},
+    }
+    return Route(
+        env={
+            "GEMINI_CLI_HOME": to.home,
+            "GEMINI_API_KEY": to.key or "none",
+            "GOOGLE_GEMINI_BASE_URL": to.url,
+        },
+        drop=("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT"),
+        flags=("-m", to.model or "gemini-2.5-flash"),
+        files={".gemini/settings.json": msgspec.json.encode(settings)},
+    )
+
+
+def _cline(to: Target) -> Route:
+    if to.url is None or to.home is None:
+        return Route()
+    provider = "openai-compatible"
+    settings = {
+        "provider": provider,
+        "apiKey": to.key,
+        "model": to.model or DEFAULT_MODEL,
+        "baseUrl": to.api or to.url,
+    }
+    saved = {
+        "version": 1,
+        "lastUsedProvider": provider,
+        "modes": {},
+        "providers": {
+            provider: {
+                "settings": settings,
+                "updatedAt": "2026-01-01T00:00:00.000Z",
+                "tokenSource": "manual",
+            }
+        },
+    }
+    return Route(
+        env={
+            "CLINE_DIR": to.home,
+            "CLINE_DATA_DIR": os.path.join(to.home, "data"),
+            "CLINE_API_KEY": to.key or "none",
+            "CLINE_PROVIDER": provider,
+            "CLINE_MODEL": to.model or DEFAULT_MODEL,
+        },
+        files={"data/settings/providers.json": msgspec.json.encode(saved)},
+    )
+
+
+def _claude(to: Target) -> Route:
+    env = {"CLAUDE_CODE_MAX_RETRIES": str(to.max_retries)}
+    if to.url is not None:
+        env["ANTHROPIC_BASE_URL"] = to.url
+    if to.key is not None:
+        # The other variable is emptied, since Claude would send both.
+        foreign = to.url is not None and to.home is None
+        used, unused = ("AUTH_TOKEN", "API_KEY") if foreign else ("API_KEY", "AUTH_TOKEN")
+        env |= {f"ANTHROPIC_{used}": to.key, f"ANTHROPIC_{unused}": ""}
+    if to.home is not None:
+        env |= {
+            "CLAUDE_CONFIG_DIR": to.home,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        }
+    clouds = ("BEDROCK", "VERTEX", "FOUNDRY")
+    drop = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_MODEL")
+    return Route(
+        env=env,
+        drop=(*drop, *(f"CLAUDE_CODE_USE_{cloud}" for cloud in clouds)) if to.home else drop[:2],
+    )
+
+
+def _codex(to: Target) -> Route:
+    env: dict[str, str] = {}
+    flags: list[str] = []
+    if to.url is not None:
+        service = {"name": "bridle", "base_url": to.api or to.url, "wire_api": "responses"}
+        if to.key:
+            service["env_key"] = KEY_VARIABLE
+            env[KEY_VARIABLE] = to.key
+        pairs = [f"{name}={_quoted(value)}" for name, value in service.items()]
+        pairs += [f"{kind}_max_retries={to.max_retries}" for kind in ("request", "stream")]
+        flags += ["-c", 'model_provider="bridle"']
+        flags += ["-c", f"model_providers.bridle={{{', '.join(pairs)}}}"]
+    elif to.key is not None:
+        env["CODEX_API_KEY"] = to.key
+    if to.home is not None:
+        env["CODEX_HOME"] = to.home
+        flags += ["-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false"]
+        flags += ["-c", f"model={_quoted(to.model or 'gpt-5.5')}"]
+    drop = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY") if to.home else ()
+    return Route(env=env, drop=drop, flags=tuple(flags))
+
+
+def _quoted(text: str) -> str:
+    """`text` as a TOML string; JSON's way of writing it is one."""
+    return msgspec.json.encode(text).decode()
+
+
+ROUTES: dict[str, Callable[[Target], Route]] = {
+    "claude": _claude,
+    "cline": _cline,
+    "codex": _codex,
+    "copilot": _copilot,
+    "gemini": _gemini,
+    "opencode": _opencode,
+}
+"""The ways to a service by the row's `routing`."""
+
+
+def route(name: str, to: Target) -> Route:
+    """What leads the agent with the routing `name` to `to`."""
+    found = ROUTES[name](to) if name else Route()
+    if to.home is None:
+        return found
+    return msgspec.structs.replace(
+        found, env={**_NO_PROXY, **found.env}, drop=(*_PROXIES, *found.drop)
+    )
+
+
+def key_of(provider: Provider | None, env: Mapping[str, str]) -> str | None:
+    """The key that `provider` names; `NotAuthenticated` when its variable is not set."""
+    if provider is None or provider.auth_token_env is None:
+        return None
+    key = env.get(provider.auth_token_env)
+    if not key:
+        raise NotAuthenticated(
+            f"the variable {provider.auth_token_env} of the model's provider is not set",
+            hint=f"set {provider.auth_token_env}",
+        )
+    return key

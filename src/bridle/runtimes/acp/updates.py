@@ -1,0 +1,291 @@
+"""Translates the updates of a turn into the common events.
+
+The protocol has no messages and no names of tools: a message begins with the first text after a
+tool call (or where the agent says that it does), and a tool call is put together from everything
+that is told under its id, in whatever order and however often.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import AgentError
+from bridle.drives.recorder import Recorder
+from bridle.runtimes.acp import wire
+from bridle.runtimes.acp.agents import AcpAgent
+from bridle.runtimes.acp.errors import error_of_text
+from bridle.runtimes.raw import raw_of
+
+_OVER = ("completed", "failed")
+_SILENT = frozenset(
+    {
+        "available_commands_update",
+        "config_option_update",
+        "current_mode_update",
+        "plan",
+        "session_info_update",
+        "usage_update",
+        "user_message_chunk",
+    }
+)
+"""Updates that are known and that no event stands for."""
+
+
+_NEWS = frozenset({"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update"})
+
+
+def is_known(update: wire.Update) -> bool:
+    """Whether this kind of update is one of the protocol's."""
+    return update.session_update in _SILENT or update.session_update in _NEWS
+
+
+class Tool(msgspec.Struct):
+    """A tool call as far as it is known."""
+
+    id: str
+    name: str = ""
+    title: str = ""
+    kind: str = ""
+    status: str = ""
+    args: Any = None
+    result: Any = None
+    content: Any = None
+    shown: str = ""
+    """Output that was already handed over."""
+    started: bool = False
+    ended: bool = False
+    refused: str | None = None
+    """Why permission was denied, when it was."""
+
+
+class UpdateTranslator:
+    """Updates of one turn in, calls on the `Recorder` out.
+
+    Contract: never raises; what it does not know goes to `Recorder.unknown`. `close` ends the turn
+    that it translates, after which it takes the updates of the next.
+    """
+
+    def __init__(self, recorder: Recorder, agent: AcpAgent) -> None:
+        self._recorder = recorder
+        self._agent = agent
+        self._notice = _either(agent.notices)
+        self._retry = _either(agent.retry_notices)
+        self._error = _either(agent.error_notices)
+        self._tools: dict[str, Tool] = {}
+        self._text_id: str | None = None
+        self._retries = 0
+        self.saw_work = False
+        """Whether the turn brought any text, thought or tool call."""
+        self.failure: AgentError | None = None
+        """What the agent's last text tells, where that is an error that ends like a success."""
+        self.suspect = ""
+        """The last text, where it begins like such an error; one if the model wrote nothing."""
+
+    @property
+    def running(self) -> bool:
+        """Whether a tool call is under way."""
+        return any(tool.started and not tool.ended for tool in self._tools.values())
+
+    def take(self, update: wire.Update, line: bytes) -> bool:
+        """Translate one update, which came as `line`; whether it shows that the work goes on."""
+        kind = update.session_update
+        if kind in ("agent_message_chunk", "agent_thought_chunk"):
+            self._chunk(update, line, thought=kind == "agent_thought_chunk")
+            return True
+        if kind in ("tool_call", "tool_call_update") and update.tool_call_id:
+            self._tool(update)
+            return True
+        if kind not in _SILENT:
+            self._recorder.unknown(raw_of(line))
+        return False
+
+    def close(self) -> None:
+        """The turn is over: whatever was held back is handed over."""
+        self._end_refused()
+        for tool in self._tools.values():
+            self._start(tool)
+        self._tools.clear()
+        self._text_id = None
+        self._retries = 0
+        self.saw_work = False
+        self.failure = None
+        self.suspect = ""
+
+    # -- text -----------------------------------------------------------------------------------
+
+    def _chunk(self, update: wire.Update, line: bytes, *, thought: bool) -> None:
+        recorder = self._recorder
+        text = wire.text_of(update.content)
+        if not text:
+            return
+        parent = _parent_of(update)
+        if parent is not None:
+            recorder.tool_updated(parent, text)
+            return
+        if not thought and self._is_notice(text, line):
+            return
+        self.saw_work = True
+        self.failure = None
+        start = self._agent.error_start
+        first = not recorder.message_open and not thought
+        self.suspect = text if start and first and text.startswith(start) else ""
+        self._start_held()
+        self._end_refused()
+        if thought:
+            recorder.thinking_delta(text)
+            return
+        if self._text_id and update.message_id and update.message_id != self._text_id:
+            recorder.message_ended()
+        self._text_id = update.message_id if recorder.message_open or update.message_id else None
+        recorder.text_delta(text)
+
+    def _is_notice(self, text: str, line: bytes) -> bool:
+        """Whether a text is the agent's own and not the model's; it is then dealt with."""
+        if self._retry is not None and self._retry.match(text):
+            self._retries += 1
+            self._recorder.retrying(self._retries, None, error_of_text(text))
+        elif self._error is not None and self._error.match(text):
+            self._recorder.unknown(raw_of(line))
+            self.failure = error_of_text(text.removeprefix("Error: "))
+        elif self._notice is not None and self._notice.match(text):
+            self._recorder.unknown(raw_of(line))
+        else:
+            return False
+        return True
+
+    # -- tools ----------------------------------------------------------------------------------
+
+    def asked(self, call: wire.Update) -> Tool:
+        """The tool call that a permission request is about; it may be the first we hear of it."""
+        tool = self._known(call.tool_call_id or "")
+        self._merge(tool, call, asking=True)
+        self._start(tool)
+        self.saw_work = True
+        return tool
+
+    def refused(self, tool: Tool, reason: str) -> None:
+        """Permission for `tool` was denied; not every agent then tells that it ended."""
+        tool.refused = reason or "permission denied"
+
+    def _known(self, tool_call_id: str) -> Tool:
+        return self._tools.setdefault(tool_call_id, Tool(id=tool_call_id))
+
+    def _tool(self, update: wire.Update) -> None:
+        parent = _parent_of(update)
+        if parent is not None:
+            if update.session_update == "tool_call":
+                self._recorder.tool_updated(parent, f"{update.title or update.kind or ''}\n")
+            return
+        self.saw_work = True
+        self.failure = None
+        self.suspect = ""
+        tool = self._known(update.tool_call_id or "")
+        if tool.ended:
+            return
+        self._merge(tool, update)
+        if tool.status in _OVER:
+            self._start(tool)
+            self._end(tool)
+        elif self._is_whole(tool):
+            self._start(tool)
+            self._show(tool, update)
+
+    def _merge(self, tool: Tool, update: wire.Update, *, asking: bool = False) -> None:
+        """Add what an update tells. A permission request's own wording does not replace ours."""
+        tool.name = _name_in(update.meta) or tool.name
+        tool.title = tool.title or update.title or ""
+        tool.kind = tool.kind or update.kind or ""
+        if update.raw_input is not None and not (asking and tool.args):
+            tool.args = update.raw_input
+        if update.status and not asking:
+            tool.status = update.status
+        if update.raw_output is not None:
+            tool.result = update.raw_output
+        if update.content:
+            tool.content = update.content
+
+    def _is_whole(self, tool: Tool) -> bool:
+        """Whether the arguments are there, as far as can be told before the tool ends."""
+        if tool.status != "pending":
+            return bool(tool.args) or tool.status == "in_progress"
+        return bool(tool.args) and not self._agent.late_input
+
+    def _start(self, tool: Tool) -> None:
+        if tool.started:
+            return
+        tool.started = True
+        # Some agents tell what they do in words only.
+        args = tool.args if tool.args is not None else {"title": tool.title}
+        if self._recorder.message_open:
+            self._recorder.message_ended()
+        self._text_id = None
+        self._recorder.tool_started(tool.id, self.name_of(tool), args)
+
+    def _start_held(self) -> None:
+        for tool in self._tools.values():
+            self._start(tool)
+
+    def _show(self, tool: Tool, update: wire.Update) -> None:
+        """Hand over new output of a running tool; contents come whole each time."""
+        running = update.status == "in_progress" or (
+            update.status is None and update.raw_input is None
+        )
+        text = wire.text_of(update.content) if running else ""
+        if text and text != tool.shown:
+            new = text[len(tool.shown) :] if text.startswith(tool.shown) else text
+            tool.shown = text
+            self._recorder.tool_updated(tool.id, new)
+
+    def _end(self, tool: Tool) -> None:
+        tool.ended = True
+        result = tool.result if tool.result is not None else _plain(tool.content)
+        self._recorder.tool_ended(tool.id, is_error=tool.status == "failed", result=result)
+
+    def _end_refused(self) -> None:
+        """End the calls that were denied and of which the agent said nothing more."""
+        for tool in self._tools.values():
+            if tool.refused is not None and not tool.ended:
+                tool.ended = True
+                self._recorder.tool_ended(
+                    tool.id, is_error=True, result=tool.refused, synthetic=True
+                )
+
+    def name_of(self, tool: Tool) -> str:
+        """The tool's name: told beside the protocol, or read where this agent puts it."""
+        source = self._agent.names
+        name = tool.name
+        if not name and source == "title":
+            name = tool.title
+        elif not name and source == "title_prefix":
+            name = tool.title.partition(":")[0].strip()
+        elif not name and source == "id_prefix":
+            name = tool.id.partition("__")[0] if "__" in tool.id else ""
+        return name or tool.kind or tool.title or "other"
+
+
+def _either(patterns: tuple[str, ...]) -> "re.Pattern[str] | None":
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
+
+
+def _inner(meta: Any, key: str) -> str | None:
+    """A text under `key` in any of the vendors' own sections of `_meta`."""
+    if isinstance(meta, dict):
+        for section in meta.values():
+            if isinstance(section, dict) and isinstance(section.get(key), str):
+                return str(section[key])
+    return None
+
+
+def _name_in(meta: Any) -> str | None:
+    return _inner(meta, "toolName")
+
+
+def _parent_of(update: wire.Update) -> str | None:
+    """The tool call of the sub-agent that an update comes from; None for the agent itself."""
+    return _inner(update.meta, "parentToolUseId")
+
+
+def _plain(content: Any) -> Any:
+    """A tool's content as its text, where that is all it is."""
+    return wire.text_of(content) or content

@@ -1,0 +1,265 @@
+"""The six real agents, each driven over the protocol against the scripted model.
+
+Few runs each, since they take seconds to start; everything else is told by the captures.
+"""
+
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bridle.core import events as ev
+from bridle.core.options import ModelServer, RunOptions
+from bridle.core.results import RunResult
+from bridle.core.usage import Usage
+from bridle.drives.print_drive import PermissionPolicy, refuse_all
+from bridle.drives.processes import marked_processes
+from bridle.drives.spec import Question
+from bridle.running import prepare
+from bridle.runtimes import acp
+from bridle.runtimes.base import AdapterSettings
+from bridle.testing import ScriptedModel
+from bridle.testing.contract import check_event_order
+from tests.runtimes.acp.support import short, word
+from tests.support.clis import cli_path
+from tests.support.real_cli import real_cli
+
+pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(240)]
+
+SCRATCH = Path(__file__).parents[3] / ".tmp" / "acp"
+LIMIT = 100.0
+
+AGENTS: dict[str, tuple[type[acp.AcpRuntime], str, str]] = {
+    "claude-acp": (acp.ClaudeAcp, "claude-agent-acp", "0.49.0"),
+    "cline-acp": (acp.ClineAcp, "cline", "3.0.65"),
+    "codex-acp": (acp.CodexAcp, "codex-acp", "0.16.0"),
+    "copilot-acp": (acp.CopilotAcp, "copilot", "1.0.102"),
+    "gemini-acp": (acp.GeminiAcp, "gemini", "0.61.0"),
+    "opencode-acp": (acp.OpencodeAcp, "opencode", "1.18.33"),
+}
+each_agent = pytest.mark.parametrize("name", sorted(AGENTS))
+
+WRITES = """
+- text: I will write the file now.
+  chunks: 4
+  shell: "printf 'made by shell' > shell.txt"
+  usage: {input_tokens: 300, output_tokens: 40, cache_read_tokens: 70}
+- text: Done. ORCHESTRA_COMPLETE
+  chunks: 3
+  usage: {input_tokens: 500, output_tokens: 60, cache_read_tokens: 30}
+"""
+MESSAGE = ["message_start", "text_start", "text_delta", "text_end", "message_end"]
+COMMON = [
+    *["session_start", "state", "agent_start"],
+    *MESSAGE,
+    *["tool_execution_start", "tool_execution_end"],
+    *MESSAGE,
+    *["usage", "agent_end", "state", "session_end"],
+]
+"""What every runtime shows of that script."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A home and a repository of its own."""
+
+    home: Path
+    repo: Path
+
+
+class Done(msgspec.Struct, frozen=True):
+    """A run that is over."""
+
+    events: list[ev.Event]
+    result: RunResult
+
+    @property
+    def trace(self) -> list[str]:
+        return short([word(event) for event in self.events])
+
+    def of(self, kind: type[ev.Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    root = SCRATCH / uuid.uuid4().hex[:12]
+    made = Place(home=root / "home", repo=root / "repo")
+    made.home.mkdir(parents=True)
+    made.repo.mkdir()
+    subprocess.run(["git", "init", "-q", "."], cwd=made.repo, check=True)
+    # Copilot unpacks 235 MB for each home; one cache serves all tests.
+    (SCRATCH / "copilot-cache").mkdir(exist_ok=True)
+    (made.home / ".cache").mkdir()
+    (made.home / ".cache" / "copilot").symlink_to(SCRATCH / "copilot-cache")
+    yield made
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def environment(place: Place) -> dict[str, str]:
+    path = os.environ["PATH"]
+    if shutil.which("bwrap") is None:
+        # codex-acp brings no sandbox program of its own; Codex's CLI does.
+        codex = cli_path("codex", "0.166.0")
+        path = f"{path}{os.pathsep}{codex.parent.parent / 'codex-resources'}"
+    base = {"PATH": path, "HOME": str(place.home), "LANG": "C.UTF-8"}
+    return {**base, "TERM": "xterm-256color"}
+
+
+def run(
+    name: str,
+    place: Place,
+    url: str,
+    *,
+    permission: PermissionPolicy = refuse_all,
+    on_event: Callable[[ev.Event, Callable[[], None]], None] | None = None,
+    **options: Any,
+) -> Done:
+    """Run a prompt to its end; order, survivors and private folders are checked."""
+    cls, package, version = AGENTS[name]
+    runtime = cls(AdapterSettings(binary=str(real_cli(package, version))))
+    wanted: dict[str, Any] = {
+        "prompt": "Please write the file.",
+        "cwd": str(place.repo),
+        "permission_mode": "bypass",
+        "timeout": LIMIT,
+        "model_server": ModelServer(url=url, api_key="bridle-scripted-key"),
+    }
+    prepared = prepare(
+        runtime,
+        RunOptions(**{**wanted, **options}),
+        env=environment(place),
+        permission=permission,
+    )
+    assert prepared.plan.installation.version == version
+    events: list[ev.Event] = []
+    for event in prepared.run.events():
+        events.append(event)
+        if on_event is not None:
+            on_event(event, prepared.run.abort)
+    assert check_event_order(events) == []
+    assert marked_processes(prepared.plan.session_id) == []
+    assert not any(os.path.exists(folder) for folder in prepared.plan.private_dirs)
+    return Done(events, prepared.run.result)
+
+
+@each_agent
+def test_a_text_a_shell_call_and_a_last_text(name: str, place: Place) -> None:
+    with ScriptedModel(WRITES) as model:
+        done = run(name, place, model.url)
+        model.assert_finished()
+    assert [each for each in done.trace if each != "tool_execution_update"] == COMMON
+    result = done.result
+    assert (result.status, result.text) == ("completed", "Done. ORCHESTRA_COMPLETE")
+    assert result.marker_detected
+    assert (place.repo / "shell.txt").read_text() == "made by shell"
+    cached = Usage(input_tokens=800, output_tokens=100, cache_read_tokens=100)
+    # Gemini's protocol tells no cache counts: what was read from the cache is input there.
+    whole = Usage(input_tokens=900, output_tokens=100)
+    assert result.usage == (whole if name == "gemini-acp" else cached)
+    assert result.native_session_id
+
+
+@each_agent
+def test_a_refused_key(name: str, place: Place) -> None:
+    with ScriptedModel([{"fault": {"kind": "authentication"}}]) as model:
+        done = run(name, place, model.url)
+    assert done.result.error is not None
+    assert done.result.error.kind == "not_authenticated", done.result.error
+    assert done.result.status == "failed"
+
+
+@each_agent
+def test_a_refused_connection_ends(name: str, place: Place) -> None:
+    clock = {"silence_timeout": 12, "max_retries": 1}
+    done = run(name, place, "http://127.0.0.1:9", provider_options=clock)
+    assert done.result.error is not None
+    assert done.result.error.kind == "unavailable", done.result.error
+
+
+@each_agent
+def test_a_person_says_no(name: str, place: Place) -> None:
+    asked: list[Question] = []
+
+    def no(question: Question) -> tuple[bool, str, str]:
+        asked.append(question)
+        return False, "test", "not today"
+
+    outside = place.repo.parent / "outside.txt"
+    script = [{"text": "Trying.", "shell": f"touch {outside}"}, {"text": "I could not."}]
+    with ScriptedModel(script) as model:
+        done = run(name, place, model.url, permission=no, permission_mode="ask")
+    assert not outside.exists()
+    assert [event.is_error for event in done.of(ev.ToolExecutionEnd)] == [True]
+    if name == "codex-acp":
+        # It asks for nothing that its sandbox refuses by itself.
+        assert asked == []
+        return
+    assert len(asked) == 1
+    assert [event.decision for event in done.of(ev.PermissionDecision)] == ["deny"]
+
+
+@each_agent
+def test_stopped_while_a_tool_runs(name: str, place: Place) -> None:
+    def stop(event: ev.Event, abort: Callable[[], None]) -> None:
+        if isinstance(event, ev.ToolExecutionStart):
+            abort()
+
+    with ScriptedModel([{"text": "Waiting.", "shell": "sleep 60"}]) as model:
+        done = run(name, place, model.url, on_event=stop)
+    assert done.result.status == "aborted"
+    assert [event.tool_call_id for event in done.of(ev.ToolExecutionEnd)]
+
+
+@pytest.mark.parametrize("name", ["claude-acp", "codex-acp"])
+def test_a_session_is_taken_up_again(name: str, place: Place) -> None:
+    """In the user's own home, which no file of may change; the way there is the environment's."""
+    script = [{"text": "My name is Bridle.", "usage": {"input_tokens": 100, "output_tokens": 7}}]
+    more = [{"text": "I said Bridle.", "usage": {"input_tokens": 200, "output_tokens": 9}}]
+    account = place.home / "account"
+    account.mkdir()
+    with ScriptedModel([*script, *more]) as model:
+        provider = {"base_url": model.url + ("/v1" if name == "codex-acp" else "")}
+        around: dict[str, Any] = {
+            "model_server": None,
+            "provider": {**provider, "auth_token_env": "TEST_KEY"},
+            "env": {"TEST_KEY": "bridle-scripted-key"},
+            "model": "gpt-5.5" if name == "codex-acp" else "claude-sonnet-4-5",
+            "account_dir": str(account),
+        }
+        options = msgspec.convert({"prompt": "x", **around}, RunOptions)
+        around["provider"] = options.provider
+        first = run(name, place, model.url, prompt="Who are you?", **around)
+        assert first.result.error is None, first.result.error
+        resumed = first.result.native_session_id
+        second = run(name, place, model.url, prompt="What?", resume=resumed, **around)
+        assert second.result.error is None, second.result.error
+        third = run(name, place, model.url, resume=str(uuid.uuid4()), **around)
+        sent = [str(request.body) for request in model.requests]
+    assert second.result.native_session_id == resumed
+    assert second.result.text == "I said Bridle."
+    assert [event.text for event in second.of(ev.MessageEnd)] == ["I said Bridle."]
+    assert second.result.usage == Usage(input_tokens=200, output_tokens=9)
+    assert any("My name is Bridle." in body and "What?" in body for body in sent)
+    assert third.result.error is not None
+    assert third.result.error.kind == "resume_refused"
+
+
+def test_claude_gets_an_added_system_prompt(place: Place) -> None:
+    with ScriptedModel([{"text": "Yes."}]) as model:
+        run("claude-acp", place, model.url, append_system_prompt="Speak like a tailor.")
+        bodies = [str(request.body) for request in model.requests]
+    assert any("Speak like a tailor." in body for body in bodies)
+
+
+@pytest.mark.parametrize("name", ["claude-acp", "copilot-acp"])
+def test_a_failing_service(name: str, place: Place) -> None:
+    with ScriptedModel([{"fault": {"status": 529}}]) as model:
+        done = run(name, place, model.url, provider_options={"max_retries": 1})
+    assert done.result.error is not None
+    assert done.result.error.kind == "overloaded", done.result.error
