@@ -78,7 +78,7 @@ def kinds(events: list[Event]) -> list[str]:
 
     Pieces of text that follow one another count as one: the redactor may cut where it likes.
     """
-    found = []
+    found: list[str] = []
     for event in events:
         data = msgspec.to_builtins(event)
         kind = data.get("kind") if data["type"] == "message_update" else data["type"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
+from bridle.core.errors import NotAuthenticated, ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.options import (
     HooksDef,
     ModelServer,
@@ -160,7 +160,12 @@ def test_no_repository_is_made(runtime: AiderRuntime, work: Path) -> None:
     assert "--no-git" in plan(runtime, work).spec.argv
     (work / ".git").mkdir()
     (work / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-    assert "--no-git" not in plan(runtime, work).spec.argv
+    planned = plan(runtime, work)
+    assert "--no-git" not in planned.spec.argv
+    assert planned.warnings == ()
+    (work / "sub").mkdir()
+    (warning,) = plan(runtime, work / "sub", env={"HOME": str(work.parent / "home")}).warnings
+    assert str(work) in warning
 
 
 def test_what_the_model_is_shown(runtime: AiderRuntime, work: Path) -> None:
@@ -177,11 +182,9 @@ def test_what_the_model_is_shown(runtime: AiderRuntime, work: Path) -> None:
     )
     load = Path(value_of(planned, "--load")).read_text()
     shown = [shlex.split(line) for line in load.splitlines()]
-    assert [words[0] for words in shown] == ["/read-only"] * 4
-    assert [words[1] for words in shown][:3] == [
-        *(str(work / "more.md"), str(work / "AGENTS.md"), str(extra))
-    ]
-    assert Path(shown[3][1]).read_text() == "said\n"
+    assert [words[0] for words in shown] == ["/read-only"] * 3
+    assert [words[1] for words in shown][:2] == [str(work / "more.md"), str(work / "AGENTS.md")]
+    assert Path(shown[2][1]).read_text() == "said\n\nextra\n"
     assert value_of(planned, "--file") == str(work / "more.md")
     assert "--read" not in planned.spec.argv
     bare = plan(runtime, work, provider_options={"instructions": False})
@@ -225,7 +228,7 @@ def test_a_provider_of_the_callers_own(runtime: AiderRuntime, work: Path) -> Non
         runtime, work, provider=Provider(auth_token_env="GATE_KEY"), model="gemini/x", env=env
     )
     assert planned.spec.env["GEMINI_API_KEY"] == "gate-key-12345"
-    with pytest.raises(WrongUse, match="GATE_KEY is not set"):
+    with pytest.raises(NotAuthenticated, match="GATE_KEY"):
         plan(runtime, work, provider=provider, model="big")
     with pytest.raises(WrongUse, match="needs a model"):
         plan(runtime, work, provider=provider, env=env)

@@ -26,12 +26,12 @@ from bridle.runtimes.base import (
     RunPlan,
     agent_env,
     check_options,
-    readable_file,
     supporters,
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
-from bridle.runtimes.git_place import find_git, hide_from_status
+from bridle.runtimes.git_place import GitPlace, find_git, hide_from_status
+from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import (
     Installation,
     ask_version,
@@ -84,6 +84,7 @@ class AiderRuntime(AgentRuntime):
             interactive=True,
             message_usage=True,
             reports_cost=True,
+            cache_usage=False,
             resume=True,
             instruction_file=self.instruction_path,
         )
@@ -115,12 +116,12 @@ class AiderRuntime(AgentRuntime):
         ignored = check_options(self, options, self.features_of(dialect))
         cwd = working_dir(options)
         own = own_options.read_options(options, dialect, cwd)
-        if options.append_system_prompt_file is not None:
-            readable_file(options.append_system_prompt_file, "system prompt")
+        added = added_instructions(options)
         routing = _routing(options, own, env)
         kept = options.model_server is None or options.account_dir is not None
         home = _home(options, env) if kept else None
         resumed = _resumed(options, home, cwd)
+        repository = find_git(cwd)
         private = new_private_dir(env, self.id)
         if home is None:
             home = os.path.join(private, "home")
@@ -138,11 +139,11 @@ class AiderRuntime(AgentRuntime):
             *(("--restore-chat-history",) if resumed else ()),
             *(("--yes-always",) if options.permission_mode == "bypass" else ()),
             # Else `--yes-always` makes a repository of any folder.
-            *(("--no-git",) if find_git(cwd) is None else ()),
+            *(("--no-git",) if repository is None else ()),
             *(("--model", routing.model) if routing.model else ()),
             *routing.flags,
             *own_options.option_flags(own, cwd),
-            *("--load", write_private(private, "load", self._load(options, own, cwd, private))),
+            *("--load", write_private(private, "load", self._load(added, own, cwd, private))),
             *("--message-file", write_private(private, "prompt", _as_message(options.prompt))),
             *options.raw_args,
         ]
@@ -158,7 +159,7 @@ class AiderRuntime(AgentRuntime):
             dialect=dialect,
             secrets=routing.secrets,
             ignored_options=ignored,
-            warnings=(warning,) if warning else (),
+            warnings=tuple(text for text in (warning, _elsewhere(repository, cwd)) if text),
             private_dirs=(private,),
             native_session_id=native,
         )
@@ -176,7 +177,7 @@ class AiderRuntime(AgentRuntime):
         )
 
     def _load(
-        self, options: RunOptions, own: own_options.AiderOptions, cwd: str, private: str
+        self, added: str | None, own: own_options.AiderOptions, cwd: str, private: str
     ) -> str:
         """Commands that show the model what it must know.
 
@@ -185,12 +186,8 @@ class AiderRuntime(AgentRuntime):
         files = [os.path.join(cwd, os.path.expanduser(path)) for path in own.read]
         if own.instructions:
             files += [os.path.join(cwd, name) for name in (self.instruction_path, DEPLOYED)]
-        if options.append_system_prompt_file is not None:
-            files.append(os.path.abspath(os.path.expanduser(options.append_system_prompt_file)))
-        if options.append_system_prompt:
-            files.append(
-                write_private(private, "instructions.md", f"{options.append_system_prompt}\n")
-            )
+        if added is not None:
+            files.append(write_private(private, "instructions.md", f"{added}\n"))
         return "".join(f'/read-only "{path}"\n' for path in files if os.path.isfile(path))
 
     # -- sessions a person drives ---------------------------------------------------------------
@@ -354,6 +351,13 @@ def _seed_home(home: str) -> None:
     else:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         write_private(home, _PRICE_CACHE, '{"none": {}}')
+
+
+def _elsewhere(repository: GitPlace | None, cwd: str) -> str:
+    """A warning when Aider will work outside of the folder it is started in."""
+    if repository is None or repository.root == os.path.realpath(cwd):
+        return ""
+    return f"aider takes file names from {repository.root}, the top of the repository, not {cwd}"
 
 
 _USERS_OWN = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")

@@ -7,14 +7,12 @@ from bridle.core.errors import (
     NotAuthenticated,
     Overloaded,
     ProtocolDrift,
-    Unavailable,
-    error_for_status,
 )
+from bridle.runtimes.limits import reset_time
+from bridle.runtimes.service_errors import error_of_service, short
 
 PREFIX = "litellm."
-_LONGEST = 400
 _LOGIN_HINT = "set the key variable of the model's provider, such as OPENAI_API_KEY"
-_REFUSED_HINT = "the service refused the request; the same request will fail again"
 
 _STATUS = {
     "AuthenticationError": 401,
@@ -56,27 +54,10 @@ def error_of_line(line: str, model: str = "") -> AgentError:
     if status >= 500 and "overloaded" in lowered:
         return Overloaded(message)
     if status == 429 and "exceeded your current quota" in lowered:
-        return error_for_status(402, message)
-    error = error_for_status(status, message, until=_until(message))
-    if isinstance(error, NotAuthenticated):
-        error.hint = _LOGIN_HINT
-    elif status == 404:
-        error.hint = f"the service does not know the model {model}; choose another with --model"
-    elif isinstance(error, Unavailable) and 400 <= status < 500:
-        error.hint = _REFUSED_HINT
-    return error
-
-
-def _until(message: str) -> str | None:
-    """When to try again, where the words name a delay: `try again in 20s`."""
-    _, found, rest = message.lower().partition("try again in ")
-    word = rest.split()[0].rstrip(".,") if found and rest.split() else ""
-    number = word.removesuffix("s")
-    if number == word or not number.replace(".", "", 1).isdigit():
-        return None
-    import time
-
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + float(number)))
+        status = 402
+    return error_of_service(
+        status, message, until=reset_time(message), model=model, login_hint=_LOGIN_HINT
+    )
 
 
 def error_of_death(code: int | None, stderr: str, last: list[str]) -> AgentError | None:
@@ -102,9 +83,3 @@ def drift(lines: list[str]) -> AgentError:
         if line.startswith(PREFIX):
             return error_of_line(line)
     return ProtocolDrift("aider ended without any line of its log")
-
-
-def short(text: str) -> str:
-    """A message on one line, cut where nobody reads on."""
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

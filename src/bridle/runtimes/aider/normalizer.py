@@ -22,9 +22,10 @@ from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.aider import dialects as mark
-from bridle.runtimes.aider.errors import PREFIX, drift, error_of_death, error_of_line, short
+from bridle.runtimes.aider.errors import PREFIX, drift, error_of_death, error_of_line
 from bridle.runtimes.aider.wire import LogEvent, Properties, log_event
 from bridle.runtimes.raw import raw_of
+from bridle.runtimes.service_errors import short
 
 _KEPT_LINES = 20
 _LONGEST_RESULT = 4000

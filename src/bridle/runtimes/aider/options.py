@@ -9,6 +9,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.runtimes.aider.dialects import ALIASES, APIS, KEY_VARIABLES, AiderDialect
 from bridle.runtimes.base import readable_file
+from bridle.runtimes.given import provider_key
 from bridle.runtimes.provider_options import read_provider_options
 
 SCRIPTED_MODEL = "openai/gpt-4o"
@@ -117,7 +118,7 @@ def route_to_provider(
     if model is None:
         raise WrongUse("a provider needs a model", hint="name the model with --model")
     api = api or api_of(model)
-    key = _key_of(provider, env)
+    key = provider_key(provider, env, "aider")
     variables: dict[str, str] = {}
     flags: tuple[str, ...] = ()
     if provider.base_url:
@@ -134,18 +135,6 @@ def route_to_provider(
         else:
             variables[KEY_VARIABLES.get(name, KEY_VARIABLES[api])] = key
     return Routing(model=model, flags=flags, env=variables, secrets=(key,) if key else ())
-
-
-def _key_of(provider: Provider, env: Mapping[str, str]) -> str | None:
-    if provider.auth_token_env is None:
-        return None
-    key = env.get(provider.auth_token_env)
-    if not key:
-        raise WrongUse(
-            f"the variable {provider.auth_token_env} is not set",
-            hint="it must hold the provider's key",
-        )
-    return key
 
 
 def route_to_server(server: ModelServer, model: str | None) -> Routing:
