@@ -58,7 +58,8 @@ def ask(messages: list[dict[str, Any]]) -> dict[str, Any]:
     except urllib.error.HTTPError as problem:
         text = problem.read().decode(errors="replace")
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            text = json.loads(text)["error"]["message"]
+            error = json.loads(text)["error"]
+            text = f"{error['message']} ({error.get('code')})"
         raise Failed(problem.code, text) from None
     except (OSError, ValueError, http.client.HTTPException) as problem:
         raise Failed(0, f"no answer: {problem}") from None
