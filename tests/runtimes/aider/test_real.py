@@ -14,7 +14,8 @@ from bridle.core.usage import Usage
 from bridle.drives.processes import marked_processes
 from bridle.runtimes.aider import AiderRuntime
 from bridle.testing import ScriptedModel
-from tests.runtimes.aider.support import EDIT, Place, kinds, place, prepare_real, run_real
+from tests.runtimes.agents import Place, snapshot
+from tests.runtimes.aider.support import EDIT, kinds, place, prepare_real, run_real
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(240)]
 
@@ -29,17 +30,9 @@ def said(model: ScriptedModel) -> str:
     return json.dumps([request.body for request in model.requests], ensure_ascii=False)
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
 def test_an_edit(place: Place) -> None:
     (place.home / ".gitconfig").write_text("[user]\n  name = T\n")
-    before = files_of(place.home)
+    before = snapshot(place.home)
     usage = {"input_tokens": 1234, "output_tokens": 56, "cache_read_tokens": 30}
     (place.repo / "AGENTS.md").write_text("The word is rowan.\n")
     hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(place.repo))
@@ -57,9 +50,9 @@ def test_an_edit(place: Place) -> None:
     assert result.usage == Usage(input_tokens=1264, output_tokens=56)
     assert (result.text, result.marker_detected) == (reply, True)
     assert (result.model, result.runtime_version) == ("openai/gpt-4o", "0.86.2")
-    assert "return a + b" in place.code
+    assert "return a + b" in (place.repo / "calc.py").read_text()
     assert all(word in told for word in ("rowan", "damson", "quince", "Mend the sum"))
-    assert files_of(place.home) == before
+    assert snapshot(place.home) == before
     status = subprocess.run(
         ["git", "status", "--short"], cwd=place.repo, capture_output=True, text=True, check=True
     ).stdout
@@ -123,12 +116,12 @@ def test_the_users_own_home_and_a_conversation_that_goes_on(place: Place) -> Non
     (place.repo / "rules.md").write_text("The word is sorb.\n")
     (place.repo / "AGENTS.md").write_text("The word is rowan.\n")
     (place.repo / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:9\nOPENAI_API_KEY=theirs\n")
-    before = files_of(place.home)
+    before = snapshot(place.home)
     with ScriptedModel([{"text": "The word is plum."}, {"text": "It was plum."}]) as model:
         given: dict[str, Any] = {
             "provider": Provider(base_url=f"{model.url}/v1", auth_token_env="GATE_KEY"),
-            "model_name": "gpt-4o",
-            "environment": {"GATE_KEY": "key-of-the-gate"},
+            "model": "gpt-4o",
+            "env": {"GATE_KEY": "key-of-the-gate"},
         }
         first = run_real(place, prompt="Choose a word.", **given)
         native = first.result.native_session_id
@@ -141,7 +134,7 @@ def test_the_users_own_home_and_a_conversation_that_goes_on(place: Place) -> Non
     assert "The word is plum." in asked[1]
     assert second.result.text == "It was plum."
     assert second.result.native_session_id == native
-    after = files_of(place.home)
+    after = snapshot(place.home)
     assert {name: after[name] for name in before} == before
     runtime = AiderRuntime()
     histories = place.home / ".aider" / "bridle"
@@ -161,7 +154,7 @@ def test_questions_are_refused_and_commands_are_not_run(place: Place) -> None:
         assert "!touch made" in said(model)
     assert outcome.result.status == "completed"
     assert not (place.repo / "made").exists()
-    assert "return a - b" in place.code
+    assert "return a - b" in (place.repo / "calc.py").read_text()
     decisions = [event for event in outcome.events if isinstance(event, ev.PermissionDecision)]
     assert {event.decision for event in decisions} == {"deny"}
 
