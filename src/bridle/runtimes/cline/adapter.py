@@ -317,6 +317,7 @@ class ClineRuntime(AgentRuntime):
         wanted = f"{model.provider.base_url} {model.provider.auth_token_env} {model.model}"
         name = sha256(wanted.encode()).hexdigest()[:16]
         folder = os.path.join(state_dir(env), self.id, name)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         paths, _ = settings.write_provider_settings(
             folder, model.provider, model.model, ClineOptions(), env
         )
