@@ -169,11 +169,16 @@ class CopilotRuntime(AgentRuntime):
             sessions_dir(copilot_home(plan.spec.env)), plan.native_session_id or "", "events.jsonl"
         )
 
+        # Summary and notes count the whole conversation: what it used before is taken off.
+        before = noted_usage(transcript)[0] if resumed else None
+
         def after_run() -> Afterwards:
             usage, model = read_summary(usage_file)
-            if usage is None and resumed is None:
+            if usage is None:
                 # A process that was killed wrote no summary, but noted each call as it was made.
                 usage, model = noted_usage(transcript)
+            if usage is not None and before is not None:
+                usage -= before
             reason = last_finish_reason(transcript)
             return Afterwards(usage=usage, model=model, finish_reason=reason)
 
