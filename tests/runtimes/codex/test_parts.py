@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.runtimes.codex import CodexRuntime
-from bridle.runtimes.codex.git import commit_dirs, find_git, trust_roots
-from bridle.runtimes.codex.toml import toml_key, toml_string, toml_value
+from bridle.runtimes.git_place import commit_dirs, find_git, trust_roots
+from bridle.runtimes.toml import toml_key, toml_string, toml_value
 
 VALUES = st.recursive(
     st.booleans()

@@ -61,7 +61,7 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`RunOptions.provider_options` of every runtime that speaks the protocol."""
 
-    start_timeout: Seconds = 60.0
+    start_timeout: Seconds = 90.0
     """Seconds for each answer before the prompt (`initialize`, opening a session, a setting)."""
     silence_timeout: Seconds = 180.0
     """Seconds without any progress while the model is to answer; a running tool does not count."""
@@ -168,7 +168,8 @@ class AcpRuntime(AgentRuntime):
         key = key_of(options.provider, {**env, **options.env})
         account = self._account(options)
         folder = new_private_dir(env, self.id) if options.model_server else None
-        way = route(agent.routing, self._target(options, own, key, cwd, folder))
+        home = "" if folder else self._config_home({**env, **account})
+        way = route(agent.routing, self._target(options, own, key, cwd, folder, home))
         for name, content in way.files.items():
             write_private(folder or "", name, content)
         server = options.model_server
@@ -236,7 +237,13 @@ class AcpRuntime(AgentRuntime):
         )
 
     def _target(
-        self, options: RunOptions, own: AcpOptions, key: str | None, cwd: str, folder: str | None
+        self,
+        options: RunOptions,
+        own: AcpOptions,
+        key: str | None,
+        cwd: str,
+        folder: str | None,
+        account: str,
     ) -> Target:
         server, provider = options.model_server, options.provider
         to = Target(
@@ -245,6 +252,7 @@ class AcpRuntime(AgentRuntime):
             model=options.model,
             max_retries=own.max_retries,
             cwd=cwd,
+            account=account,
             ask=options.permission_mode == "ask",
         )
         if server is None:
@@ -253,6 +261,14 @@ class AcpRuntime(AgentRuntime):
         return msgspec.structs.replace(
             to, url=url, api=f"{url}/v1", key=server.api_key, home=folder
         )
+
+    def _config_home(self, env: Mapping[str, str]) -> str:
+        """The configuration home that the agent uses in `env`, where that is known."""
+        variable, agent = self.agent.home_variable, self.agent
+        if variable is None or not agent.family:
+            return ""
+        home = env.get("HOME") or os.path.expanduser("~")
+        return env.get(variable) or os.path.join(home, f".{agent.family}")
 
     def _account(self, options: RunOptions) -> dict[str, str]:
         """The variable that chooses another account of the user's."""

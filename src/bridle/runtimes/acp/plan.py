@@ -24,7 +24,7 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Mode to set before the prompt."""
     model: str | None = None
     """Model to choose by the protocol; None where it is chosen at the start or left as it is."""
-    start_timeout: float = 60.0
+    start_timeout: float = 90.0
     silence_timeout: float = 180.0
 
 

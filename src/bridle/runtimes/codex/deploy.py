@@ -8,7 +8,7 @@ an `AGENTS.md` of its own keeps it: the override then holds that text and ours. 
 import os
 
 from bridle.core.errors import WrongUse
-from bridle.runtimes.codex.git import find_git
+from bridle.runtimes.git_place import find_git
 
 INSTRUCTIONS = "AGENTS.md"
 OVERRIDE = "AGENTS.override.md"
