@@ -164,9 +164,15 @@ def test_options_each_agent_cannot_honour_are_refused_by_name(desk: Desk) -> Non
 
 
 def test_codex_gets_a_mode_that_can_write(desk: Desk) -> None:
-    assert desk.plan("codex-acp").session.mode == "auto"
-    for sandbox, mode in (("read-only", "read-only"), ("worktree", "auto"), ("off", "full-access")):
-        assert desk.plan("codex-acp", sandbox=sandbox).session.mode == mode
+    for sandbox, mode in (
+        (None, "workspace-write"),
+        ("read-only", "read-only"),
+        ("worktree", "workspace-write"),
+        ("off", "danger-full-access"),
+    ):
+        plan = desk.plan("codex-acp", sandbox=sandbox)
+        assert f'sandbox_mode="{mode}"' in plan.spec.argv
+        assert plan.session.mode is None, "set by the protocol it would be noted in the user's file"
     assert desk.plan("codex-acp", provider_options={"mode": "x"}).session.mode == "x"
     (desk.bin / "bwrap").unlink()
     with pytest.raises(GuardRefused, match="bwrap"):

@@ -164,7 +164,8 @@ class AcpRuntime(AgentRuntime):
         own = read_provider_options(self.id, options.provider_options, AcpOptions)
         cwd = working_dir(options)
         session = self._session(options, own, cwd)
-        self._check_sandbox(found, session, env)
+        mode = self._mode(options, own) or ""
+        self._check_sandbox(found, mode, env)
         key = key_of(options.provider, {**env, **options.env})
         account = self._account(options)
         folder = new_private_dir(env, self.id) if options.model_server else None
@@ -174,7 +175,8 @@ class AcpRuntime(AgentRuntime):
             write_private(folder or "", name, content)
         server = options.model_server
         model = options.model if server is None else None
-        flags = [word.format(model) for word in agent.model_flags] if model else []
+        flags = [*agent.mode_flags.get(mode, ())]
+        flags += [word.format(model) for word in agent.model_flags] if model else []
         around = {**self._environment(options, env, way, session_id, cwd), **account}
         return AcpPlan(
             spec=ProcessSpec(
@@ -197,13 +199,11 @@ class AcpRuntime(AgentRuntime):
             agent=agent,
         )
 
-    def _check_sandbox(
-        self, found: Installation, session: SessionPlan, env: Mapping[str, str]
-    ) -> None:
+    def _check_sandbox(self, found: Installation, mode: str, env: Mapping[str, str]) -> None:
         """Refuse to start an agent whose sandbox cannot work: its commands would all fail, and the
         run would still end well."""
         agent = self.agent
-        if not agent.sandbox_program or session.mode == agent.open_mode or sys.platform != "linux":
+        if not agent.sandbox_program or mode == agent.open_mode or sys.platform != "linux":
             return
         beside = os.path.join(os.path.dirname(found.binary), "codex-resources")
         path = os.pathsep.join([env.get("PATH", os.defpath), beside])
@@ -218,11 +218,16 @@ class AcpRuntime(AgentRuntime):
             return (f"{self.id}: nobody is asked before it changes files in its worktree",)
         return ()
 
+    def _mode(self, options: RunOptions, own: AcpOptions) -> str | None:
+        """The mode that the agent is to work in; None leaves it in its own."""
+        agent = self.agent
+        if options.sandbox is not None and "sandbox" in agent.options:
+            return agent.sandbox_modes[options.sandbox]
+        return own.mode or agent.mode
+
     def _session(self, options: RunOptions, own: AcpOptions, cwd: str) -> SessionPlan:
         agent = self.agent
-        mode = own.mode or agent.mode
-        if options.sandbox is not None and "sandbox" in agent.options:
-            mode = agent.sandbox_modes[options.sandbox]
+        mode = self._mode(options, own)
         by_start = bool(agent.model_flags or agent.model_variable or options.model_server)
         return SessionPlan(
             cwd=cwd,
@@ -230,7 +235,7 @@ class AcpRuntime(AgentRuntime):
             mcp_servers=mcp_list(options.mcp_config) if options.mcp_config else [],
             meta=system_meta(options) if agent.system_prompt_meta else {},
             resume=options.resume,
-            mode=mode,
+            mode=None if mode in agent.mode_flags else mode,
             model=None if by_start else options.model,
             start_timeout=own.start_timeout,
             silence_timeout=own.silence_timeout,
