@@ -12,12 +12,19 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from bridle.core.errors import ConfigError, NotInstalled, UnsupportedOption, WrongUse
+from bridle.core.errors import (
+    ConfigError,
+    NotAuthenticated,
+    NotInstalled,
+    UnsupportedOption,
+    WrongUse,
+)
 from bridle.core.events import Event
 from bridle.core.features import Features
 from bridle.core.options import (
     HooksDef,
     OverlayContent,
+    Provider,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -277,6 +284,19 @@ def agent_env(
         "BRIDLE_WORKTREE_PATH": cwd,
         **options.env,
     }
+
+
+def provider_key(provider: Provider | None, env: Mapping[str, str]) -> str | None:
+    """The key that `provider` names; `NotAuthenticated` when its variable is not set."""
+    if provider is None or provider.auth_token_env is None:
+        return None
+    key = env.get(provider.auth_token_env)
+    if not key:
+        raise NotAuthenticated(
+            f"the variable {provider.auth_token_env} of the model's provider is not set",
+            hint=f"set {provider.auth_token_env}",
+        )
+    return key
 
 
 def working_dir(options: RunOptions) -> str:

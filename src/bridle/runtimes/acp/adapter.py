@@ -25,12 +25,13 @@ from bridle.runtimes.acp.plan import (
     prompt_blocks,
     system_meta,
 )
-from bridle.runtimes.acp.routing import Route, Target, key_of, route
+from bridle.runtimes.acp.routing import Route, Target, route
 from bridle.runtimes.base import (
     AgentRuntime,
     RunPlan,
     agent_env,
     check_options,
+    provider_key,
     supporters,
     working_dir,
 )
@@ -149,7 +150,7 @@ class AcpRuntime(AgentRuntime):
             return dict(model.env)
         to = Target(
             url=model.provider.base_url,
-            key=key_of(model.provider, os.environ),
+            key=provider_key(model.provider, os.environ),
             model=model.model,
             max_retries=AcpOptions().max_retries,
             ask=False,
@@ -166,7 +167,7 @@ class AcpRuntime(AgentRuntime):
         session = self._session(options, own, cwd)
         mode = self._mode(options, own) or ""
         self._check_sandbox(found, mode, env)
-        key = key_of(options.provider, {**env, **options.env})
+        key = provider_key(options.provider, {**env, **options.env})
         account = self._account(options)
         folder = new_private_dir(env, self.id) if options.model_server else None
         home = "" if folder else self._config_home({**env, **account})

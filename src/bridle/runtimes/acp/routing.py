@@ -6,13 +6,10 @@ home, never into an argument.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
-
-from bridle.core.errors import NotAuthenticated
-from bridle.core.options import Provider
 
 KEY_VARIABLE = "BRIDLE_MODEL_KEY"
 DEFAULT_MODEL = "scripted"
@@ -235,16 +232,3 @@ def route(name: str, to: Target) -> Route:
     return msgspec.structs.replace(
         found, env={**_NO_PROXY, **found.env}, drop=(*_PROXIES, *found.drop)
     )
-
-
-def key_of(provider: Provider | None, env: Mapping[str, str]) -> str | None:
-    """The key that `provider` names; `NotAuthenticated` when its variable is not set."""
-    if provider is None or provider.auth_token_env is None:
-        return None
-    key = env.get(provider.auth_token_env)
-    if not key:
-        raise NotAuthenticated(
-            f"the variable {provider.auth_token_env} of the model's provider is not set",
-            hint=f"set {provider.auth_token_env}",
-        )
-    return key

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import NotAuthenticated, ResumeRefused, WrongUse
-from bridle.core.options import Provider, RunOptions
+from bridle.core.errors import ResumeRefused, WrongUse
+from bridle.core.options import RunOptions
 from bridle.runtimes.base import readable_file
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.provider_options import CodexOptions
@@ -53,20 +53,6 @@ def environment_flags(env: Mapping[str, str], own: CodexOptions) -> list[str]:
     if not address:
         return []
     return provider_flags(address, "OPENAI_API_KEY" if env.get("OPENAI_API_KEY") else None, own)
-
-
-def provider_key(provider: Provider, env: dict[str, str]) -> str | None:
-    """The key that `provider` names; `NotAuthenticated` when its variable is not set."""
-    if provider.auth_token_env is None:
-        return None
-    key = env.get(provider.auth_token_env)
-    if not key:
-        raise NotAuthenticated(
-            f"the variable {provider.auth_token_env} of the model's provider is not set",
-            hint=f"set {provider.auth_token_env}",
-            runtime="codex",
-        )
-    return key
 
 
 def added_instructions(options: RunOptions) -> str | None:

@@ -8,7 +8,14 @@ import msgspec
 
 from bridle.core.options import RunOptions
 from bridle.drives.spec import ProcessSpec
-from bridle.runtimes.base import RunPlan, agent_env, check_options, readable_file, working_dir
+from bridle.runtimes.base import (
+    RunPlan,
+    agent_env,
+    check_options,
+    provider_key,
+    readable_file,
+    working_dir,
+)
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.install import chosen_home, helper_dir, private_folder
@@ -126,7 +133,7 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
         by_env = args.environment_flags(options.env, own)
         return Routing(home=home, flags=tuple(by_env), env=variables)
     flags: list[str] = []
-    key = args.provider_key(provider, {**env, **options.env})
+    key = provider_key(provider, {**env, **options.env})
     if provider.base_url:
         flags += args.provider_flags(provider.base_url, args.KEY_VARIABLE if key else None, own)
         variables |= {args.KEY_VARIABLE: key} if key else {}
