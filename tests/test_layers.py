@@ -17,13 +17,16 @@ LAYERS = [
     {"swarm", "chains"},
     {"serve", "acp", "mcp"},
     {"demo", "demo_jobs"},
+    {"testing.conformance"},
+    {"doctor"},
     {"cli"},
 ]
 """From the lowest up. `runtimes` and `running` are one layer: a runtime offers runs of itself."""
 
 BESIDE = {"testing": {"core"}}
 """Public helpers that stand beside the layers, and what they may use. Runtimes and what is above
-may use them in turn: the scripted runtime plays the same scripts as the scripted model."""
+may use them in turn: the scripted runtime plays the same scripts as the scripted model. The
+conformance kit lives among them, but drives whole runtimes, so it has a place in the layers."""
 
 FACES = {"__init__", "__main__", "errors", "events"}
 """The package's own face: it may name everything, and nothing inside may import it."""
@@ -37,8 +40,15 @@ def parts() -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     for path in SOURCE.rglob("*.py"):
         if "testdata" not in path.parts:
-            found.setdefault(path.relative_to(SOURCE).parts[0].removesuffix(".py"), []).append(path)
+            found.setdefault(place_of(path.relative_to(SOURCE).parts), []).append(path)
     return found
+
+
+def place_of(words: tuple[str, ...]) -> str:
+    """The part that a path or a dotted name (without `bridle`) belongs to."""
+    if words[:2] == ("testing", "conformance"):
+        return "testing.conformance"
+    return words[0].removesuffix(".py")
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
@@ -62,7 +72,8 @@ def part_of(name: str) -> str | None:
     if words[0] != "bridle":
         return None
     known = {*parts(), *RANK, *BESIDE}
-    return words[1] if len(words) > 1 and words[1] in known else "__init__"
+    place = place_of(tuple(words[1:])) if len(words) > 1 else ""
+    return place if place in known else "__init__"
 
 
 def allowed(user: str, used: str) -> bool:

@@ -71,16 +71,7 @@ def prepare(
 def _prepared(
     runtime: "AgentRuntime", options: RunOptions, plan: "RunPlan", permission: PermissionPolicy
 ) -> Prepared:
-    redactor = Redactor([*secrets_in(plan.spec.env), *plan.secrets])
-    recorder = Recorder(
-        runtime=runtime.id,
-        session_id=plan.session_id,
-        options=options,
-        cwd=plan.spec.cwd,
-        runtime_version=plan.installation.version or "",
-        redactor=redactor,
-        ignored_options=plan.ignored_options,
-    )
+    recorder = recorder_for(runtime, options, plan)
     run = PrintRun(
         plan.spec,
         runtime.normalizer(plan, recorder),
@@ -88,7 +79,20 @@ def _prepared(
         private_dirs=plan.private_dirs,
         permission=permission,
     )
-    return Prepared(run, plan, redactor)
+    return Prepared(run, plan, recorder.redactor)
+
+
+def recorder_for(runtime: "AgentRuntime", options: RunOptions, plan: "RunPlan") -> Recorder:
+    """The recorder of a planned run, which knows every secret that the run is given."""
+    return Recorder(
+        runtime=runtime.id,
+        session_id=plan.session_id,
+        options=options,
+        cwd=plan.spec.cwd,
+        runtime_version=plan.installation.version or "",
+        redactor=Redactor([*secrets_in(plan.spec.env), *plan.secrets]),
+        ignored_options=plan.ignored_options,
+    )
 
 
 def _check_values(options: RunOptions) -> None:

@@ -56,13 +56,18 @@ PINS: tuple[Pin, ...] = (
         ("@agentclientprotocol/claude-agent-acp@0.49.0",),
         "node_modules/.bin/claude-agent-acp",
     ),
-    Pin("cline", "3.0.65", ("cline@3.0.65",), "node_modules/.bin/cline"),
+    Pin("cline", "3.0.65", ("cline@3.0.65",), "node_modules/@cline/cli-*/bin/cline"),
     Pin("codex", "0.120.0", ("@openai/codex@0.120.0",), _CODEX),
     Pin("codex", "0.166.0", ("@openai/codex@0.166.0",), _CODEX),
     Pin(
         "codex-acp", "0.16.0", ("@zed-industries/codex-acp@0.16.0",), "node_modules/.bin/codex-acp"
     ),
-    Pin("copilot", "1.0.102", ("@github/copilot@1.0.102",), "node_modules/.bin/copilot"),
+    Pin(
+        "copilot",
+        "1.0.102",
+        ("@github/copilot@1.0.102",),
+        "node_modules/@github/copilot-*/copilot",
+    ),
     Pin("gemini", "0.61.0", ("@google/gemini-cli@0.61.0",), "node_modules/.bin/gemini"),
     Pin("node", "22.23.3", ("node@22.23.3",), "node_modules/node/bin/node"),
     Pin("opencode", "1.18.33", ("opencode-ai@1.18.33",), "node_modules/.bin/opencode"),

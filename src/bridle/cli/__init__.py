@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "run": ("bridle.cli.run_command", "run one prompt through an agent"),
-    "runtime": ("bridle.cli.runtime", "list, show and choose runtimes"),
+    "runtime": ("bridle.cli.runtime", "list, show, check and choose runtimes"),
     "model-server": ("bridle.cli.model_server", "serve a scripted model on loopback"),
+    "conformance": ("bridle.cli.conformance", "prove that a runtime keeps the contract, offline"),
     "guard": ("bridle.cli.guard", "judge tool calls, and score the judge"),
     "demo": ("bridle.cli.demo", "watch several agents work offline, without keys or CLIs"),
 }

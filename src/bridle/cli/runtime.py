@@ -3,12 +3,15 @@
 import argparse
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bridle.cli.output import one_line, warn, write_json
+from bridle.cli.output import Style, one_line, warn, write_json
 from bridle.cli.parsing import CommandParser, add_json
 from bridle.config import Config, load_config
 from bridle.runtimes.report import RuntimeReport, report_runtime, report_runtimes
+
+if TYPE_CHECKING:
+    from bridle.doctor import Diagnosis
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +26,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     show.add_argument("runtime", metavar="R")
     add_json(show)
+    doctor = verbs.add_parser(
+        "doctor",
+        help="check the installed CLIs",
+        description="Check what is installed: versions, flags, login, and what they need.",
+    )
+    doctor.add_argument("runtime", metavar="R", nargs="?", help="only this runtime")
+    doctor.add_argument(
+        "--probe",
+        action="store_true",
+        help="also play scripted scenarios through the CLI, offline and at no cost",
+    )
+    add_json(doctor)
     change = verbs.add_parser(
         "set", help="choose the default runtime", description="Choose the default runtime."
     )
@@ -35,12 +50,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    """List, show or set."""
+    """List, show, examine or set."""
     config = load_config()
     if args.verb == "list":
         return _list(config, as_json=args.json)
     if args.verb == "show":
         return _show(config, args.runtime, as_json=args.json)
+    if args.verb == "doctor":
+        return _doctor(config, args)
     return _set_default(config, args)
 
 
@@ -86,6 +103,42 @@ def _show(config: Config, name: str, *, as_json: bool) -> int:
     }
     _table([[key, str(value)] for key, value in facts.items() if value])
     return 0
+
+
+def _doctor(config: Config, args: argparse.Namespace) -> int:
+    """1 when something is broken."""
+    from bridle.doctor import examine, examine_all
+    from bridle.runtimes.registry import get_runtime
+
+    if args.runtime:
+        runtime = get_runtime(args.runtime, config)
+        found = [examine(runtime, probe=args.probe, wanted=True, progress=_progress)]
+    else:
+        found = examine_all(config, probe=args.probe, progress=_progress)
+    if args.json:
+        write_json({"runtimes": found})
+    else:
+        _show_diagnoses(found)
+    return 1 if any(each.broken for each in found) else 0
+
+
+def _progress(line: str) -> None:
+    sys.stderr.write(f"{one_line(line)}\n")
+    sys.stderr.flush()
+
+
+def _show_diagnoses(found: "list[Diagnosis]") -> None:
+    style = Style(sys.stdout)
+    words = {"ok": "ok  ", "warn": "warn", "fail": style.red("FAIL"), "skip": style.dim("skip")}
+    for each in found:
+        version = each.version or ("version unknown" if each.installed else "not installed")
+        sys.stdout.write(f"{each.runtime}  {version}\n")
+        width = max(len(check.name) for check in each.checks)
+        for check in each.checks:
+            line = f"  {words[check.status]}  {check.name:<{width}}  {one_line(check.detail, 400)}"
+            sys.stdout.write(f"{line.rstrip()}\n")
+            if check.hint and check.status in ("warn", "fail"):
+                sys.stdout.write(f"  {'':{width + 4}}  hint: {one_line(check.hint)}\n")
 
 
 def _set_default(config: Config, args: argparse.Namespace) -> int:

@@ -18,6 +18,8 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     """Each message tells its own token counts; otherwise only totals come at the end."""
     reports_cost: bool = False
     """The runtime itself tells what a run cost."""
+    retries: bool = False
+    """Tells when it tries a failed model call again."""
     resume: bool = False
     fork: bool = False
     steer: bool = False

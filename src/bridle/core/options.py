@@ -96,7 +96,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_raw: bool = False
     """Keep the wire message in each event's `raw`."""
     account_dir: str | None = None
-    """The agent's configuration home to use instead of the user's default one."""
+    """The agent's configuration home to use instead of the user's default one. Together with
+    `model_server` it takes the place of the throw-away home and is kept, so that a conversation
+    with a scripted model can be resumed; what stands in it is not overwritten."""
     model_server: ModelServer | None = None
     """A scripted model to run against instead of the real service."""
 

@@ -12,19 +12,12 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from bridle.core.errors import (
-    ConfigError,
-    NotAuthenticated,
-    NotInstalled,
-    UnsupportedOption,
-    WrongUse,
-)
+from bridle.core.errors import ConfigError, NotInstalled, UnsupportedOption, WrongUse
 from bridle.core.events import Event
 from bridle.core.features import Features
 from bridle.core.options import (
     HooksDef,
     OverlayContent,
-    Provider,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -80,9 +73,16 @@ class AgentRuntime(ABC):
     stability: ClassVar[Literal["stable", "experimental"]] = "stable"
     install_hint: ClassVar[str] = ""
     """The command that installs the CLI."""
+    tells_version: ClassVar[bool] = True
+    """Whether the CLI answers `--version`."""
 
     def __init__(self, settings: AdapterSettings | None = None) -> None:
         self.settings = settings or AdapterSettings()
+
+    def use_binary(self, binary: str) -> None:
+        """Use the CLI at `binary` (a path or a name on PATH) from now on; for proofs on a version
+        that is not the installed one."""
+        self.settings = msgspec.structs.replace(self.settings, binary=binary)
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -103,6 +103,10 @@ class AgentRuntime(ABC):
     @abstractmethod
     def find(self) -> Installation | None:
         """The installed CLI, None when there is none. Must not take long: see `installation`."""
+
+    def hidden_flags(self, dialect: Dialect) -> frozenset[str]:
+        """Flags that the CLI takes in `dialect` but leaves out of its help."""
+        return frozenset()
 
     def installation(self) -> Installation:
         """The installed CLI; raises `NotInstalled` with the way to install it."""
@@ -284,19 +288,6 @@ def agent_env(
         "BRIDLE_WORKTREE_PATH": cwd,
         **options.env,
     }
-
-
-def provider_key(provider: Provider | None, env: Mapping[str, str]) -> str | None:
-    """The key that `provider` names; `NotAuthenticated` when its variable is not set."""
-    if provider is None or provider.auth_token_env is None:
-        return None
-    key = env.get(provider.auth_token_env)
-    if not key:
-        raise NotAuthenticated(
-            f"the variable {provider.auth_token_env} of the model's provider is not set",
-            hint=f"set {provider.auth_token_env}",
-        )
-    return key
 
 
 def working_dir(options: RunOptions) -> str:

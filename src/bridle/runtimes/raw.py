@@ -12,5 +12,5 @@ def raw_of(line: bytes) -> Any:
     """A line as JSON where it is, else as text, bounded."""
     try:
         return msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return line[:LONGEST_RAW].decode(errors="replace")

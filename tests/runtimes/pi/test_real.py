@@ -21,6 +21,7 @@ from bridle.runtimes.pi import PiRuntime
 from bridle.testing import ScriptedModel
 from bridle.testing.record import key_marker
 from tests.runtimes.pi.support import Place, kinds, place, prepare_real, run_real, steps
+from tests.support.mcp_server import MCP_SERVER
 from tests.support.real_cli import real_cli, versions
 
 pytestmark = [
@@ -396,29 +397,6 @@ def test_an_unknown_provider_and_an_unknown_flag(version: str, place: Place) -> 
         outcome = run_real(version, place, options_model="lab/scripted", raw_args=("-zz",))
         assert outcome.kind == "protocol_drift"
         assert model.requests == []
-
-
-MCP_SERVER = """
-import json, sys
-ANSWERS = {
-    "initialize": lambda given: {
-        "protocolVersion": given["protocolVersion"],
-        "capabilities": {"tools": {}},
-        "serverInfo": {"name": "lab", "version": "1"},
-    },
-    "tools/list": lambda given: {
-        "tools": [{"name": "shout", "description": "Shouts.", "inputSchema": {"type": "object"}}]
-    },
-    "tools/call": lambda given: {
-        "content": [{"type": "text", "text": given["arguments"]["text"].upper()}]
-    },
-}
-for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" in asked:
-        answer = ANSWERS.get(asked["method"], lambda given: {})(asked.get("params"))
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
-"""
 
 
 def test_an_mcp_server_of_the_run(version: str, place: Place) -> None:

@@ -31,11 +31,11 @@ from bridle.runtimes.base import (
     RunPlan,
     agent_env,
     check_options,
-    provider_key,
     supporters,
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.given import provider_key
 from bridle.runtimes.installation import (
     Installation,
     ask_version,
@@ -150,7 +150,7 @@ class AcpRuntime(AgentRuntime):
             return dict(model.env)
         to = Target(
             url=model.provider.base_url,
-            key=provider_key(model.provider, os.environ),
+            key=provider_key(model.provider, os.environ, self.id),
             model=model.model,
             max_retries=AcpOptions().max_retries,
             ask=False,
@@ -167,7 +167,8 @@ class AcpRuntime(AgentRuntime):
         session = self._session(options, own, cwd)
         mode = self._mode(options, own) or ""
         self._check_sandbox(found, mode, env)
-        key = provider_key(options.provider, {**env, **options.env})
+        around = {**env, **options.env}
+        key = provider_key(options.provider, around, self.id) if options.provider else None
         account = self._account(options)
         folder = new_private_dir(env, self.id) if options.model_server else None
         home = "" if folder else self._config_home({**env, **account})
@@ -178,11 +179,11 @@ class AcpRuntime(AgentRuntime):
         model = options.model if server is None else None
         flags = [*agent.mode_flags.get(mode, ())]
         flags += [word.format(model) for word in agent.model_flags] if model else []
-        around = {**self._environment(options, env, way, session_id, cwd), **account}
+        whole = {**self._environment(options, env, way, session_id, cwd), **account}
         return AcpPlan(
             spec=ProcessSpec(
                 argv=(*found.command, *agent.flags, *way.flags, *flags, *options.raw_args),
-                env=around,
+                env=whole,
                 cwd=cwd,
                 stdin=acp.AcpClient().request("initialize", acp.initialize_params()),
                 keep_stdin=True,
@@ -341,17 +342,10 @@ class AcpRuntime(AgentRuntime):
         product's own reader is used, where there is one."""
         if self.agent.family:
             return self._family().parse_transcript(path)
-        if self.agent.history != "cline":
-            return None
-        from bridle.runtimes.acp.history import summarize
-
-        return summarize(path)
+        return None
 
     def transcript_dir(self, project: str) -> str | None:
         """The folder where the agent keeps its transcripts, where that is known."""
         if self.agent.family:
             return self._family().transcript_dir(project)
-        from bridle.runtimes.acp.history import FOLDERS
-
-        folder = FOLDERS.get(self.agent.history)
-        return folder(os.environ) if folder else None
+        return None

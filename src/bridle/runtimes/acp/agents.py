@@ -106,6 +106,7 @@ COPILOT = AcpAgent(
     routing="copilot",
     options=frozenset({"provider", "account_dir", "model_server", "images"}),
     keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
+    family="copilot",
     home_variable="COPILOT_HOME",
     model_variable="COPILOT_MODEL",
     usage="session",
@@ -177,6 +178,7 @@ CLINE = AcpAgent(
     options=frozenset({"model_server", "images"}),
     # Otherwise a daemon that outlives everything executes the session, in its own environment.
     env={"CLINE_SESSION_BACKEND_MODE": "local"},
+    family="cline",
     keys=("CLINE_API_KEY",),
     logins=(".cline/data/settings/providers.json",),
     usage="none",

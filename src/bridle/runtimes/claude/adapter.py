@@ -103,6 +103,7 @@ class ClaudeRuntime(AgentRuntime):
             thinking=True,
             message_usage=True,
             reports_cost=True,
+            retries=True,
             resume=True,
             fork=True,
             abort=True,
@@ -110,6 +111,10 @@ class ClaudeRuntime(AgentRuntime):
             drives=("print",),
             instruction_file=self.instruction_path,
         )
+
+    def hidden_flags(self, dialect: Dialect) -> frozenset[str]:
+        """Flags that are taken without being in the help."""
+        return dialect.hidden_flags if isinstance(dialect, ClaudeDialect) else frozenset()
 
     def find(self) -> Installation | None:
         """The CLI on PATH, or where the configuration says."""
@@ -152,7 +157,7 @@ class ClaudeRuntime(AgentRuntime):
                 env=started_in,
                 cwd=cwd,
                 stdin=stdin,
-                keep_stdin=options.permission_mode == "ask",
+                keep_stdin=options.permission_mode == "ask" or dialect.drops_output_at_exit,
                 stop=STOP,
             ),
             session_id=session_id,
@@ -234,7 +239,7 @@ class ClaudeRuntime(AgentRuntime):
                 raise WrongUse(f"no such account folder: {folder}")
             base[CONFIG_HOME] = folder
         if options.model_server is not None:
-            home = files.folder()
+            home = base[CONFIG_HOME] if options.account_dir is not None else files.folder()
             seed_config_home(home, options.model_server.api_key, cwd)
             base = server_env(base, options.model_server, home)
         if options.provider is not None and options.model_server is None:

@@ -126,7 +126,8 @@ def _json_file(given: str, what: str, files: PrivateFiles) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         raise WrongUse(f"the {what} are not valid JSON: {problem}") from None
     if as_text:
-        return files.write(f"{what.replace(' ', '-')}.json", given)
+        # Not under a name that Claude reads by itself: the folder may be its configuration home.
+        return files.write(f"given-{what.replace(' ', '-')}.json", given)
     return os.path.abspath(os.path.expanduser(given))
 
 

@@ -8,6 +8,7 @@ when the second is under version control; a later deployment replaces the block 
 import os
 
 from bridle.core.errors import WrongUse
+from bridle.runtimes.git_files import is_tracked
 
 BEGIN = "<!-- bridle:begin -->"
 END = "<!-- bridle:end -->"
@@ -24,34 +25,13 @@ def deploy_instructions(worktree: str, content: str) -> str:
         path = os.path.join(root, name)
         if not os.path.realpath(path).startswith(root + os.sep):
             raise WrongUse(f"{name} leads out of the worktree", hint="remove the symbolic link")
-        if not _is_tracked(root, name):
+        if not is_tracked(root, name):
             _put_block(path, content)
             return path
     raise WrongUse(
         f"{INSTRUCTIONS} and {LOCAL_INSTRUCTIONS} are both under version control",
         hint=f"take {LOCAL_INSTRUCTIONS} out of version control; it is meant to be personal",
     )
-
-
-def _is_tracked(root: str, name: str) -> bool:
-    if not os.path.exists(os.path.join(root, name)):
-        return False
-    import subprocess
-
-    try:
-        asked = subprocess.run(
-            ("git", "ls-files", "--error-unmatch", "--", name),
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        # Not knowing, treat it as somebody's: the other file is as good.
-        return True
-    return asked.returncode == 0
 
 
 def _put_block(path: str, content: str) -> None:

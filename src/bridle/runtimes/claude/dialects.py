@@ -20,6 +20,11 @@ class ClaudeDialect(Dialect, frozen=True, kw_only=True):
     """Whether SIGTERM leaves the running shell tool behind (in a session of its own)."""
     reads_agents_md: bool
     """Whether AGENTS.md is read when there is no CLAUDE.md."""
+    drops_output_at_exit: bool
+    """Whether it leaves, once its input has ended, without waiting until a long last line was
+    read. Its input is then kept open until the result is there."""
+    hidden_flags: frozenset[str]
+    """Flags that it takes but leaves out of its help."""
     traps: tuple[str, ...] = ()
     """What surprised us, in one line each."""
 
@@ -28,6 +33,7 @@ _NAMED = (
     "3-haiku 3-opus 3-sonnet 3-5-haiku 3-5-sonnet 3-7-sonnet haiku-4-5 opus-4 opus-4-0 opus-4-1 "
     "opus-4-5 opus-4-6 opus-4-7 opus-4-8 sonnet-4 sonnet-4-0 sonnet-4-5 sonnet-4-6 sonnet-5"
 )
+_HIDDEN = frozenset({"--max-turns", "--system-prompt-file", "--append-system-prompt-file"})
 
 CLAUDE_DIALECTS = (
     ClaudeDialect(
@@ -42,11 +48,14 @@ CLAUDE_DIALECTS = (
         background_agents=False,
         sigterm_orphans_tools=True,
         reads_agents_md=False,
+        drops_output_at_exit=True,
+        hidden_flags=_HIDDEN | {"--permission-prompt-tool"},
         traps=(
             "a failed model call ends in subtype success with is_error true",
             "a cut stream is tried again without streaming; result.usage is then zero",
             "SIGTERM, SIGHUP and SIGKILL orphan the running shell tool; SIGINT cleans up",
             "a custom model is priced like the default Opus",
+            "a last line of more than a pipe holds is cut off when its input has ended",
         ),
     ),
     ClaudeDialect(
@@ -61,9 +70,12 @@ CLAUDE_DIALECTS = (
         background_agents=True,
         sigterm_orphans_tools=False,
         reads_agents_md=True,
+        drops_output_at_exit=False,
+        hidden_flags=_HIDDEN,
         traps=(
             "result has its type in the middle of the line",
             "sub-agents run in the background: two results",
+            "modelUsage of a resumed conversation includes the processes before",
             "a cut stream is closed with message_stop, then tried again as a new message",
             "a shell command that begins with a long sleep is refused by the tool itself",
         ),

@@ -90,18 +90,23 @@ def server_env(env: Mapping[str, str], server: ModelServer, config_home: str) ->
 
 
 def seed_config_home(folder: str, api_key: str, cwd: str) -> None:
-    """Make `folder` a configuration home that asks no first-start questions."""
+    """Make `folder` a configuration home that asks no first-start questions; files that are there
+    already stay as they are."""
     state = {
         "hasCompletedOnboarding": True,
         "customApiKeyResponses": {"approved": [api_key[-20:]], "rejected": []},
         "projects": {cwd: {"hasTrustDialogAccepted": True}},
     }
-    _write(os.path.join(folder, ".claude.json"), state)
-    _write(os.path.join(folder, "settings.json"), {"skipDangerousModePermissionPrompt": True})
+    _write_new(os.path.join(folder, ".claude.json"), state)
+    _write_new(os.path.join(folder, "settings.json"), {"skipDangerousModePermissionPrompt": True})
 
 
-def _write(path: str, data: object) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+def _write_new(path: str, data: object) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    with open(descriptor, "wb") as file:
         file.write(msgspec.json.encode(data))
 
 

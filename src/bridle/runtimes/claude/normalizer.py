@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import AgentError, ResumeRefused
-from bridle.core.usage import Usage
+from bridle.core.usage import NO_USAGE, Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit, Question
 from bridle.runtimes.claude import wire
@@ -84,6 +84,8 @@ class ClaudeNormalizer:
         self._tasks: set[str] = set()
         self._error_tag: str | None = None
         self._resets_at: float | None = None
+        self._used = NO_USAGE
+        self._cost = 0.0
         self._blocked: str | None = None
         self._result: wire.Result | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -369,15 +371,29 @@ class ClaudeNormalizer:
         self._result = result
         if result.session_id:
             recorder.session_started(result.session_id, synthetic=True)
-        if result.modelUsage:
-            recorder.set_usage(_totals(result.modelUsage))
-            cost = result.total_cost_usd
-            if cost is not None and is_priced(result.modelUsage, self._known_models):
-                recorder.set_cost(cost, "provider")
+        self._count(result)
         for denial in result.permission_denials:
             self._denied(denial.tool_use_id, denial.tool_name, "")
         if not self._tasks:
             recorder.input_done = True
+
+    def _count(self, result: wire.Result) -> None:
+        """Take the process's totals; those of the processes before it are not this run's."""
+        models, cost = result.modelUsage, result.total_cost_usd
+        grown = result.model_usage_since_last_result
+        if not models:
+            return
+        # Where the totals do not tell the thinking, the messages did.
+        usage = _totals(models, self._recorder.usage.reasoning_tokens)
+        if grown is not None:
+            self._used += _totals(grown)
+            usage = self._used
+            costs = [each.costUSD for each in grown.values() if each.costUSD is not None]
+            self._cost += sum(costs)
+            cost = self._cost if len(costs) == len(grown) else None
+        self._recorder.set_usage(usage)
+        if cost is not None and is_priced(models, self._known_models):
+            self._recorder.set_cost(cost, "provider")
 
     def _odd_line(self, line: bytes) -> None:
         """Keep what no shape fits, and still take the end from a result that changed its shape."""
@@ -411,13 +427,14 @@ def _usage(counts: wire.WireUsage | None) -> Usage | None:
     return None if counts is None else wire.usage_of(counts)
 
 
-def _totals(models: dict[str, wire.ModelTotals]) -> Usage:
+def _totals(models: dict[str, wire.ModelTotals], reasoning: int = 0) -> Usage:
+    told = [each.thinkingTokens for each in models.values() if each.thinkingTokens is not None]
     return Usage(
         input_tokens=sum(each.inputTokens for each in models.values()),
         output_tokens=sum(each.outputTokens for each in models.values()),
         cache_read_tokens=sum(each.cacheReadInputTokens for each in models.values()),
         cache_write_tokens=sum(each.cacheCreationInputTokens for each in models.values()),
-        reasoning_tokens=sum(each.thinkingTokens for each in models.values()),
+        reasoning_tokens=sum(told) if told else reasoning,
     )
 
 

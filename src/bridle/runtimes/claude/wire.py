@@ -222,13 +222,15 @@ class TaskPatch(msgspec.Struct):
 
 
 class ModelTotals(msgspec.Struct):
-    """What one model used in this process so far, sub-agents and compaction included."""
+    """What one model used, sub-agents and compaction included."""
 
     inputTokens: int = 0
     outputTokens: int = 0
     cacheReadInputTokens: int = 0
     cacheCreationInputTokens: int = 0
-    thinkingTokens: int = 0
+    thinkingTokens: int | None = None
+    """Newer versions only."""
+    costUSD: float | None = None
     costBasis: str | None = None
 
 
@@ -252,6 +254,10 @@ class Result(msgspec.Struct, tag_field="type", tag="result"):
     stop_reason: str | None = None
     total_cost_usd: float | None = None
     modelUsage: dict[str, ModelTotals] = {}
+    """Totals of the process; where the next field is there, of the whole conversation, earlier
+    processes included."""
+    model_usage_since_last_result: dict[str, ModelTotals] | None = None
+    """Newer versions: what this process used since its last result."""
     permission_denials: list[Denial] = []
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import ResumeRefused, WrongUse
-from bridle.core.options import RunOptions
 from bridle.runtimes.base import readable_file
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.provider_options import CodexOptions
@@ -53,15 +52,6 @@ def environment_flags(env: Mapping[str, str], own: CodexOptions) -> list[str]:
     if not address:
         return []
     return provider_flags(address, "OPENAI_API_KEY" if env.get("OPENAI_API_KEY") else None, own)
-
-
-def added_instructions(options: RunOptions) -> str | None:
-    """The text to add after Codex's base instructions."""
-    parts = [options.append_system_prompt] if options.append_system_prompt else []
-    if options.append_system_prompt_file:
-        data = readable_file(options.append_system_prompt_file, "system prompt file")
-        parts.append(data.decode(errors="replace"))
-    return "\n\n".join(parts) or None
 
 
 def settings_flags(settings: str) -> list[str]:

@@ -12,7 +12,6 @@ from bridle.runtimes.base import (
     RunPlan,
     agent_env,
     check_options,
-    provider_key,
     readable_file,
     working_dir,
 )
@@ -24,6 +23,7 @@ from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sandbox, sandbox_mode
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.git_place import find_git
+from bridle.runtimes.given import added_instructions, provider_key
 from bridle.runtimes.installation import Installation
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
         to_server = args.provider_flags(f"{server.url.rstrip('/')}/v1", args.KEY_VARIABLE, own)
         for name in _NO_NOISE:
             to_server += args.config(name, False)
-        home = os.path.join(folder, "home")
+        kept = options.account_dir is not None
+        home = chosen_home(options, env) if kept else os.path.join(folder, "home")
         return Routing(
             home=home,
             flags=tuple(to_server),
@@ -125,7 +126,7 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
             },
             unset=_USERS_OWN,
             secrets=(server.api_key,),
-            private=True,
+            private=not kept,
         )
     home = chosen_home(options, env)
     variables = {"CODEX_HOME": home} if options.account_dir is not None else {}
@@ -133,7 +134,7 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
         by_env = args.environment_flags(options.env, own)
         return Routing(home=home, flags=tuple(by_env), env=variables)
     flags: list[str] = []
-    key = provider_key(provider, {**env, **options.env})
+    key = provider_key(provider, {**env, **options.env}, "codex")
     if provider.base_url:
         flags += args.provider_flags(provider.base_url, args.KEY_VARIABLE if key else None, own)
         variables |= {args.KEY_VARIABLE: key} if key else {}
@@ -160,7 +161,7 @@ def _instructions(
         path = os.path.join(folder, "instructions.md")
         files[path] = options.system_prompt
         flags += args.config("model_instructions_file", path)
-    added = args.added_instructions(options)
+    added = added_instructions(options)
     if added is not None:
         words = args.config("developer_instructions", added)
         if len(words[1].encode(errors="replace")) <= args.LONGEST_ARGUMENT:

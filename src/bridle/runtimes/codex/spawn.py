@@ -19,6 +19,7 @@ from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.git_place import find_git
+from bridle.runtimes.given import added_instructions
 
 if TYPE_CHECKING:
     from bridle.runtimes.codex.adapter import CodexRuntime
@@ -103,7 +104,7 @@ def plan_terminal(
     argv = [*found.command, *terminal_flags(dialect, cwd, routing.home), *routing.flags]
     argv += args.settings_flags(options.settings) if options.settings else []
     argv += [*args.own_flags(own), *(args.config("model", options.model) if options.model else [])]
-    added = args.added_instructions(options)
+    added = added_instructions(options)
     argv += instruction_flags(dialect, options.system_prompt, added)
     argv += ["resume", options.resume] if options.resume else []
     argv += [*options.raw_args, *args.image_flags(options.images)]

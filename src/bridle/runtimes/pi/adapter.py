@@ -103,6 +103,7 @@ class PiRuntime(AgentRuntime):
             thinking=True,
             message_usage=True,
             reports_cost=True,
+            retries=True,
             resume=True,
             compaction=True,
             drives=("print",),
@@ -148,7 +149,8 @@ class PiRuntime(AgentRuntime):
         cwd = working_dir(options)
         model = self._model(options)
         changes = self._changes(options, choices, model, env, dialect)
-        user_dir = None if options.model_server else home.agent_dir(env, options.account_dir)
+        alone = options.model_server is not None and options.account_dir is None
+        user_dir = None if alone else home.agent_dir(env, options.account_dir)
         native, session_flags = self._session(options, user_dir, cwd, env, dialect, session_id)
         trust, trust_warning = trust_flags(dialect, cwd, choices.trust_project)
         flags = [

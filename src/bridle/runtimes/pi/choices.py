@@ -9,6 +9,7 @@ import msgspec
 from bridle.core.errors import WrongUse
 from bridle.core.options import RunOptions
 from bridle.runtimes.base import readable_file
+from bridle.runtimes.given import json_object
 from bridle.runtimes.pi.dialects import (
     ALIASES,
     APIS,
@@ -120,23 +121,15 @@ def image_arguments(paths: tuple[str, ...]) -> list[str]:
 
 def settings_object(given: str) -> dict[str, Any]:
     """The caller's settings as an object: JSON text, or the content of a file."""
-    return _object(given, "settings")
+    return json_object(given, "settings")
 
 
 def mcp_servers(given: str) -> dict[str, Any]:
     """The caller's MCP servers. Their tools are declared to the model like all others, unless an
     entry says otherwise: Pi would only let the model search for them."""
-    servers = _object(given, "MCP configuration").get("mcpServers")
+    servers = json_object(given, "MCP configuration").get("mcpServers")
     if not isinstance(servers, dict) or not all(isinstance(one, dict) for one in servers.values()):
         raise WrongUse(
             "the MCP configuration names no servers", hint='it looks like {"mcpServers": {…}}'
         )
     return {name: {"exposure": "direct", **entry} for name, entry in servers.items()}
-
-
-def _object(given: str, what: str) -> dict[str, Any]:
-    data = given.encode() if given.lstrip().startswith("{") else readable_file(given, what)
-    try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.MsgspecError as problem:
-        raise WrongUse(f"the {what} is not a JSON object: {problem}") from None

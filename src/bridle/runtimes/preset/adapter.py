@@ -43,6 +43,7 @@ class PresetRuntime(AgentRuntime):
     binary = ""
     instruction_path = "AGENTS.md"
     stability = "experimental"
+    tells_version = False
 
     def __init__(self, name: str, section: "AdapterSection") -> None:
         super().__init__(AdapterSettings(binary=section.binary, mode=section.mode))

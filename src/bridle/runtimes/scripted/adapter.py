@@ -64,6 +64,7 @@ class ScriptedRuntime(AgentRuntime):
     binary = "python"
     instruction_path = "AGENTS.md"
     install_hint = "nothing: it comes with Bridle"
+    tells_version = False
 
     def dialect(self, version: str | None) -> tuple[Dialect, bool, str]:
         """The one dialect there is."""
@@ -78,6 +79,7 @@ class ScriptedRuntime(AgentRuntime):
             thinking=True,
             message_usage=True,
             reports_cost=True,
+            retries=True,
             resume=True,
             abort=True,
             instruction_file=self.instruction_path,

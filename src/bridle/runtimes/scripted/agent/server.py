@@ -35,6 +35,18 @@ _STATUS = {
 _SILENCE = 600.0
 
 
+_INSTRUCTIONS = "AGENTS.md"
+
+
+def _instructions() -> str:
+    """The instruction file of the working directory, as any agent reads it."""
+    try:
+        with open(_INSTRUCTIONS, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 class ServerModel:
     """Asks a server for each reply, with the whole conversation."""
 
@@ -49,8 +61,9 @@ class ServerModel:
             "metadata": {"user_id": json.dumps({"session_id": request["native_id"]})},
             "tools": [_tool(name) for name in request["tools"]],
         }
-        if request.get("system"):
-            self._body["system"] = request["system"]
+        system = [request.get("system") or "", _instructions()]
+        if any(system):
+            self._body["system"] = "\n\n".join(part for part in system if part)
 
     def ask(self, history: list[dict[str, Any]]) -> Iterator[tuple[str, str] | Reply]:
         """Ask for the next reply; pieces as they arrive, then the whole."""

@@ -1,0 +1,193 @@
+"""One runtime after the other: found where, in which version, and does it behave as we believe."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bridle.core.errors import BridleError
+from bridle.doctor.commands import ask
+from bridle.doctor.flags import check_flags
+from bridle.doctor.machine import check_machine
+from bridle.doctor.report import Diagnosis, Finding, FindingStatus
+from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.dialects import Dialect, version_numbers
+from bridle.runtimes.installation import Installation
+from bridle.runtimes.registry import available_runtimes, get_runtime
+
+if TYPE_CHECKING:
+    from bridle.config import Config
+
+Progress = Callable[[str], None]
+
+PROBES = (
+    "text",
+    "tool_call",
+    "usage",
+    "error_401",
+    "error_500",
+    "resume",
+    "instruction_file",
+)
+"""Checks of the conformance kit that `--probe` runs."""
+
+
+def examine_all(
+    config: "Config", *, probe: bool = False, progress: Progress | None = None
+) -> list[Diagnosis]:
+    """All runtimes, by name. An adapter that does not load is a finding, not an error."""
+    found = []
+    with tempfile.TemporaryDirectory(prefix="bridle-doctor-") as home:
+        machine = check_machine(home)
+    for name in available_runtimes(config):
+        try:
+            runtime = get_runtime(name, config)
+        except BridleError as problem:
+            broken = Finding(
+                name="adapter", status="fail", detail=problem.message, hint=problem.hint
+            )
+            found.append(Diagnosis(runtime=name, installed=False, checks=(broken,)))
+            continue
+        found.append(examine(runtime, probe=probe, progress=progress, machine=machine))
+    return found
+
+
+def examine(
+    runtime: AgentRuntime,
+    *,
+    probe: bool = False,
+    wanted: bool = False,
+    progress: Progress | None = None,
+    machine: tuple[Finding, ...] | None = None,
+) -> Diagnosis:
+    """Look at one runtime. `wanted` says that its absence is a failure, not a fact.
+
+    Contract: offline; reads no secret; starts the CLI only in an empty home; ends in bounded time.
+    """
+    tell = progress or (lambda line: None)
+    with tempfile.TemporaryDirectory(prefix="bridle-doctor-") as home:
+        if machine is None:
+            machine = check_machine(home)
+        found = runtime.find()
+        if found is None:
+            return Diagnosis(
+                runtime=runtime.id, installed=False, checks=(_absent(runtime, wanted), *machine)
+            )
+        tell(f"{runtime.id}: looking at {found.binary}")
+        dialect, seen, warning = runtime.dialect(found.version)
+        starts = _starts(runtime, found, home)
+        checks = [
+            Finding(name="installed", status="ok", detail=found.binary),
+            starts,
+            _version(found, dialect, seen, warning),
+        ]
+        if starts.status == "fail":
+            why = "it does not start"
+            checks.append(Finding(name="flags", status="skip", detail=why))
+        else:
+            checks.append(check_flags(runtime, found, dialect, home))
+        checks += [_login(runtime), _hooks(), *machine]
+    if probe:
+        checks += _probed(runtime, starts, tell)
+    return Diagnosis(
+        runtime=runtime.id,
+        installed=True,
+        version=found.version,
+        dialect=dialect.name,
+        supported=_covered(found.version, dialect),
+        checks=tuple(checks),
+    )
+
+
+def _absent(runtime: AgentRuntime, wanted: bool) -> Finding:
+    return Finding(
+        name="installed",
+        status="fail" if wanted else "skip",
+        detail=f"`{runtime.settings.binary or runtime.binary}` was not found",
+        hint=f"install it with `{runtime.install_hint}`" if runtime.install_hint else "",
+    )
+
+
+def _starts(runtime: AgentRuntime, found: Installation, home: str) -> Finding:
+    """Whether the CLI starts at all: a launcher whose native binary is missing does not."""
+    if found.launcher and not os.access(found.binary, os.R_OK):
+        return Finding(name="starts", status="fail", detail=f"cannot read {found.binary}")
+    if not runtime.tells_version:
+        return Finding(name="starts", status="skip", detail="it is not known to tell a version")
+    answer = ask((*found.command, "--version"), home)
+    if answer.status == 0 and answer.first_line:
+        return Finding(name="starts", status="ok", detail=answer.first_line[:200])
+    if not answer.first_line:
+        detail = f"`--version` printed nothing (exit {answer.status})"
+    else:
+        detail = f"`--version` failed: {_reason(answer.text)}"
+    again = f"install it again with `{runtime.install_hint}`" if runtime.install_hint else ""
+    return Finding(name="starts", status="fail", detail=detail, hint=again)
+
+
+def _reason(text: str) -> str:
+    """The line of a failed start that says why: an error's own line, else the first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = next((line for line in lines if "rror" in line or "issing" in line), lines[0])
+    return told[:300]
+
+
+def _version(found: Installation, dialect: Dialect, seen: bool, warning: str) -> Finding:
+    if seen:
+        detail = f"{found.version}, tested; dialect {dialect.name}"
+        return Finding(name="version", status="ok", detail=detail)
+    tested = ", ".join(dialect.seen)
+    return Finding(
+        name="version",
+        status="warn",
+        detail=warning or f"{found.version or 'unknown'}, dialect {dialect.name}",
+        hint=f"tested versions: {tested}; --probe tells whether this one works" if tested else "",
+    )
+
+
+def _covered(version: str | None, dialect: Dialect) -> bool:
+    numbers = version_numbers(version) if version else ()
+    return bool(numbers) and dialect.since <= numbers
+
+
+def _login(runtime: AgentRuntime) -> Finding:
+    """Judged by what exists; nothing is read."""
+    state = runtime.credentials(os.environ)
+    if state == "present":
+        return Finding(name="login", status="ok", detail="a login or key is there")
+    if state == "missing":
+        return Finding(
+            name="login",
+            status="warn",
+            detail="no login or key was found",
+            hint="log in with its own CLI, or set its API key variable",
+        )
+    return Finding(name="login", status="skip", detail="cannot be told without reading secrets")
+
+
+def _hooks() -> Finding:
+    detail = "guards are not deployed by hooks yet"
+    return Finding(name="hooks", status="skip", detail=detail)
+
+
+def _probed(runtime: AgentRuntime, starts: Finding, tell: Progress) -> list[Finding]:
+    """Play scripted scenarios end to end through the installed CLI, offline."""
+    if starts.status == "fail":
+        return [Finding(name="probe", status="skip", detail="it does not start")]
+    from bridle.testing.conformance import check
+
+    words: dict[str, FindingStatus] = {"pass": "ok", "fail": "fail", "unsupported": "skip"}
+    hint = f"`bridle conformance {runtime.id}` runs all checks"
+    try:
+        report = check(runtime, PROBES, progress=lambda line: tell(f"{runtime.id}: played {line}"))
+    except BridleError as problem:
+        return [Finding(name="probe", status="fail", detail=problem.message, hint=problem.hint)]
+    return [
+        Finding(
+            name=f"probe_{each.name}",
+            status=words[each.status],
+            detail=each.detail,
+            hint=hint if each.status == "fail" else "",
+        )
+        for each in report.checks
+    ]

@@ -1,0 +1,84 @@
+"""Cline's own files: where conversations are kept, and what they say was used."""
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from bridle.core.results import TranscriptSummary
+from bridle.core.usage import NO_USAGE
+from bridle.runtimes.token_counts import InclusiveCounts
+
+
+class _Metrics(InclusiveCounts, frozen=True, rename="camel"):
+    cost: float | None = None
+
+
+class _Model(msgspec.Struct, frozen=True):
+    id: str = ""
+
+
+class _Message(msgspec.Struct, frozen=True, rename="camel"):
+    role: str = ""
+    model_info: _Model | None = None
+    metrics: _Metrics | None = None
+
+
+class _Transcript(msgspec.Struct, frozen=True, rename="camel"):
+    session_id: str
+    messages: list[_Message] = []
+
+
+_decode = msgspec.json.Decoder(_Transcript).decode
+
+
+def cline_dir(env: Mapping[str, str]) -> str:
+    """Cline's home in the environment `env`."""
+    home = env.get("HOME") or os.path.expanduser("~")
+    return env.get("CLINE_DIR") or os.path.join(home, ".cline")
+
+
+def data_dir(env: Mapping[str, str]) -> str:
+    """The folder of its settings and conversations."""
+    return env.get("CLINE_DATA_DIR") or os.path.join(cline_dir(env), "data")
+
+
+def settings_file(env: Mapping[str, str], variable: str, name: str) -> str:
+    """One of its settings files, where `variable` or else the data folder says."""
+    return env.get(variable) or os.path.join(data_dir(env), "settings", name)
+
+
+def sessions_dir(env: Mapping[str, str]) -> str:
+    """The folder of all conversations, one folder each, named by its id."""
+    return env.get("CLINE_SESSION_DATA_DIR") or os.path.join(data_dir(env), "sessions")
+
+
+def summarize(path: str) -> TranscriptSummary | None:
+    """What the conversation at `path` used: its folder, its record or its messages.
+
+    None when it is missing or cannot be read.
+    """
+    if os.path.isdir(path):
+        path = os.path.join(path, f"{os.path.basename(os.path.abspath(path))}.messages.json")
+    elif path.endswith(".json") and not path.endswith(".messages.json"):
+        path = f"{path.removesuffix('.json')}.messages.json"
+    try:
+        with open(path, "rb") as file:
+            transcript = _decode(file.read())
+    except (OSError, msgspec.MsgspecError):
+        return None
+    usage, cost, model = NO_USAGE, 0.0, ""
+    for message in transcript.messages:
+        if message.role == "assistant" and message.metrics is not None:
+            usage += message.metrics.usage()
+            cost += message.metrics.cost or 0.0
+            model = message.model_info.id if message.model_info else model
+    return TranscriptSummary(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        model=model,
+        cost_usd=cost or None,
+    )

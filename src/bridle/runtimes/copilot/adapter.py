@@ -1,0 +1,338 @@
+"""Copilot as a runtime: how it is found, asked, started and stopped."""
+
+import os
+import signal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import msgspec
+
+from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
+from bridle.core.features import Features
+from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
+from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
+from bridle.runtimes.copilot import command, environment
+from bridle.runtimes.copilot.dialects import DIALECTS, CopilotDialect
+from bridle.runtimes.copilot.provider_options import CopilotOptions, read_options
+from bridle.runtimes.copilot.transcript import (
+    HOME_VARIABLE,
+    copilot_home,
+    last_finish_reason,
+    noted_usage,
+    read_summary,
+    sessions_dir,
+    summarize,
+)
+from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.given import added_instructions
+from bridle.runtimes.installation import (
+    Installation,
+    ask_version,
+    find_executable,
+    native_program,
+    package_version,
+    remembered_version,
+)
+from bridle.runtimes.private import new_private_dir
+
+PACKAGE = "@github/copilot"
+_NATIVE = "@github/copilot-{platform}/copilot"
+_USAGE_FILE = "usage.json"
+_HEADLESS_ONLY = ("max_turns", "images", "mcp_config", "model_server", "append_system_prompt")
+_HONOURED = frozenset(
+    {
+        "append_system_prompt",
+        "append_system_prompt_file",
+        "model",
+        "provider",
+        "max_turns",
+        "allowed_tools",
+        "denied_tools",
+        "mcp_config",
+        "images",
+        "provider_options",
+        "resume",
+        "account_dir",
+        "model_server",
+    }
+)
+
+STOP = (
+    StopStep(signal=signal.SIGTERM, grace=4.0),
+    StopStep(signal=signal.SIGKILL, grace=2.0, to="group"),
+)
+"""SIGTERM ends the turn and its tools; the exit status is then 0."""
+
+
+class CopilotRuntime(AgentRuntime):
+    """GitHub's Copilot CLI, one process for each prompt. See `docs/runtimes/copilot.md`."""
+
+    id: ClassVar[str] = "copilot"
+    binary: ClassVar[str] = "copilot"
+    instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
+    install_hint: ClassVar[str] = "npm install -g @github/copilot"
+
+    # -- identity and availability --------------------------------------------------------------
+
+    def dialect(self, version: str | None) -> tuple[CopilotDialect, bool, str]:
+        """The dialect of `version`, whether that version was ever run, and a warning if not."""
+        return choose_dialect(self.id, DIALECTS, version)
+
+    def features_of(self, dialect: Dialect) -> Features:
+        """What Copilot can do; the same in every line so far."""
+        return Features(
+            options=_HONOURED,
+            interactive=True,
+            streaming=True,
+            thinking=True,
+            resume=True,
+            abort=True,
+            compaction=True,
+            drives=("print",),
+            instruction_file=self.instruction_path,
+        )
+
+    def find(self) -> Installation | None:
+        """The installed CLI: the native program, not npm's launcher, which dies of a signal alone
+        and leaves the program running."""
+        found = find_executable(self.settings.binary or self.binary)
+        if found is None:
+            return None
+        binary = native_program(found, _NATIVE) or found
+        version = package_version(binary, PACKAGE)
+        if version is None:
+            version = remembered_version(binary, lambda: ask_version((binary,)))
+        return Installation(binary=binary, version=version)
+
+    def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
+        """A token variable or a provider of the user's own; a login may be in a key ring, so a
+        configuration leaves it open."""
+        if any(env.get(name) for name in (*environment.TOKENS, environment.BASE_URL)):
+            return "present"
+        return "unknown" if os.path.exists(copilot_home(env)) else "missing"
+
+    # -- runs -----------------------------------------------------------------------------------
+
+    def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Check everything, then make the private files that the run needs."""
+        found = self.installation()
+        dialect, _, warning = self.dialect(found.version)
+        options, ignored = self._checked(options, dialect)
+        own = read_options(options.provider_options)
+        cwd = working_dir(options)
+        flags = self._flags(options, own)
+        added = added_instructions(options)
+        native = options.resume or session_id
+        if options.resume is not None:
+            self._check_resume(options, env)
+        folder = new_private_dir(env, self.id)
+        try:
+            flags += ["--output-format=json", "--no-auto-update", "--no-color"]
+            flags += [f"--usage-output-file={os.path.join(folder, _USAGE_FILE)}"]
+            flags += [f"--{'resume' if options.resume else 'session-id'}={native}"]
+            flags += command.mcp_flags(options.mcp_config, folder) if options.mcp_config else []
+            child = self._environment(options, own, env, session_id, cwd, folder, added)
+        except BaseException:
+            import shutil
+
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return RunPlan(
+            spec=ProcessSpec(
+                argv=(*found.command, *flags, *options.raw_args),
+                env=child,
+                cwd=cwd,
+                stdin=options.prompt.encode(errors="surrogateescape"),
+                stop=STOP,
+            ),
+            session_id=session_id,
+            installation=found,
+            dialect=dialect,
+            secrets=tuple(child[name] for name in environment.SECRET if child.get(name)),
+            ignored_options=ignored,
+            warnings=(warning,) if warning else (),
+            private_dirs=(folder,),
+            native_session_id=native,
+        )
+
+    def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
+        """The translator of what this plan's process will print."""
+        from bridle.runtimes.copilot.normalizer import Afterwards, CopilotNormalizer
+
+        resumed = recorder.options.resume
+        usage_file = os.path.join(plan.private_dirs[0], _USAGE_FILE)
+        transcript = os.path.join(
+            sessions_dir(copilot_home(plan.spec.env)), plan.native_session_id or "", "events.jsonl"
+        )
+
+        def after_run() -> Afterwards:
+            usage, model = read_summary(usage_file)
+            if usage is None and resumed is None:
+                # A process that was killed wrote no summary, but noted each call as it was made.
+                usage, model = noted_usage(transcript)
+            reason = last_finish_reason(transcript)
+            return Afterwards(usage=usage, model=model, finish_reason=reason)
+
+        return CopilotNormalizer(
+            recorder,
+            session_id=plan.native_session_id,
+            resumed=resumed,
+            max_retries=read_options(recorder.options.provider_options).max_retries,
+            after_run=after_run,
+        )
+
+    def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
+        """`options` without what asks for nothing, and the names of what is ignored."""
+        if options.sandbox == "off":
+            options = msgspec.structs.replace(options, sandbox=None)
+        return options, check_options(self, options, self.features_of(dialect))
+
+    def _flags(self, options: RunOptions, own: CopilotOptions) -> list[str]:
+        return [
+            *command.choice_flags(options, own),
+            *command.permission_flags(options, own),
+            *command.tool_flags(options),
+            *command.image_flags(options.images),
+        ]
+
+    def _check_resume(self, options: RunOptions, env: Mapping[str, str]) -> None:
+        """Only a whole id of a conversation that is there: Copilot also takes the beginning of an
+        id, or a name, for one."""
+        wanted = options.resume or ""
+        home = copilot_home(self._base_env(options, env))
+        known = os.path.join(sessions_dir(home), os.path.basename(wanted), "events.jsonl")
+        if (
+            options.model_server is not None
+            or os.path.basename(wanted) != wanted
+            or not os.path.isfile(known)
+        ):
+            raise ResumeRefused(f"copilot has no conversation {wanted}", runtime=self.id)
+
+    def _base_env(self, options: RunOptions, env: Mapping[str, str]) -> dict[str, str]:
+        """The user's environment, with the account folder that was asked for."""
+        base = {**env, **environment.QUIET}
+        if options.account_dir is not None:
+            folder = os.path.abspath(os.path.expanduser(options.account_dir))
+            if not os.path.isdir(folder):
+                raise WrongUse(f"no such account folder: {folder}", hint="log in there first")
+            base[HOME_VARIABLE] = folder
+        if options.permission_mode == "ask":
+            base.pop(environment.ALLOW_ALL, None)
+        return base
+
+    def _environment(
+        self,
+        options: RunOptions,
+        own: CopilotOptions,
+        env: Mapping[str, str],
+        session_id: str,
+        cwd: str,
+        folder: str,
+        added: str | None,
+    ) -> dict[str, str]:
+        base = self._base_env(options, env)
+        if options.model_server is not None:
+            home = os.path.join(folder, "home")
+            os.mkdir(home, 0o700)
+            base = environment.server_env(base, options.model_server, options.model, home)
+        elif options.provider is not None:
+            routed = environment.provider_env(
+                options.provider, options.model, {**env, **options.env}, own
+            )
+            base = {name: value for name, value in {**base, **routed}.items() if value}
+        base |= environment.QUIET
+        if added is not None:
+            place = command.write_instructions(folder, added)
+            if "," in place:
+                raise WrongUse(
+                    f"copilot cannot read instructions below a path with a comma: {place}"
+                )
+            others = base.get(environment.INSTRUCTION_DIRS)
+            base[environment.INSTRUCTION_DIRS] = f"{others},{place}" if others else place
+        return agent_env(base, options, session_id, cwd)
+
+    # -- sessions a person drives ---------------------------------------------------------------
+
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+        """Copilot's own terminal interface; the prompt is its first message."""
+        from bridle.running import new_session_id
+
+        found = self.installation()
+        options, _ = self._checked(options, self.dialect(found.version)[0])
+        for name in (*_HEADLESS_ONLY, "append_system_prompt_file"):
+            if getattr(options, name) and not options.ignore_unsupported:
+                raise UnsupportedOption(self.id, name, [], reason="only in a headless run")
+        own = read_options(options.provider_options)
+        cwd = working_dir(options)
+        argv = [*found.command, *command.choice_flags(options, own), "--no-auto-update"]
+        argv += [*command.permission_flags(options, own), *command.tool_flags(options)]
+        if options.resume is not None:
+            self._check_resume(options, env)
+            argv.append(f"--resume={options.resume}")
+        argv += options.raw_args
+        argv += [f"--interactive={options.prompt}"] if options.prompt.strip() else []
+        plain = msgspec.structs.replace(options, model_server=None)
+        child = self._environment(plain, own, env, new_session_id(), cwd, "", None)
+        return ProcessSpec(argv=tuple(argv), env=child, cwd=cwd, stop=STOP)
+
+    def build_spawn_command(self, options: SpawnOptions) -> str:
+        """The shell command of an interactive session in a terminal.
+
+        A system prompt cannot be given on it: instructions go into a file (`deploy_config`).
+        """
+        import shlex
+
+        for name in ("system_prompt", "append_system_prompt", "append_system_prompt_file"):
+            if getattr(options, name):
+                raise UnsupportedOption(
+                    self.id, name, [], reason="in a terminal; deploy an instruction file instead"
+                )
+        words = [self.settings.binary or self.binary, "--model", options.model]
+        words += ["--allow-all-tools"] if options.permission_mode == "bypass" else []
+        words += [f"--interactive={options.initial_prompt}"] if options.initial_prompt else []
+        return shlex.join(words)
+
+    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+        """The argv of a one-shot call whose answer is plain text on stdout."""
+        chosen = ["--model", model] if model else []
+        words = [f"--prompt={prompt}"] if prompt.startswith("-") else ["-p", prompt]
+        return [self.settings.binary or self.binary, *words, "--allow-all-tools", *chosen]
+
+    def build_env(self, model: ResolvedModel) -> dict[str, str]:
+        """Variables that route Copilot to `model`'s provider."""
+        if model.provider is None:
+            return dict(model.env)
+        env = {**os.environ, **model.env}
+        routed = environment.provider_env(model.provider, model.model, env, CopilotOptions())
+        return {**routed, **model.env}
+
+    # -- worktree, terminal, history ------------------------------------------------------------
+
+    def deploy_config(
+        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
+    ) -> list[str]:
+        """Write the instructions of an agent into its worktree; see `deploy`."""
+        from bridle.runtimes.copilot.deploy import deploy_instructions
+
+        return [] if overlay is None else [deploy_instructions(worktree, overlay.content)]
+
+    def detect_ready(self, pane: str) -> ReadyState:
+        """What a captured pane shows; pure."""
+        from bridle.runtimes.copilot.panes import detect_ready
+
+        return detect_ready(pane)
+
+    def requires_beacon_verification(self) -> bool:
+        """A prompt typed while the interface starts may be lost, so it is looked for."""
+        return True
+
+    def parse_transcript(self, path: str) -> TranscriptSummary | None:
+        """What a conversation used; None when it is missing or unreadable."""
+        return summarize(path)
+
+    def transcript_dir(self, project: str) -> str | None:
+        """Copilot keeps the conversations of all projects together, a folder each."""
+        return sessions_dir(copilot_home(os.environ))

@@ -1,0 +1,110 @@
+"""Checks that what the caller says really reaches the model."""
+
+import json
+
+from bridle.testing.conformance.checks.registry import Check, Seen
+from bridle.testing.conformance.lab import Outcome
+from bridle.testing.conformance.report import Unsupported, need, shown
+from bridle.testing.conformance.scenarios import (
+    APPENDED,
+    DEPLOYED,
+    ODD_PROMPT,
+    PROJECTS_OWN,
+    REPLACED,
+    long_prompt,
+)
+
+
+def asked(outcome: Outcome) -> str:
+    """Everything the model was sent, as one text."""
+    return "\n".join(json.dumps(each.body, ensure_ascii=False) for each in outcome.requests)
+
+
+def _delivered(outcome: Outcome, prompt: str) -> None:
+    outcome.completed()
+    texts = [
+        text for each in outcome.requests if each.question for text in each.question.user_texts
+    ]
+    need(bool(texts), "the model was not asked")
+    if not any(prompt in text for text in texts):
+        longest = max(texts, key=len)
+        raise_at = _differs(longest, prompt)
+        need(False, f"{len(longest)} characters came of {len(prompt)}; {raise_at}")
+
+
+def _differs(came: str, prompt: str) -> str:
+    """Where a delivered prompt first differs from the one given."""
+    start = max(came.find(prompt[:20]), 0)
+    came = came[start:]
+    for at, (one, other) in enumerate(zip(came, prompt, strict=False)):
+        if one != other:
+            return f"first difference at {at}: {one!r} for {other!r}"
+    return f"it ends after {min(len(came), len(prompt))}"
+
+
+def _odd(seen: Seen) -> str:
+    _delivered(seen.one("odd_prompt"), ODD_PROMPT)
+    return f"{len(ODD_PROMPT)} characters"
+
+
+def _long(seen: Seen) -> str:
+    _delivered(seen.one("big_prompt"), long_prompt())
+    return f"{len(long_prompt())} characters"
+
+
+def _appended(seen: Seen) -> str:
+    return _system(seen, "append_system_prompt", APPENDED)
+
+
+def _replaced(seen: Seen) -> str:
+    return _system(seen, "system_prompt", REPLACED)
+
+
+def _system(seen: Seen, option: str, text: str) -> str:
+    if option not in seen.lab.features.options:
+        raise Unsupported(f"the agent takes no {option}")
+    outcome = seen.one("system_prompts")
+    outcome.completed()
+    need(text in asked(outcome), "the model was not sent it")
+    return ""
+
+
+def _instructions(seen: Seen) -> str:
+    outcome = seen.one("deployed")
+    outcome.completed()
+    sent = asked(outcome)
+    need(DEPLOYED in sent, f"the model was not sent what was deployed into {_where(seen)}")
+    need(PROJECTS_OWN in sent, "the project's own instructions are no longer in force")
+    times = max(
+        json.dumps(each.body, ensure_ascii=False).count(DEPLOYED) for each in outcome.requests
+    )
+    need(times == 1, f"deployed twice, it was sent {times} times")
+    return _where(seen)
+
+
+def _where(seen: Seen) -> str:
+    return shown(seen.lab.runtime.instruction_path)
+
+
+CHECKS = (
+    Check("odd_prompt", "odd characters in a prompt arrive unchanged", ("odd_prompt",), _odd),
+    Check("long_prompt", "a prompt of 1 MB arrives unchanged", ("big_prompt",), _long),
+    Check(
+        "append_system_prompt",
+        "an appended system prompt reaches the model",
+        ("system_prompts",),
+        _appended,
+    ),
+    Check(
+        "system_prompt",
+        "a replaced system prompt reaches the model",
+        ("system_prompts",),
+        _replaced,
+    ),
+    Check(
+        "instruction_file",
+        "deployed instructions reach the model beside the project's own",
+        ("deployed",),
+        _instructions,
+    ),
+)

@@ -1,0 +1,314 @@
+"""The runs that the checks look at. Each is played once, however many checks need it."""
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bridle.core.options import DEFAULT_MARKER, HooksDef, ModelServer, OverlayContent
+from bridle.drives.print_drive import PrintRun
+from bridle.testing.conformance.lab import Lab, Outcome
+from bridle.testing.conformance.report import Unsupported
+from bridle.testing.server import ScriptedModel
+
+Scenario = Callable[[Lab], list[Outcome]]
+
+TEXT = (
+    "First line.\nSecond line: ünïcode 漢字 🎉 “quoted” \\ back.\n\n"
+    f"The third comes after an empty one.\n{DEFAULT_MARKER}"
+)
+THINKING = "I think about it, then I answer."
+TALK_USAGE = {
+    "input_tokens": 120,
+    "output_tokens": 45,
+    "cache_read_tokens": 33,
+    "cache_write_tokens": 7,
+    "reasoning_tokens": 11,
+}
+TALK = [{"thinking": THINKING, "text": TEXT, "chunks": 7, "usage": TALK_USAGE}]
+
+TOOLS_USAGE = [
+    {"input_tokens": 101, "output_tokens": 21, "cache_read_tokens": 31},
+    {"input_tokens": 203, "output_tokens": 23, "cache_read_tokens": 37},
+    {"input_tokens": 307, "output_tokens": 29},
+]
+TOOLS = [
+    {
+        "text": "I will write the first file.",
+        "shell": f"echo one > one.txt; echo {DEFAULT_MARKER}; echo key=$CONFORMANCE_API_KEY",
+        "usage": TOOLS_USAGE[0],
+    },
+    {
+        "text": "Now two at once.",
+        "tool_calls": [
+            {"name": "shell", "args": {"command": "echo two > two.txt"}},
+            {"name": "shell", "args": {"command": "echo three > three.txt"}},
+        ],
+        "usage": TOOLS_USAGE[1],
+    },
+    {"text": "All three are there.", "usage": TOOLS_USAGE[2]},
+]
+"""No text of it says the marker; its first tool prints it, and a secret."""
+
+RETRIED_PROMPT = f"Reply in one line.\nSay {DEFAULT_MARKER} only when all the work is done."
+RETRIED_TEXT = f"I was told: Say {DEFAULT_MARKER} only when all the work is done."
+RETRIED = [{"text": RETRIED_TEXT, "fault": {"kind": "overloaded", "times": 1}}]
+
+HUGE_TEXT = "".join(f"{n:07d} nothing but words\n" for n in range(40_000)).strip()
+HUGE_OUTPUT = 10_000_000
+SLEEP_SECONDS = 63
+
+RESETS_IN = 3600
+
+FAULTS: dict[str, dict[str, Any]] = {
+    "error_401": {"fault": {"kind": "authentication"}},
+    "error_403": {"fault": {"kind": "permission"}},
+    "error_429": {"fault": {"kind": "rate_limit"}},
+    "error_429_reset": {"fault": {"kind": "usage_limit", "resets_in": RESETS_IN}},
+    "error_500": {"fault": {"kind": "server_error"}},
+    "error_529": {"fault": {"kind": "overloaded"}},
+    "error_context_overflow": {"fault": {"kind": "context_overflow"}},
+    "error_cut_stream": {
+        "text": "This text is cut again and again.",
+        "chunks": 6,
+        "fault": {"cut": True, "times": 200},
+    },
+}
+"""Turns that never get better."""
+
+ODD_PROMPT = (
+    "--help is not meant here\u2028nor is -p; 🎉 漢字 ünïcode \"quotes\" 'single' $HOME `id` "
+    "\\n %s <tag> & {braces} [brackets] * ~ # ! | ; end"
+)
+LONG_PROMPT_SIZE = 1_000_000
+
+
+def long_prompt() -> str:
+    """A prompt of 1 MB whose every line is different."""
+    line = "{:07d} a line of a long prompt, of no other use\n"
+    count = LONG_PROMPT_SIZE // len(line.format(0)) + 1
+    return "".join(line.format(n) for n in range(count)).strip()
+
+
+APPENDED = "The appended word is quince-4711."
+REPLACED = "You are the scripted test agent; the replaced word is medlar-4712."
+DEPLOYED = "The deployed word of this worktree is damson-4713."
+PROJECTS_OWN = "The project's own word is rowan-4714."
+
+FIRST_PROMPT = "Choose a word and remember sloe-4715."
+FIRST_ANSWER = "The word is plum."
+HISTORY_USAGE = [
+    {"input_tokens": 211, "output_tokens": 17, "cache_read_tokens": 5},
+    {"input_tokens": 409, "output_tokens": 19},
+]
+HISTORY = [
+    {"text": FIRST_ANSWER, "usage": HISTORY_USAGE[0]},
+    {"text": "It was plum.", "usage": HISTORY_USAGE[1]},
+]
+
+
+def talk(lab: Lab) -> list[Outcome]:
+    """One reply with thinking and text in pieces."""
+    return [lab.run(lab.place("talk"), TALK, keep_folders=True)]
+
+
+def tools(lab: Lab) -> list[Outcome]:
+    """A tool call, two parallel ones, and a last word."""
+    place = lab.place("tools")
+    _furnish(lab, place.home)
+    before = snapshot(place.home)
+    outcome = lab.run(place, TOOLS)
+    outcome.home_before, outcome.home_after = before, snapshot(place.home)
+    return [outcome]
+
+
+def _furnish(lab: Lab, home: str) -> None:
+    """Files as a user of this agent has them; a run on a scripted model must not touch them."""
+    names = {lab.runtime.id, lab.runtime.binary.rpartition("/")[2]}
+    files = [".profile", ".gitconfig"]
+    for name in names:
+        files += [f".{name}/settings.json", f".{name}.json", f".config/{name}/config.json"]
+    for file in files:
+        path = os.path.join(home, file)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as opened:
+            opened.write("" if file.startswith((".profile", ".gitconfig")) else "{ }\n")
+
+
+def snapshot(home: str) -> dict[str, bytes]:
+    """Every file below a home with its content, by relative path."""
+    found: dict[str, bytes] = {}
+    for folder, _, files in os.walk(home):
+        for file in files:
+            path = os.path.join(folder, file)
+            try:
+                with open(path, "rb") as opened:
+                    found[os.path.relpath(path, home)] = opened.read()
+            except OSError:
+                found[os.path.relpath(path, home)] = b"?"
+    return found
+
+
+def retried(lab: Lab) -> list[Outcome]:
+    """One overload, then a reply that quotes its instructions."""
+    return [lab.run(lab.place("retried"), RETRIED, RETRIED_PROMPT)]
+
+
+def _fault(name: str) -> Scenario:
+    def play(lab: Lab) -> list[Outcome]:
+        return [lab.run(lab.place(name), [FAULTS[name]])]
+
+    return play
+
+
+def refused_connection(lab: Lab) -> list[Outcome]:
+    """A model address where nobody listens."""
+    place = lab.place("refused")
+    # Bound but not listening: nobody else can take the port, and connections are refused.
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        server = ModelServer(url=url, api_key=lab.key)
+        return [lab.run_on(place, lab.options(place, server, "Please do it."))]
+
+
+def huge_output(lab: Lab) -> list[Outcome]:
+    """A tool that prints one line of ten megabytes."""
+    command = f"head -c {HUGE_OUTPUT} /dev/zero | tr '\\0' x; echo; echo end"
+    return [lab.run(lab.place("huge-output"), [{"shell": command}, {"text": "Seen."}])]
+
+
+def huge_text(lab: Lab) -> list[Outcome]:
+    """A reply of a megabyte."""
+    return [lab.run(lab.place("huge-text"), [{"text": HUGE_TEXT, "chunk_size": 50_000}])]
+
+
+def sleep_word() -> str:
+    """The argument by which the sleeping tool of this process's kit is found among processes."""
+    return f"{SLEEP_SECONDS}.{os.getpid():07d}"
+
+
+def aborted(lab: Lab) -> list[Outcome]:
+    """The caller aborts while a tool runs, or while the model answers where there are no tools."""
+    place = lab.place("aborted")
+    mark = os.path.join(place.work, "started.txt")
+    turns: list[dict[str, Any]] = [
+        {"shell": f"echo started > started.txt; sleep {sleep_word()}"},
+        {"text": "Never said."},
+    ]
+
+    def abort_in_tool(run: PrintRun, model: ScriptedModel) -> None:
+        until = time.monotonic() + lab.run_seconds / 2
+        while time.monotonic() < until and not os.path.exists(mark):
+            if any(request.outcome == "untranslatable" for request in model.requests):
+                return
+            time.sleep(0.05)
+        run.abort("the kit aborts")
+
+    outcome = lab.run(place, turns, beside=abort_in_tool)
+    if any(request.outcome == "untranslatable" for request in outcome.requests):
+        outcome = lab.run(lab.place("aborted-talk"), [_STALLED], beside=abort_in_reply(lab))
+    return [outcome]
+
+
+_STALLED = {"text": "This reply falls silent half way.", "chunks": 6, "fault": {"stall": 300}}
+
+
+def abort_in_reply(lab: Lab) -> Callable[[PrintRun, ScriptedModel], None]:
+    """A watcher that aborts once the model was asked."""
+
+    def abort(run: PrintRun, model: ScriptedModel) -> None:
+        with contextlib.suppress(TimeoutError):
+            model.wait_for_request(lambda request: request.outcome != "side", lab.run_seconds / 2)
+        run.abort("the kit aborts")
+
+    return abort
+
+
+def timed_out(lab: Lab) -> list[Outcome]:
+    """The model falls silent in its reply, until the run's time is over."""
+    # Long enough for this agent to be in its reply by then.
+    seconds = min(lab.run_seconds, 2 * lab.longest + 2 if lab.longest else 20.0)
+    return [lab.run(lab.place("timed-out"), [_STALLED], timeout=seconds)]
+
+
+def odd_prompt(lab: Lab) -> list[Outcome]:
+    """A prompt that begins like a flag and has every kind of character."""
+    return [lab.run(lab.place("odd-prompt"), [{"text": "Read."}], ODD_PROMPT)]
+
+
+def big_prompt(lab: Lab) -> list[Outcome]:
+    """A prompt of a megabyte."""
+    return [lab.run(lab.place("big-prompt"), [{"text": "Read."}], long_prompt())]
+
+
+def system_prompts(lab: Lab) -> list[Outcome]:
+    """Base instructions replaced and added to, as far as the runtime takes them."""
+    options: dict[str, Any] = {
+        name: text
+        for name, text in (("append_system_prompt", APPENDED), ("system_prompt", REPLACED))
+        if name in lab.features.options
+    }
+    if not options:
+        raise Unsupported("takes no system prompt")
+    return [lab.run(lab.place("system"), [{"text": "Read."}], **options)]
+
+
+def deployed(lab: Lab) -> list[Outcome]:
+    """Instructions deployed, twice, into a worktree whose own file is under version control."""
+    place = lab.place("deployed")
+    own = os.path.join(place.work, lab.runtime.instruction_path)
+    os.makedirs(os.path.dirname(own), exist_ok=True)
+    with open(own, "w", encoding="utf-8") as file:
+        file.write(f"{PROJECTS_OWN}\n")
+    lab.git(place, "add", "-A")
+    lab.git(place, "commit", "-q", "-m", "begin")
+    who = HooksDef(agent_name="tester", capability="builder", worktree_path=place.work)
+    for _ in range(2):
+        lab.runtime.deploy_config(place.work, OverlayContent(content=DEPLOYED), who)
+    return [lab.run(place, [{"text": "Read."}])]
+
+
+def history(lab: Lab) -> list[Outcome]:
+    """A conversation, then another process that goes on with it."""
+    if "account_dir" not in lab.features.options:
+        raise Unsupported("keeps no conversation of a run on a scripted model (no account_dir)")
+    place = lab.place("history")
+    first = lab.run(place, HISTORY[:1], FIRST_PROMPT, account_dir=place.account)
+    native = first.completed().native_session_id
+    if not lab.features.resume or native is None:
+        return [first]
+    again = lab.run(place, HISTORY, "Which word was it?", account_dir=place.account, resume=native)
+    return [first, again]
+
+
+def unknown_resume(lab: Lab) -> list[Outcome]:
+    """An id that no conversation has."""
+    place = lab.place("unknown-resume")
+    kept: dict[str, Any] = (
+        {"account_dir": place.account} if "account_dir" in lab.features.options else {}
+    )
+    unknown = "0b5e7a54-0000-4000-8000-00000000c0de"
+    return [lab.run(place, [{"text": "Never said."}], resume=unknown, **kept)]
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "talk": talk,
+    "tools": tools,
+    **{name: _fault(name) for name in FAULTS},
+    "error_refused_connection": refused_connection,
+    "aborted": aborted,
+    "retried": retried,
+    "huge_output": huge_output,
+    "huge_text": huge_text,
+    "odd_prompt": odd_prompt,
+    "big_prompt": big_prompt,
+    "system_prompts": system_prompts,
+    "deployed": deployed,
+    "history": history,
+    "unknown_resume": unknown_resume,
+    "timed_out": timed_out,
+}
+"""By name, in the order in which they are started."""

@@ -1,0 +1,205 @@
+"""The real Cline CLI against the scripted model."""
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridle.core import events as ev
+from bridle.core.options import Provider
+from bridle.core.usage import Usage
+from bridle.drives.processes import marked_processes
+from bridle.testing import ScriptedModel
+from bridle.testing.record import key_marker
+from tests.runtimes.agents import (
+    ONE_PNG,
+    SCRIPT,
+    SCRIPT_KINDS,
+    Outcome,
+    Place,
+    joined_kinds,
+    prepare_run,
+    run_agent,
+    snapshot,
+)
+from tests.runtimes.cline.support import VERSION, place, real_cline
+from tests.support.mcp_server import MCP_SERVER
+
+pytestmark = pytest.mark.real_cli
+
+__all__ = ["place"]
+
+SLEEPING = [
+    {"text": "Waiting.", "shell": "sleep 60 & sleep 61; wait"},
+    {"text": "Never said."},
+]
+
+
+def run(place: Place, server: ScriptedModel | None = None, **options: Any) -> Outcome:
+    return run_agent(real_cline(), place, server, **options)
+
+
+def daemons() -> set[int]:
+    """Processes of Cline's daemon, whoever started them."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"--cline-hub-daemon" in path.read_bytes():
+                found.add(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_one_script(place: Place) -> None:
+    before = daemons()
+    with ScriptedModel(SCRIPT) as model:
+        outcome = run(place, model, prompt="hi")
+        model.assert_finished()
+    result = outcome.result
+    assert joined_kinds(outcome.events) == SCRIPT_KINDS
+    assert (result.status, result.exit_code, result.error) == ("completed", 0, None)
+    assert result.usage == Usage(
+        input_tokens=800, output_tokens=100, cache_read_tokens=100, cache_write_tokens=5
+    )
+    assert (result.text, result.marker_detected) == ("Done. ORCHESTRA_COMPLETE", True)
+    assert (result.model, result.runtime_version) == ("scripted", VERSION)
+    assert result.native_session_id is not None
+    assert (place.repo / "shell.txt").read_text() == "made by shell\n"
+    assert not (place.home / ".cline").exists(), "the user's home stays as it is"
+    assert daemons() <= before, "no daemon was started"
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ({"status": 401}, "not_authenticated"),
+        # Cline keeps to the service's own delay; without one it tries for a minute.
+        ({"status": 429, "retry_after": 1}, "rate_limited"),
+        ({"status": 529, "retry_after": 0}, "overloaded"),
+        ({"kind": "context_overflow"}, "context_overflow"),
+    ],
+)
+def test_faults(place: Place, fault: dict[str, Any], kind: str) -> None:
+    with ScriptedModel([{"fault": fault}]) as model:
+        outcome = run(place, model)
+    assert outcome.kind == kind
+    if kind == "rate_limited":
+        assert outcome.result.error is not None
+        assert outcome.result.error.until is not None
+
+
+def test_an_abort_leaves_no_tool_behind(place: Place) -> None:
+    with ScriptedModel(SLEEPING) as model:
+        prepared = prepare_run(real_cline(), place, model)
+        for event in prepared.run.events():
+            if isinstance(event, ev.ToolExecutionStart):
+                threading.Thread(target=prepared.run.abort).start()
+    assert prepared.run.result.status == "aborted"
+    assert prepared.run.result.usage.output_tokens > 0
+    assert marked_processes(prepared.plan.session_id) == []
+
+
+def test_a_provider_and_instructions(place: Place) -> None:
+    """On the user's own home: nothing of the user's configuration is changed or sent."""
+    settings = place.home / ".cline" / "data" / "settings"
+    settings.mkdir(parents=True)
+    own = {"provider": "anthropic", "apiKey": "the-users-own-key", "model": "own-model"}
+    (settings / "providers.json").write_text(
+        json.dumps(
+            {
+                "version": 1,
+                "lastUsedProvider": "anthropic",
+                "modes": {},
+                "providers": {"anthropic": {"settings": own, "tokenSource": "manual"}},
+            }
+        )
+    )
+    before = snapshot(settings)
+    with ScriptedModel([{"text": "one"}]) as model:
+        outcome = run(
+            place,
+            provider=Provider(base_url=f"{model.url}/v1", auth_token_env="GATEWAY"),
+            model="m-1",
+            env={"GATEWAY": "the-gateway-key"},
+            prompt="-x /help\nünï",
+            system_prompt="Only say KIWI.",
+            append_system_prompt="Say MANGO.",
+            denied_tools=("run_commands",),
+        )
+        (request,) = model.requests
+    body = json.dumps(request.body, ensure_ascii=False)
+    assert outcome.result.text == "one"
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] in (
+        key_marker("the-gateway-key"),
+        key_marker("Bearer the-gateway-key"),
+    )
+    assert "Only say KIWI." in body
+    assert "Say MANGO." in body
+    assert "-x /help\\nünï" in body
+    assert "run_commands" not in {tool["function"]["name"] for tool in request.body["tools"]}
+    assert snapshot(settings) == before
+    folder = real_cline().transcript_dir(str(place.repo))
+    native = outcome.result.native_session_id
+    kept = place.home / ".cline" / "data" / "sessions" / str(native)
+    assert folder is not None
+    found = real_cline().parse_transcript(str(kept))
+    assert found is not None
+    assert found.output_tokens == outcome.result.usage.output_tokens
+
+
+def test_the_users_own_login(place: Place) -> None:
+    with ScriptedModel([{"text": "one"}]) as model:
+        settings = place.home / ".cline" / "data" / "settings"
+        settings.mkdir(parents=True)
+        own = {"provider": "anthropic", "apiKey": "the-users-own-key", "model": "own-model"}
+        own["baseUrl"] = f"{model.url}/v1"
+        entry = {"settings": own, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+        (settings / "providers.json").write_text(
+            json.dumps(
+                {"version": 1, "lastUsedProvider": "anthropic", "modes": {}}
+                | {"providers": {"anthropic": entry}}
+            )
+        )
+        before = snapshot(settings)
+        outcome = run(place, model="another-model")
+        (request,) = model.requests
+    assert outcome.result.text == "one"
+    assert request.body["model"] == "another-model"
+    assert snapshot(settings) == before
+
+
+def test_nobody_to_ask(place: Place) -> None:
+    turns = [
+        {"text": "Writing.", "write_file": {"path": "out.txt", "content": "x"}},
+        {"text": "I may not."},
+    ]
+    with ScriptedModel(turns) as model:
+        outcome = run(place, model, permission_mode="ask")
+    assert outcome.result.status == "completed"
+    assert not (place.repo / "out.txt").exists()
+    (decision,) = [event for event in outcome.events if isinstance(event, ev.PermissionDecision)]
+    assert decision.decision == "deny"
+
+
+def test_an_image_and_an_mcp_server(place: Place) -> None:
+    server = place.home / "server.py"
+    server.write_text(MCP_SERVER)
+    config = {"mcpServers": {"lab": {"command": sys.executable, "args": [str(server)]}}}
+    image = place.home / "a picture.png"
+    image.write_bytes(ONE_PNG)
+    call = {"name": "lab__shout", "args": {"text": "hi"}}
+    with ScriptedModel([{"text": "Now.", "tool_calls": [call]}, {"text": "ok"}]) as model:
+        outcome = run(place, model, mcp_config=json.dumps(config), images=(str(image),))
+        body = json.dumps(model.requests[0].body)
+    (end,) = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
+    assert (end.is_error, "HI" in str(end.result)) == (False, True)
+    assert '"type": "image"' in body
+
+
+def test_no_login(place: Place) -> None:
+    assert run(place).kind == "not_authenticated"

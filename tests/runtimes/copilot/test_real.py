@@ -1,0 +1,241 @@
+"""The real Copilot CLI against the scripted model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridle.core import events as ev
+from bridle.core.options import Provider
+from bridle.core.usage import Usage
+from bridle.drives.processes import marked_processes
+from bridle.testing import ScriptedModel
+from bridle.testing.record import key_marker
+from tests.runtimes.agents import (
+    ONE_PNG,
+    SCRIPT,
+    SCRIPT_KINDS,
+    Outcome,
+    finish_run,
+    joined_kinds,
+    prepare_run,
+    run_agent,
+    snapshot,
+)
+from tests.runtimes.copilot.support import VERSION, Place, place, real_copilot
+from tests.support.mcp_server import MCP_SERVER
+
+pytestmark = pytest.mark.real_cli
+
+__all__ = ["place"]
+
+SLEEPING = [
+    {"text": "Waiting.", "shell": "sleep 60 & sleep 61; wait"},
+    {"text": "Never said."},
+]
+
+
+def run(place: Place, server: ScriptedModel | None = None, **options: Any) -> Outcome:
+    return run_agent(real_copilot(), place, server, **options)
+
+
+def test_one_script(place: Place) -> None:
+    with ScriptedModel(SCRIPT) as model:
+        outcome = run(place, model)
+        model.assert_finished()
+    result = outcome.result
+    assert joined_kinds(outcome.events) == SCRIPT_KINDS
+    assert (result.status, result.exit_code, result.error) == ("completed", 0, None)
+    assert result.usage == Usage(
+        input_tokens=800, output_tokens=100, cache_read_tokens=100, cache_write_tokens=5
+    )
+    assert (result.text, result.marker_detected) == ("Done. ORCHESTRA_COMPLETE", True)
+    assert (result.model, result.runtime_version) == ("scripted", VERSION)
+    assert result.native_session_id == result.session_id
+    assert (place.repo / "shell.txt").read_text() == "made by shell\n"
+    assert not (place.home / ".copilot").exists(), "the user's home stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ({"status": 401}, "not_authenticated"),
+        ({"status": 429, "retry_after": 1}, "rate_limited"),
+        ({"status": 529}, "overloaded"),
+        ({"kind": "context_overflow"}, "context_overflow"),
+    ],
+)
+def test_faults(place: Place, fault: dict[str, Any], kind: str) -> None:
+    with ScriptedModel([{"fault": fault}]) as model:
+        outcome = run(place, model, provider_options={"max_retries": 1})
+    assert outcome.kind == kind
+    if kind == "rate_limited":
+        assert outcome.result.error is not None
+        assert outcome.result.error.until is not None
+    retries = [event for event in outcome.events if isinstance(event, ev.Retry)]
+    assert len(retries) <= 1
+
+
+def test_nobody_listens(place: Place) -> None:
+    with ScriptedModel([{"text": "x"}]) as model:
+        url = model.url
+    provider = Provider(base_url=f"{url}/v1")
+    outcome = run(place, provider=provider, model="m", provider_options={"max_retries": 1})
+    assert outcome.kind == "unavailable"
+
+
+def test_an_answer_that_is_cut_again_and_again(place: Place) -> None:
+    with ScriptedModel([{"text": "cut", "stop_reason": "max_tokens"}] * 4) as model:
+        outcome = run(place, model)
+    assert outcome.kind == "context_overflow"
+
+
+def test_an_abort_leaves_no_tool_behind(place: Place) -> None:
+    with ScriptedModel(SLEEPING) as model:
+        prepared = prepare_run(real_copilot(), place, model)
+        for event in prepared.run.events():
+            if isinstance(event, ev.ToolExecutionStart):
+                threading.Thread(target=prepared.run.abort).start()
+    assert prepared.run.result.status == "aborted"
+    assert prepared.run.result.usage.output_tokens > 0
+    assert marked_processes(prepared.plan.session_id) == []
+
+
+def test_killed_in_mid_tool(place: Place) -> None:
+    with ScriptedModel(SLEEPING) as model:
+        prepared = prepare_run(real_copilot(), place, model)
+        for event in prepared.run.events():
+            if isinstance(event, ev.ToolExecutionStart):
+                (agent, *_) = [
+                    pid
+                    for pid in marked_processes(prepared.plan.session_id)
+                    if os.getsid(pid) == pid
+                ]
+                os.kill(agent, signal.SIGKILL)
+    result = prepared.run.result
+    assert result.error is not None
+    assert (result.error.kind, result.exit_code) == ("crashed", -signal.SIGKILL)
+    assert result.usage.output_tokens > 0, "the transcript knows what the summary could not tell"
+    assert marked_processes(prepared.plan.session_id) == []
+
+
+def test_a_provider_and_a_conversation_that_goes_on(place: Place) -> None:
+    """On the user's own home: routed by variables alone, configuration untouched."""
+    home = place.home / ".copilot"
+    home.mkdir()
+    (home / "settings.json").write_text('{"theme": "dark"}\n')
+    before = snapshot(home)
+    env = {"GATEWAY": "the-gateway-key", "COPILOT_PROVIDER_BEARER_TOKEN": "another-service"}
+    with ScriptedModel([{"text": "one"}, {"text": "two"}]) as model:
+        provider = Provider(base_url=f"{model.url}/v1", auth_token_env="GATEWAY")
+        first = run(
+            place,
+            provider=provider,
+            model="m-1",
+            env=env,
+            prompt="-x @nothing /help\nünï",
+            append_system_prompt="Say MANGO.",
+        )
+        native = first.result.native_session_id
+        second = run(place, provider=provider, model="m-1", env=env, resume=native)
+        bodies = [request.body for request in model.requests]
+        keys = {request.headers["authorization"] for request in model.requests}
+    assert (first.result.text, second.result.text) == ("one", "two")
+    assert second.result.native_session_id == native
+    assert keys == {key_marker("Bearer the-gateway-key")} or keys == {key_marker("the-gateway-key")}
+    assert "Say MANGO." in json.dumps(bodies[0])
+    assert "-x @nothing /help\\nünï" in json.dumps(bodies[0], ensure_ascii=False)
+    assert len(bodies[1]["messages"]) > len(bodies[0]["messages"])
+    assert second.result.usage.output_tokens == 20, "only what this run used"
+    after = snapshot(home)
+    assert {name: after[name] for name in before} == before
+
+
+def test_nobody_to_ask_and_tools_that_are_refused(place: Place) -> None:
+    turns = [
+        {"text": "Writing.", "write_file": {"path": "out.txt", "content": "x"}},
+        {"text": "I may not."},
+    ]
+    with ScriptedModel(turns) as model:
+        outcome = run(
+            place,
+            model,
+            permission_mode="ask",
+            env={"COPILOT_ALLOW_ALL": "true"},
+            denied_tools=("grep", "shell(git push)"),
+        )
+        offered = {tool["function"]["name"] for tool in model.requests[0].body["tools"]}
+    assert outcome.result.status == "completed"
+    assert not (place.repo / "out.txt").exists()
+    (decision,) = [event for event in outcome.events if isinstance(event, ev.PermissionDecision)]
+    assert decision.decision == "deny"
+    assert "grep" not in offered
+    assert "bash" in offered
+
+
+def test_an_image_and_an_mcp_server(place: Place) -> None:
+    server = place.home / "server.py"
+    server.write_text(MCP_SERVER)
+    config = {"mcpServers": {"lab": {"command": sys.executable, "args": [str(server)]}}}
+    image = place.home / "a picture.png"
+    image.write_bytes(ONE_PNG)
+    call = {"name": "lab-shout", "args": {"text": "hi"}}
+    with ScriptedModel([{"text": "Now.", "tool_calls": [call]}, {"text": "ok"}]) as model:
+        outcome = run(
+            place,
+            model,
+            mcp_config=json.dumps(config),
+            images=(str(image),),
+            allowed_tools=("lab-shout",),
+        )
+        body = json.dumps(model.requests[0].body)
+    (end,) = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
+    assert (end.is_error, "HI" in str(end.result)) == (False, True)
+    assert "image_url" in body
+
+
+def test_no_login_and_an_unknown_flag(place: Place) -> None:
+    assert run(place, env={"COPILOT_OFFLINE": ""}).kind == "not_authenticated"
+    assert run(place, raw_args=("--zz",)).kind == "protocol_drift"
+
+
+def test_the_print_command(place: Place) -> None:
+    with ScriptedModel([{"text": "the answer"}]) as model:
+        env = {
+            "COPILOT_PROVIDER_BASE_URL": f"{model.url}/v1",
+            "COPILOT_PROVIDER_API_KEY": "k",
+            "COPILOT_OFFLINE": "true",
+        }
+        done = subprocess.run(
+            real_copilot().build_print_command("-x begins with a dash", "m-1"),
+            cwd=place.repo,
+            env=place.env(**env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+    assert done.stdout.decode().strip() == "the answer"
+
+
+def test_instructions_that_were_deployed_are_read(place: Place) -> None:
+    from bridle.core.options import HooksDef, OverlayContent
+
+    hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(place.repo))
+    runtime = real_copilot()
+    for text, name in (("PEAR", "copilot-instructions.md"), ("PLUM", "bridle.instructions.md")):
+        overlay = OverlayContent(content=f"Say {text}.")
+        (path,) = runtime.deploy_config(str(place.repo), overlay, hooks)
+        assert Path(path).name == name
+        subprocess.run(["git", "add", "."], cwd=place.repo, check=True)
+    with ScriptedModel([{"text": "ok"}]) as model:
+        finish_run(prepare_run(runtime, place, model))
+        body = json.dumps(model.requests[0].body)
+    assert "Say PEAR." in body
+    assert "Say PLUM." in body
