@@ -12,8 +12,8 @@ from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.repository import commit_dirs, find_git
 from bridle.runtimes.codex import CodexRuntime
-from bridle.runtimes.codex.git import trust_roots
-from bridle.runtimes.codex.toml import toml_key, toml_string, toml_value
+from bridle.runtimes.codex_trust import trust_roots
+from bridle.runtimes.toml import toml_key, toml_string, toml_value
 
 VALUES = st.recursive(
     st.booleans()
