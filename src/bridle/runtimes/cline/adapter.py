@@ -230,12 +230,14 @@ class ClineRuntime(AgentRuntime):
         key: str | None = None
         private = True
         if options.model_server is not None:
+            kept = base["CLINE_DIR"] if options.account_dir is not None else None
+            home = kept or os.path.join(folder, "home")
             base = {
                 name: value for name, value in base.items() if not name.startswith("CLINE_")
             } | {
                 dialect.local_backend[0]: dialect.local_backend[1],
-                "CLINE_DIR": os.path.join(folder, "home"),
-                "CLINE_DATA_DIR": os.path.join(folder, "home", "data"),
+                "CLINE_DIR": home,
+                "CLINE_DATA_DIR": os.path.join(home, "data"),
             }
             base |= settings.write_server_settings(folder, options.model_server, options.model)
             key = options.model_server.api_key
