@@ -74,6 +74,7 @@ class CopilotRuntime(AgentRuntime):
     binary: ClassVar[str] = "copilot"
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
+    state_paths = (".copilot/session-state", ".copilot/logs", ".cache/copilot")
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -168,11 +169,16 @@ class CopilotRuntime(AgentRuntime):
             sessions_dir(copilot_home(plan.spec.env)), plan.native_session_id or "", "events.jsonl"
         )
 
+        # Summary and notes count the whole conversation: what it used before is taken off.
+        before = noted_usage(transcript)[0] if resumed else None
+
         def after_run() -> Afterwards:
             usage, model = read_summary(usage_file)
-            if usage is None and resumed is None:
+            if usage is None:
                 # A process that was killed wrote no summary, but noted each call as it was made.
                 usage, model = noted_usage(transcript)
+            if usage is not None and before is not None:
+                usage -= before
             reason = last_finish_reason(transcript)
             return Afterwards(usage=usage, model=model, finish_reason=reason)
 
@@ -186,8 +192,6 @@ class CopilotRuntime(AgentRuntime):
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         """`options` without what asks for nothing, and the names of what is ignored."""
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         return options, check_options(self, options, self.features_of(dialect))
 
     def _flags(self, options: RunOptions, own: CopilotOptions) -> list[str]:
