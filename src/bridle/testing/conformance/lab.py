@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -22,7 +22,7 @@ from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.drives.print_drive import PrintRun
 from bridle.drives.processes import kill_marked, marked_processes
-from bridle.drives.spec import Normalizer, ProcessExit
+from bridle.drives.spec import Normalizer, ProcessExit, StderrReader
 from bridle.running import new_session_id, recorder_for
 from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.testing.conformance.report import Failed, shown
@@ -100,6 +100,10 @@ class Tap:
         self.lines.append(line)
         self._inner.feed(line)
 
+    def feed_stderr(self, line: bytes) -> None:
+        """Let the adapter have a line of standard error; only one that asked for it gets any."""
+        cast("StderrReader", self._inner).feed_stderr(line)
+
     def finish(self, exit: ProcessExit) -> None:
         """Keep how the process ended, then let the adapter judge."""
         self.exit = exit
@@ -114,6 +118,7 @@ class Lab:
         runtime: AgentRuntime,
         *,
         env: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
         run_seconds: float,
         seconds: float,
         parent: str | None = None,
@@ -128,6 +133,7 @@ class Lab:
         self.planted = secrets.token_hex(12)
         """A secret in the agent's environment; it must show up nowhere."""
         self._extra = dict(env or {})
+        self._given = dict(options or {})
         self._until = time.monotonic() + seconds
         self._lock = threading.Lock()
         self._running: set[PrintRun] = set()
@@ -204,7 +210,7 @@ class Lab:
 
     def options(self, place: Place, server: ModelServer, prompt: str, **more: Any) -> RunOptions:
         """The options of a run at `place`, on the scripted model, allowed to act."""
-        given = {"cwd": place.work, "timeout": self.run_seconds, **PERMITTED, **more}
+        given = {"cwd": place.work, "timeout": self.run_seconds, **PERMITTED, **self._given, **more}
         return RunOptions(prompt=prompt, model_server=server, **given)
 
     def run(
