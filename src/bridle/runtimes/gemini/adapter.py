@@ -350,9 +350,8 @@ class GeminiRuntime(AgentRuntime):
         """
         if overlay is None:
             return []
-        from bridle.runtimes.instructions import refuse_projects_own, write_block
+        from bridle.runtimes.instructions import write_block
 
-        refuse_projects_own(worktree, self.instruction_path)
         return [write_block(worktree, self.instruction_path, overlay.content)]
 
     def detect_ready(self, pane: str) -> ReadyState:
