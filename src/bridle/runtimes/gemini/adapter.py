@@ -246,6 +246,7 @@ class GeminiRuntime(AgentRuntime):
             routed=server is not None or home.URL_VARIABLE in routed,
         )
         child |= {home.NO_RELAUNCH: "true", **routed, **home.write_settings(private, settings)}
+        child |= home.whole_output(private, child)
         flags = self._files(options, private)
         if options.system_prompt is not None:
             child[home.SYSTEM_PROMPT] = write_private(private, "system.md", options.system_prompt)
