@@ -308,9 +308,8 @@ class OpenCodeRuntime(AgentRuntime):
         """
         if overlay is None:
             return []
-        from bridle.runtimes.instructions import refuse_projects_own, remove_block, write_block
+        from bridle.runtimes.instructions import remove_block, write_block
 
-        refuse_projects_own(worktree, self.instruction_path)
         content = overlay.content
         remove_block(worktree, self.instruction_path)
         if not os.path.lexists(os.path.join(worktree, self.instruction_path)):

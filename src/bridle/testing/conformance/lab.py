@@ -22,7 +22,7 @@ from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.drives.print_drive import PrintRun
 from bridle.drives.processes import kill_marked, marked_processes
-from bridle.drives.spec import Normalizer, ProcessExit
+from bridle.drives.spec import Normalizer, ProcessExit, StderrReader
 from bridle.running import new_session_id, recorder_for
 from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.testing.conformance.report import Failed, shown
@@ -99,6 +99,11 @@ class Tap:
         """Keep the line, then let the adapter have it."""
         self.lines.append(line)
         self._inner.feed(line)
+
+    def feed_stderr(self, line: bytes) -> None:
+        """Let the adapter have a line of standard error, if it reads that."""
+        if isinstance(self._inner, StderrReader):
+            self._inner.feed_stderr(line)
 
     def finish(self, exit: ProcessExit) -> None:
         """Keep how the process ended, then let the adapter judge."""
