@@ -237,8 +237,8 @@ class ClineRuntime(AgentRuntime):
                 name: value for name, value in base.items() if not name.startswith("CLINE_")
             } | {
                 dialect.local_backend[0]: dialect.local_backend[1],
-                "CLINE_DIR": os.path.join(folder, "home"),
-                "CLINE_DATA_DIR": os.path.join(folder, "home", "data"),
+                # An account folder is where the caller wants the conversation to stay.
+                "CLINE_DIR": base["CLINE_DIR"] if options.account_dir else f"{folder}/home",
             }
             base |= settings.write_server_settings(folder, options.model_server, options.model)
             key = options.model_server.api_key

@@ -210,7 +210,7 @@ class CopilotRuntime(AgentRuntime):
         home = copilot_home(self._base_env(options, env))
         known = os.path.join(sessions_dir(home), os.path.basename(wanted), "events.jsonl")
         if (
-            options.model_server is not None
+            (options.model_server is not None and options.account_dir is None)
             or os.path.basename(wanted) != wanted
             or not os.path.isfile(known)
         ):
@@ -240,8 +240,9 @@ class CopilotRuntime(AgentRuntime):
     ) -> dict[str, str]:
         base = self._base_env(options, env)
         if options.model_server is not None:
-            home = os.path.join(folder, "home")
-            os.mkdir(home, 0o700)
+            # An account folder is where the caller wants the conversation to stay.
+            home = base[HOME_VARIABLE] if options.account_dir else os.path.join(folder, "home")
+            os.makedirs(home, mode=0o700, exist_ok=True)
             base = environment.server_env(base, options.model_server, options.model, home)
         elif options.provider is not None:
             routed = environment.provider_env(
