@@ -5,8 +5,20 @@ Here and not in the folder of `codex`, because the agents that embed Codex need 
 
 import os
 
-from bridle.runtimes.git_place import GitPlace, trust_roots
+from bridle.repository import GitPlace
 from bridle.runtimes.toml import toml_string
+
+
+def trust_roots(folder: str, place: GitPlace | None) -> list[str]:
+    """Every folder whose trust Codex may look up for a run in `folder`.
+
+    Codex asks for the main repository's root, also in a linked work tree, and for the folder
+    itself outside of git.
+    """
+    roots = [os.path.realpath(folder), os.path.abspath(folder)]
+    if place is not None:
+        roots += [place.root, os.path.dirname(place.common_dir)]
+    return list(dict.fromkeys(roots))
 
 
 def trust_flags(folder: str, place: GitPlace | None, home: str) -> list[str]:

@@ -170,11 +170,14 @@ class AcpRuntime(AgentRuntime):
         around = {**env, **options.env}
         key = provider_key(options.provider, around, self.id) if options.provider else None
         account = self._account(options)
-        folder = new_private_dir(env, self.id) if options.model_server else None
+        # With a scripted model an account folder takes the place of the throw-away home.
+        kept = next(iter(account.values()), None) if options.model_server else None
+        folder = kept or (new_private_dir(env, self.id) if options.model_server else None)
         home = "" if folder else self._config_home({**env, **account})
         way = route(agent.routing, self._target(options, own, key, cwd, folder, home))
         for name, content in way.files.items():
-            write_private(folder or "", name, content)
+            if not kept or not os.path.exists(os.path.join(kept, name)):
+                write_private(folder or "", name, content)
         server = options.model_server
         model = options.model if server is None else None
         flags = [*agent.mode_flags.get(mode, ())]
@@ -195,7 +198,7 @@ class AcpRuntime(AgentRuntime):
             secrets=tuple(each for each in (server.api_key if server else "", key) if each),
             ignored_options=ignored,
             warnings=(*((warning,) if warning else ()), *self._cautions(options)),
-            private_dirs=(folder,) if folder else (),
+            private_dirs=(folder,) if folder and not kept else (),
             native_session_id=options.resume,
             session=session,
             agent=agent,
@@ -280,7 +283,7 @@ class AcpRuntime(AgentRuntime):
     def _account(self, options: RunOptions) -> dict[str, str]:
         """The variable that chooses another account of the user's."""
         variable = self.agent.home_variable
-        if options.account_dir is None or variable is None or options.model_server is not None:
+        if options.account_dir is None or variable is None:
             return {}
         folder = os.path.abspath(os.path.expanduser(options.account_dir))
         if not os.path.isdir(folder):

@@ -187,8 +187,8 @@ def _claude(to: Target) -> Route:
 
 
 def _codex(to: Target) -> Route:
+    from bridle.repository import find_git
     from bridle.runtimes.codex_trust import trust_flags
-    from bridle.runtimes.git_place import find_git
     from bridle.runtimes.toml import toml_string
 
     env: dict[str, str] = {}

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import ResumeRefused, WrongUse
+from bridle.repository import GitPlace, commit_dirs
 from bridle.runtimes.base import readable_file
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.provider_options import CodexOptions
 from bridle.runtimes.codex.sandbox import WORKSPACE_WRITE
-from bridle.runtimes.git_place import GitPlace, commit_dirs
 from bridle.runtimes.toml import toml_key, toml_value
 
 LONGEST_ARGUMENT = 96 * 1024
@@ -100,8 +100,9 @@ def sandbox_flags(mode: str, own: CodexOptions, place: GitPlace | None) -> list[
     flags = ["-s", mode]
     if mode == WORKSPACE_WRITE:
         dirs = [os.path.abspath(os.path.expanduser(each)) for each in own.add_dirs]
-        if place is not None and own.git_write:
-            dirs += commit_dirs(place)
+        # Only where the repository knows this work tree: the agent can change what its `.git` says.
+        if place is not None and own.git_write and place.proven():
+            dirs += [each for each in commit_dirs(place) if os.path.isdir(each)]
         flags += [word for each in dirs for word in ("--add-dir", each)]
     return flags
 

@@ -8,13 +8,8 @@ import msgspec
 
 from bridle.core.options import RunOptions
 from bridle.drives.spec import ProcessSpec
-from bridle.runtimes.base import (
-    RunPlan,
-    agent_env,
-    check_options,
-    readable_file,
-    working_dir,
-)
+from bridle.repository import find_git
+from bridle.runtimes.base import RunPlan, agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.install import chosen_home, helper_dir, private_folder
@@ -22,7 +17,6 @@ from bridle.runtimes.codex.mcp import McpPlan, plan_servers, read_servers
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sandbox, sandbox_mode
 from bridle.runtimes.codex_trust import trust_flags
-from bridle.runtimes.git_place import find_git
 from bridle.runtimes.given import added_instructions, provider_key
 from bridle.runtimes.installation import Installation
 

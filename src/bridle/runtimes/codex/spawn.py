@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions, SpawnOptions
 from bridle.drives.spec import ProcessSpec
+from bridle.repository import find_git
 from bridle.runtimes.base import agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
@@ -18,7 +19,6 @@ from bridle.runtimes.codex.install import codex_home
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE
 from bridle.runtimes.codex_trust import trust_flags
-from bridle.runtimes.git_place import find_git
 from bridle.runtimes.given import added_instructions
 
 if TYPE_CHECKING:
