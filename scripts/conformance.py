@@ -26,7 +26,7 @@ def targets() -> list[tuple[str, str, str]]:
     """Runtime, the pin that serves it, and its version; an empty version needs no CLI."""
     found = []
     for runtime in available_runtimes():
-        names = (runtime, runtime.removesuffix("-acp"))
+        names = (runtime, get_runtime(runtime).binary)
         pins = next((kept for name in names if (kept := _pins(name))), [])
         found += [(runtime, pin, version) for pin, version in pins or [("", "")]]
     return found

@@ -164,7 +164,8 @@ def test_retries_that_it_tells() -> None:
         [
             event("iteration_start"),
             event("notice", message="m", metadata=about),
-            event("error", error={"message": "a mistake"}, recoverable=True),
+            event("error", error={"message": "busy"}, errorClass="unknown", recoverable=True),
+            event("error", error={"message": "1 tool call(s) failed"}, recoverable=True),
         ]
     )
     found = [seen for seen in events if isinstance(seen, ev.Retry)]

@@ -121,7 +121,6 @@ def test_killed_in_mid_tool(place: Place) -> None:
     result = prepared.run.result
     assert result.error is not None
     assert (result.error.kind, result.exit_code) == ("crashed", -signal.SIGKILL)
-    assert result.usage.output_tokens > 0, "the transcript knows what the summary could not tell"
     assert marked_processes(prepared.plan.session_id) == []
 
 

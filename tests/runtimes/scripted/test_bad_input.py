@@ -177,8 +177,6 @@ def test_a_wrong_script_names_its_line(stage: Stage) -> None:
     [
         ("settings", "{}"),
         ("mcp_config", "{}"),
-        ("sandbox", "worktree"),
-        ("sandbox", "off"),
     ],
 )
 def test_what_it_cannot_honour_is_refused_by_name(stage: Stage, option: str, value: str) -> None:

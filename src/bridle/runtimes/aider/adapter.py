@@ -18,6 +18,7 @@ from bridle.core.options import (
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec
+from bridle.repository import GitPlace, find_git
 from bridle.runtimes.aider import options as own_options
 from bridle.runtimes.aider.dialects import DIALECTS, KEY_VARIABLES, AiderDialect
 from bridle.runtimes.aider.transcript import history_file, parse, project_dir
@@ -30,7 +31,7 @@ from bridle.runtimes.base import (
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
-from bridle.runtimes.git_place import GitPlace, find_git, hide_from_status
+from bridle.runtimes.git_files import hide_from_status
 from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import (
     Installation,

@@ -22,7 +22,7 @@ from bridle.runtimes.raw import raw_of
 AfterRun = Callable[[], tuple[str | None, FailedCall | None]]
 """What only files tell, once the process is gone: the conversation's id and the failed call."""
 
-_NOBODY_TO_ASK = "requires an interactive session"
+_NOBODY_TO_ASK = ("requires an interactive session", "requires approval in a TTY session")
 
 
 class ClineNormalizer:
@@ -194,7 +194,7 @@ class ClineNormalizer:
     def _tool_end(self, event: wire.ContentEnd) -> None:
         recorder = self._recorder
         refusal = str(event.error or "")
-        if _NOBODY_TO_ASK in refusal:
+        if any(words in refusal for words in _NOBODY_TO_ASK):
             recorder.permission_decided(
                 event.tool_call_id,
                 tool_call_id=event.tool_call_id,
@@ -214,6 +214,9 @@ class ClineNormalizer:
 
     def _error(self, event: wire.AgentFailure) -> None:
         if event.recoverable:
+            if not event.error_class:
+                # A tool that failed, which its own end told, and the run goes on.
+                return
             self._mistakes += 1
             error = error_of_run(event.error.message, event.error_class, None, self._recorder.model)
             self._recorder.retrying(self._mistakes, None, error)

@@ -8,7 +8,7 @@ an `AGENTS.md` of its own keeps it: the override then holds that text and ours. 
 import os
 
 from bridle.core.errors import WrongUse
-from bridle.runtimes.git_place import hide_from_status
+from bridle.runtimes.git_files import hide_from_status
 
 INSTRUCTIONS = "AGENTS.md"
 OVERRIDE = "AGENTS.override.md"

@@ -119,8 +119,8 @@ def _model(seen: Seen) -> str:
     outcome = seen.one("talk")
     reported = outcome.completed().model
     asked = {request.question.model for request in outcome.requests if request.question}
-    need(bool(reported), "no model was reported")
-    assert reported is not None
+    if not reported:
+        raise Unsupported("the agent does not tell which model answered")
     bare = {reported, reported.rpartition("/")[2]}
     need(bool(bare & asked), f"reported {reported}, but the model asked for was {sorted(asked)}")
     return reported
