@@ -24,6 +24,7 @@ _WORDS: tuple[tuple[type[AgentError], tuple[str, ...]], ...] = (
             "prompt budget",
             "maximum context",
             "maximum output token",
+            "prompt budget",
         ),
     ),
     (RateLimited, ("rate limit", "rate_limit", "too many requests")),

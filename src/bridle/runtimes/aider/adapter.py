@@ -4,8 +4,6 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-import msgspec
-
 from bridle.core.errors import ResumeRefused, UnsupportedOption
 from bridle.core.features import Features
 from bridle.core.options import (
@@ -69,6 +67,7 @@ class AiderRuntime(AgentRuntime):
 
     id: ClassVar[str] = "aider"
     binary: ClassVar[str] = "aider"
+    state_paths = (".aider",)
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "uv tool install --python 3.12 aider-chat"
 
@@ -112,8 +111,6 @@ class AiderRuntime(AgentRuntime):
         """Check everything, then make the private files that the run needs."""
         installation = self.installation()
         dialect, _, warning = self.dialect(installation.version)
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         ignored = check_options(self, options, self.features_of(dialect))
         cwd = working_dir(options)
         own = own_options.read_options(options, dialect, cwd)

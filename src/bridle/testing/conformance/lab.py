@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -30,6 +30,8 @@ from bridle.testing.record import RecordedRequest
 from bridle.testing.server import ScriptedModel
 
 PERMITTED = {"permission_mode": "bypass"}
+_CLOSING = 15.0
+"""Seconds that runs have to end when the kit is ended."""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -101,8 +103,9 @@ class Tap:
         self._inner.feed(line)
 
     def feed_stderr(self, line: bytes) -> None:
-        """Let the adapter have a line of standard error; only one that asked for it gets any."""
-        cast("StderrReader", self._inner).feed_stderr(line)
+        """Let the adapter have a line of standard error, if it reads that."""
+        if isinstance(self._inner, StderrReader):
+            self._inner.feed_stderr(line)
 
     def finish(self, exit: ProcessExit) -> None:
         """Keep how the process ended, then let the adapter judge."""
@@ -161,6 +164,10 @@ class Lab:
             running = list(self._running)
         for run in running:
             run.abort("the kit ends", now=True)
+        # An agent that still writes would undo the removal.
+        until = time.monotonic() + _CLOSING
+        while self._running and time.monotonic() < until:
+            time.sleep(0.05)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
