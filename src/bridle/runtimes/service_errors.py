@@ -25,7 +25,7 @@ _WORDS: tuple[tuple[type[AgentError], tuple[str, ...]], ...] = (
             "maximum output token",
         ),
     ),
-    (RateLimited, ("rate limit", "rate_limit", "too many requests")),
+    (RateLimited, ("rate limit", "rate_limit", "too many requests", "usage limit")),
     (Overloaded, ("overloaded", "at capacity")),
     (NotAuthenticated, ("unauthorized", "authentication", "api key", "api-key", "not logged in")),
 )
