@@ -6,6 +6,7 @@ Exit 1 when a check failed.
 """
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def targets() -> list[tuple[str, str, str]]:
     """Runtime, the pin that serves it, and its version; an empty version needs no CLI."""
     found = []
     for runtime in available_runtimes():
-        names = (runtime, runtime.removesuffix("-acp"))
+        names = (runtime, get_runtime(runtime).binary)
         pins = next((kept for name in names if (kept := _pins(name))), [])
         found += [(runtime, pin, version) for pin, version in pins or [("", "")]]
     return found
@@ -72,6 +73,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="RUNTIME or RUNTIME-VERSION; all by default")
     wanted = set(parser.parse_args().names)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     failed = False
     for runtime, pin, version in targets():
         if wanted and not {runtime, f"{runtime}-{version}"} & wanted:

@@ -51,9 +51,10 @@ EVENTS = [
     "session_end",
     "run_end",
 ]
+RUNTIMES = ("claude", "codex", "gemini", "opencode", "pi")
 AGENTS = [
     ("scripted", ""),
-    *((pin.name, pin.version) for pin in PINS if pin.name in ("claude", "codex", "pi")),
+    *((pin.name, pin.version) for pin in PINS if pin.name in RUNTIMES),
 ]
 
 

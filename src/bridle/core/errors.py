@@ -327,7 +327,7 @@ def error_for_status(status: int, message: str, *, until: str | None = None) -> 
     purse, a 429 may be a quota that waiting does not refill.
     """
     lowered = message.lower()
-    if status == 401 or status == 403:
+    if status == 401 or status == 403 or (status == 400 and "api key not valid" in lowered):
         return NotAuthenticated(message)
     if status == 402 or any(
         word in lowered for word in ("credit balance", "insufficient_quota", "quota exceeded")
@@ -335,7 +335,13 @@ def error_for_status(status: int, message: str, *, until: str | None = None) -> 
         return Billing(message)
     if status == 413 or any(
         word in lowered
-        for word in ("prompt is too long", "context_length_exceeded", "context window")
+        for word in (
+            "prompt is too long",
+            "context_length_exceeded",
+            "context window",
+            "maximum context length",
+            "exceeds the maximum number of tokens",
+        )
     ):
         return ContextOverflow(message)
     if status == 429:

@@ -65,6 +65,21 @@ class TranscriptSummary(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
+def transcript_summary(
+    usage: Usage, *, model: str, cost_usd: float | None = None
+) -> TranscriptSummary:
+    """The summary of a transcript whose model calls add up to `usage`."""
+    return TranscriptSummary(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        model=model,
+        cost_usd=cost_usd,
+    )
+
+
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a runtime can be used on this machine, and if not, why and what to do."""
 

@@ -32,6 +32,8 @@ from bridle.drives.starting import Uninterrupted, start_error
 _CHUNK = 1 << 16
 _TAIL = 1 << 16
 """Bytes of standard error that are kept."""
+_ERROR_LINE = 1 << 14
+"""Longest line of standard error that is handed over whole."""
 _DRAIN_GRACE = 1.0
 """Seconds that output may still arrive after the process has ended (a child holds the pipe)."""
 _DRAIN_MOST = 1 << 22
@@ -69,6 +71,8 @@ class AttachedProcess:
         self._exit_fd: int | None = None
         self._buffer = bytearray()
         self._stderr = bytearray()
+        self._error_line = bytearray()
+        self._error_lines: list[bytes] = []
         self._to_write: deque[memoryview] = deque()
         self._close_input = not spec.keep_stdin
         self._stdout_open = False
@@ -130,15 +134,18 @@ class AttachedProcess:
             self._watch_input()
 
     def next_lines(self, until: float | None = None) -> list[bytes] | None:
-        """The next whole lines, without their newlines; [] when `until` (monotonic) passed or it
-        was only woken; None when the child is gone and all it said was handed over.
+        """The next whole lines, without their newlines; None when the child is gone and all it
+        said was handed over; [] when `until` (monotonic) passed, it was only woken, or only the
+        standard error that is watched said something.
 
         A last line without newline is handed over as it is.
         """
         lines: list[bytes] = []
         while not self._over():
             woken = self._work(lines, until)
-            if lines or woken or (until is not None and time.monotonic() >= until):
+            if lines or woken or self._error_lines:
+                return lines
+            if until is not None and time.monotonic() >= until:
                 return lines
         if self._stdout_open:
             self._end_leftovers()
@@ -150,6 +157,14 @@ class AttachedProcess:
             return lines
         self._reap()
         return None
+
+    def take_stderr(self) -> list[bytes]:
+        """The lines of standard error since the last call, where the spec says to watch it."""
+        lines, self._error_lines = self._error_lines, []
+        if self.exit is not None and self._error_line:
+            lines.append(bytes(self._error_line))
+            self._error_line.clear()
+        return lines
 
     def write(self, data: bytes) -> None:
         """Queue bytes for the child's stdin; dropped when that is closed."""
@@ -304,6 +319,11 @@ class AttachedProcess:
         self._stderr += data
         if len(self._stderr) > 4 * _TAIL:
             del self._stderr[:-_TAIL]
+        if self.spec.watch_stderr:
+            self._error_line += data
+            *whole, rest = self._error_line.split(b"\n")
+            self._error_lines += [bytes(line[:_ERROR_LINE]) for line in whole]
+            self._error_line = rest[:_ERROR_LINE]
         return True
 
     def _watch_input(self) -> None:

@@ -10,7 +10,14 @@ from bridle.core.events import Event
 from bridle.core.results import RunResult
 from bridle.drives.attached import AttachedProcess
 from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Normalizer, Patience, ProcessExit, ProcessSpec, Question
+from bridle.drives.spec import (
+    Normalizer,
+    Patience,
+    ProcessExit,
+    ProcessSpec,
+    Question,
+    StderrReader,
+)
 
 PermissionPolicy = Callable[[Question], tuple[bool, str, str]]
 """Answers a permission request: (allowed, who decided, reason)."""
@@ -118,6 +125,7 @@ class PrintRun:
         while (lines := process.next_lines(self._next_look(deadline))) is not None:
             for line in lines:
                 self._feed(line)
+            self._feed_stderr()
             if recorder.input_done:
                 process.close_input()
             if recorder.stop_requested is not None:
@@ -132,6 +140,7 @@ class PrintRun:
                 process.request_stop()
             if events := recorder.drain():
                 yield events
+        self._feed_stderr()
         if self._aborted is not None:
             recorder.fail(self._aborted)
         if process.failure is not None:
@@ -160,21 +169,31 @@ class PrintRun:
             recorder.request_stop(patience.error)
         return True
 
+    def _feed_stderr(self) -> None:
+        lines = self._process.take_stderr()
+        if lines and isinstance(self._normalizer, StderrReader):
+            for line in lines:
+                self._understood(self._normalizer.feed_stderr, line)
+
     def _feed(self, line: bytes) -> None:
+        recorder = self._recorder
+        self._understood(self._normalizer.feed, line)
+        while recorder.replies:
+            self._process.write(recorder.replies.pop(0))
+        while recorder.questions:
+            self._answer(recorder.questions.pop(0))
+
+    def _understood(self, take: Callable[[bytes], None], line: bytes) -> None:
         recorder = self._recorder
         line = recorder.redactor.line(line)
         try:
-            self._normalizer.feed(line)
+            take(line)
         except Exception as problem:
             # An adapter promises not to raise. When it does, the line is shown and the run goes on:
             # one message we cannot read must not cost the user all the others.
             recorder.unknown(
                 {"line": line[:_SHOWN].decode(errors="replace"), "problem": repr(problem)[:_SHOWN]}
             )
-        while recorder.replies:
-            self._process.write(recorder.replies.pop(0))
-        while recorder.questions:
-            self._answer(recorder.questions.pop(0))
 
     def _answer(self, question: Question) -> None:
         allowed, by, reason = self._permission(question)

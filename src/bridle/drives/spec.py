@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -37,6 +37,9 @@ class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
     keep_stdin: bool = False
     """Leave stdin open after feeding, for an agent that asks questions on its stdout. It is closed
     when the adapter says so (`Recorder.input_done`), or when the agent is stopped."""
+    watch_stderr: bool = False
+    """Hand each line of standard error to the normalizer too (`StderrReader`), for an agent that
+    says only there what its stdout keeps quiet about."""
     stop: tuple[StopStep, ...] = POLITE_STOP
 
 
@@ -103,3 +106,12 @@ class Normalizer(Protocol):
     def finish(self, exit: ProcessExit) -> None:
         """The process is gone: judge by all the evidence whether the turn failed (`fail`), fill in
         what only files tell, and call `Recorder.finish`."""
+
+
+@runtime_checkable
+class StderrReader(Protocol):
+    """What the normalizer of a process with `watch_stderr` can do beside its contract."""
+
+    def feed_stderr(self, line: bytes) -> None:
+        """Take one line of the agent's standard error, secrets already removed. Its place among the
+        lines of stdout is not certain: the two are different pipes."""

@@ -3,6 +3,7 @@
 import os
 
 from bridle.core.errors import WrongUse
+from bridle.runtimes.git_files import is_tracked
 
 BEGIN = "<!-- bridle:begin (written by Bridle; replaced on each start) -->"
 END = "<!-- bridle:end -->"
@@ -65,6 +66,20 @@ def remove_block(worktree: str, name: str) -> bool:
         return True
     _replace(path, new)
     return True
+
+
+def refuse_projects_own(worktree: str, name: str) -> None:
+    """Refuse to write into the project's own instruction file in its own root.
+
+    Agents work in worktrees of the project; what is written there does not touch it.
+    """
+    if not os.path.isdir(worktree):
+        raise WrongUse(f"no such worktree: {worktree}")
+    if os.path.isdir(os.path.join(worktree, ".git")) and is_tracked(worktree, name):
+        raise WrongUse(
+            f"{os.path.join(worktree, name)} is the project's own instruction file",
+            hint="deploy into a worktree of the project (git worktree add)",
+        )
 
 
 def _replace(path: str, text: str) -> None:

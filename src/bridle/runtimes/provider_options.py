@@ -33,6 +33,12 @@ def read_provider_options(
         raise WrongUse(f"{runtime} provider option: {problem}") from None
 
 
+def check_range(name: str, value: float, least: float, most: float) -> None:
+    """Refuse a number outside its bounds."""
+    if not least <= value <= most:
+        raise WrongUse(f"provider option {name} must be between {least:g} and {most:g}")
+
+
 def _nearest(name: str, known: tuple[str, ...]) -> str:
     from difflib import get_close_matches
 

@@ -177,7 +177,6 @@ def test_providers(runtime: ClineRuntime, tmp_path: Path) -> None:
     [
         {"resume": "17_abc"},
         {"allowed_tools": ("editor",)},
-        {"sandbox": "worktree"},
     ],
 )
 def test_refused_by_name(runtime: ClineRuntime, tmp_path: Path, options: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.usage import Usage
 from tests.runtimes.pi.support import TESTDATA, capture_lines, kinds, play
+from tests.support.driving import check_order
 
 CAPTURES = sorted(
     path.name for path in TESTDATA.glob("*.jsonl") if path.name.startswith(("json-", "rpc-"))
@@ -84,38 +85,7 @@ def test_usage_is_counted_once(name: str) -> None:
 @pytest.mark.parametrize("name", CAPTURES)
 def test_the_order_contract_holds(name: str) -> None:
     events, _ = play(capture_lines(name), settles="1.5.0" in name)
-    turn = message = block = False
-    tools: set[str] = set()
-    assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    for event in events:
-        match event:
-            case ev.AgentStart():
-                assert not turn
-                turn = True
-            case ev.AgentEnd():
-                assert turn
-                assert not tools
-                assert not message
-                turn = False
-            case ev.MessageStart():
-                assert turn
-                assert not message
-                message = True
-            case ev.MessageUpdate():
-                assert message
-                block = not event.kind.endswith("_end")
-            case ev.MessageEnd():
-                assert message
-                assert not block
-                message = False
-            case ev.ToolExecutionStart():
-                assert not message
-                assert event.tool_call_id not in tools
-                tools.add(event.tool_call_id)
-            case ev.ToolExecutionEnd():
-                tools.remove(event.tool_call_id)
-    assert not turn
-    assert isinstance(events[-1], ev.SessionEnd)
+    check_order(events)
 
 
 @pytest.mark.parametrize("name", CAPTURES)

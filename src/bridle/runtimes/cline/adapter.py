@@ -6,8 +6,6 @@ import signal
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-import msgspec
-
 from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
@@ -95,6 +93,7 @@ class ClineRuntime(AgentRuntime):
     binary: ClassVar[str] = "cline"
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "npm install -g cline"
+    state_paths = (".cline/data",)
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -210,8 +209,6 @@ class ClineRuntime(AgentRuntime):
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         """`options` without what asks for nothing, and the names of what is ignored."""
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         ignored = check_options(self, options, self.features_of(dialect))
         size = len((options.system_prompt or "").encode(errors="replace"))
         if size > LONGEST_ARGUMENT:
@@ -248,12 +245,14 @@ class ClineRuntime(AgentRuntime):
         key: str | None = None
         private = True
         if options.model_server is not None:
+            kept = base["CLINE_DIR"] if options.account_dir is not None else None
+            home = kept or os.path.join(folder, "home")
             base = {
                 name: value for name, value in base.items() if not name.startswith("CLINE_")
             } | {
                 dialect.local_backend[0]: dialect.local_backend[1],
-                # An account folder is where the caller wants the conversation to stay.
-                "CLINE_DIR": base["CLINE_DIR"] if options.account_dir else f"{folder}/home",
+                "CLINE_DIR": home,
+                "CLINE_DATA_DIR": os.path.join(home, "data"),
             }
             base |= settings.write_server_settings(folder, options.model_server, options.model)
             key = options.model_server.api_key

@@ -74,6 +74,7 @@ class CopilotRuntime(AgentRuntime):
     binary: ClassVar[str] = "copilot"
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
+    state_paths = (".copilot/session-state", ".copilot/logs", ".cache/copilot")
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -191,8 +192,6 @@ class CopilotRuntime(AgentRuntime):
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         """`options` without what asks for nothing, and the names of what is ignored."""
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         return options, check_options(self, options, self.features_of(dialect))
 
     def _flags(self, options: RunOptions, own: CopilotOptions) -> list[str]:
@@ -240,9 +239,11 @@ class CopilotRuntime(AgentRuntime):
     ) -> dict[str, str]:
         base = self._base_env(options, env)
         if options.model_server is not None:
-            # An account folder is where the caller wants the conversation to stay.
-            home = base[HOME_VARIABLE] if options.account_dir else os.path.join(folder, "home")
-            os.makedirs(home, mode=0o700, exist_ok=True)
+            home = os.path.join(folder, "home")
+            if options.account_dir is not None:
+                home = base[HOME_VARIABLE]
+            else:
+                os.mkdir(home, 0o700)
             base = environment.server_env(base, options.model_server, options.model, home)
         elif options.provider is not None:
             routed = environment.provider_env(

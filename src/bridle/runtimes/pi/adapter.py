@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
@@ -35,6 +35,7 @@ from bridle.runtimes.installation import (
     package_version,
     remembered_version,
 )
+from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import (
     ProviderOptions,
@@ -47,6 +48,9 @@ from bridle.runtimes.pi.choices import (
 )
 from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, PiDialect
 from bridle.runtimes.private import new_private_dir, write_private
+
+if TYPE_CHECKING:
+    from bridle.sandbox import SandboxNeeds
 
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
 _SCRIPTED_MODEL = "sonnet"
@@ -142,8 +146,6 @@ class PiRuntime(AgentRuntime):
         """Check everything, then make the private files that the run needs."""
         installation = self.installation()
         dialect, _, warning = self.dialect(installation.version)
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         ignored = check_options(self, options, self.features_of(dialect))
         choices = provider_options(options.provider_options, dialect)
         cwd = working_dir(options)
@@ -207,6 +209,12 @@ class PiRuntime(AgentRuntime):
             requested_model=self._model(recorder.options) or "",
         )
 
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Its folder, without what its later sessions obey or run: see `home.sandbox_needs`."""
+        # A session at the terminal removes its own folder, which it cannot from inside.
+        own = (spec.argv[4],) if spec.argv[:3] == ("/bin/sh", "-c", _AND_REMOVE) else ()
+        return home.sandbox_needs(spec.env, spec.cwd, own)
+
     def _model(self, options: RunOptions) -> str | None:
         name = options.model or (_SCRIPTED_MODEL if options.model_server else None)
         return expand_model(name, self.settings.options) if name else None
@@ -227,7 +235,7 @@ class PiRuntime(AgentRuntime):
             changes = home.server_changes(options.model_server, model or "", retries, dialect)
         else:
             if choices.max_retries is not None:
-                asked = home.merged(asked, home.retry_settings(choices.max_retries))
+                asked = merged(asked, home.retry_settings(choices.max_retries))
             changes = (
                 home.provider_changes(
                     options.provider, model, choices.api, {**env, **options.env}, dialect
@@ -237,7 +245,7 @@ class PiRuntime(AgentRuntime):
             )
         return msgspec.structs.replace(
             changes,
-            settings=home.merged(changes.settings, asked),
+            settings=merged(changes.settings, asked),
             mcp_servers=servers,
         )
 

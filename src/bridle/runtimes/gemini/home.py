@@ -1,0 +1,170 @@
+"""Gemini's settings: where the user's are, and those of one run, which go on top of them.
+
+Gemini reads a file of the system's after the user's and the project's own, and takes its path from
+a variable. So a run gets a private copy of that file with its own wishes in it, and nothing of the
+user's is touched.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.options import Provider, RunOptions
+from bridle.runtimes.base import PROXY_VARIABLES
+from bridle.runtimes.given import json_object, provider_key
+from bridle.runtimes.json_settings import merged
+from bridle.runtimes.mcp_servers import McpServer, read_servers
+from bridle.runtimes.private import write_private
+
+HOME_VARIABLE = "GEMINI_CLI_HOME"
+SYSTEM_SETTINGS = "GEMINI_CLI_SYSTEM_SETTINGS_PATH"
+SYSTEM_DEFAULTS = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
+SYSTEM_PROMPT = "GEMINI_SYSTEM_MD"
+KEY_VARIABLE = "GEMINI_API_KEY"
+URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
+NO_RELAUNCH = "GEMINI_CLI_NO_RELAUNCH"
+"""Keeps Gemini in the process that was started; else it starts itself again as a child, and
+signals to the first process do nothing."""
+
+_ETC_SETTINGS = "/etc/gemini-cli/settings.json"
+_API_KEY_LOGIN: dict[str, Any] = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+"""Without it, an address of one's own makes Gemini choose a login that it then refuses."""
+_OFF: dict[str, Any] = {
+    "general": {"enableAutoUpdate": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+}
+
+
+def config_dir(env: Mapping[str, str]) -> str:
+    """The user's `.gemini` folder."""
+    home = env.get(HOME_VARIABLE) or env.get("HOME") or os.path.expanduser("~")
+    return os.path.join(home, ".gemini")
+
+
+def names_model(env: Mapping[str, str]) -> bool:
+    """Whether the user's own variables or settings name a model."""
+    if env.get("GEMINI_MODEL"):
+        return True
+    try:
+        with open(os.path.join(config_dir(env), "settings.json"), "rb") as file:
+            settings = msgspec.json.decode(file.read(), type=_Settings)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return False
+    return bool(settings.model.name)
+
+
+class _Model(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    model: _Model = _Model()
+
+
+def run_settings(
+    options: RunOptions, env: Mapping[str, str], *, max_retries: int, routed: bool
+) -> dict[str, Any]:
+    """The settings that stand above all others in this run."""
+    settings = {} if options.model_server is not None else _system_settings(env)
+    settings = merged(settings, {"general": {"maxAttempts": max_retries + 1}})
+    if routed:
+        settings = merged(settings, _API_KEY_LOGIN)
+    if options.model_server is not None:
+        settings = merged(settings, _OFF)
+    if options.append_system_prompt or options.append_system_prompt_file:
+        settings = merged(settings, {"context": {"loadMemoryFromIncludeDirectories": True}})
+    if options.allowed_tools:
+        settings = merged(settings, {"tools": {"core": list(options.allowed_tools)}})
+    if options.mcp_config is not None:
+        servers = {name: _mcp(name, s) for name, s in read_servers(options.mcp_config).items()}
+        settings = merged(settings, {"mcpServers": servers})
+    if options.settings is not None:
+        settings = merged(settings, json_object(options.settings, "settings"))
+    return settings
+
+
+def _system_settings(env: Mapping[str, str]) -> dict[str, Any]:
+    """What an administrator of this machine set; it stays in force."""
+    path = env.get(SYSTEM_SETTINGS) or _ETC_SETTINGS
+    return json_object(path, "system settings") if os.path.exists(path) else {}
+
+
+def _mcp(name: str, server: McpServer) -> dict[str, Any]:
+    if server.url is None:
+        entry = {"command": server.command, "args": server.args, "env": server.env}
+        return entry | ({"cwd": server.cwd} if server.cwd else {})
+    if server.type not in (None, "http", "sse"):
+        raise UnsupportedOption("gemini", "mcp_config", [], reason=f"{name} is {server.type}")
+    address = "url" if server.type == "sse" else "httpUrl"
+    return {address: server.url, "headers": server.headers}
+
+
+def deny_policy(names: tuple[str, ...]) -> str:
+    """A policy that takes tools away from the model; it holds in every mode."""
+    for name in names:
+        if not name or not set(name) <= _NAME_CHARACTERS:
+            raise WrongUse(f"{name!r} is not a tool's name", hint="such as: run_shell_command")
+    return "".join(
+        f'[[rule]]\ntoolName = "{name}"\ndecision = "deny"\npriority = 900\n\n' for name in names
+    )
+
+
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:*")
+
+
+def write_settings(folder: str, settings: dict[str, Any]) -> dict[str, str]:
+    """Write the run's settings; returns the variable that leads to them."""
+    return {SYSTEM_SETTINGS: write_private(folder, "settings.json", msgspec.json.encode(settings))}
+
+
+_FLUSH = "for (const s of [process.stdout, process.stderr]) s._handle?.setBlocking?.(true);\n"
+
+
+def whole_output(folder: str, env: Mapping[str, str]) -> dict[str, str]:
+    """A variable that makes Node write all of its output.
+
+    Gemini exits without waiting for it: whatever does not fit into the pipe at that moment is lost,
+    the `result` line too when a line before it is long.
+    """
+    script = write_private(folder, "flush.cjs", _FLUSH)
+    return {"NODE_OPTIONS": f'{env.get("NODE_OPTIONS", "")} --require="{script}"'.strip()}
+
+
+def provider_env(provider: Provider, env: Mapping[str, str]) -> dict[str, str]:
+    """Variables that lead Gemini to `provider`; `NotAuthenticated` when its key is not there."""
+    routed: dict[str, str] = {}
+    if provider.base_url is not None:
+        routed[URL_VARIABLE] = provider.base_url
+    key = provider_key(provider, env, "gemini")
+    if key is not None:
+        routed[KEY_VARIABLE] = key
+    return routed
+
+
+def server_env(env: Mapping[str, str], url: str, key: str, folder: str) -> dict[str, str]:
+    """`env` led to a scripted model, with a home of its own below `folder`.
+
+    Reports that Gemini writes about failed calls go to the temporary folder, so that is private
+    too.
+    """
+    kept = {
+        name: value
+        for name, value in env.items()
+        if not name.startswith(("GEMINI_", "GOOGLE_")) and name not in PROXY_VARIABLES
+    }
+    home, temporary = os.path.join(folder, "home"), os.path.join(folder, "tmp")
+    for path in (home, temporary):
+        os.mkdir(path, 0o700)
+    return {
+        **kept,
+        HOME_VARIABLE: home,
+        "TMPDIR": temporary,
+        URL_VARIABLE: url.rstrip("/"),
+        KEY_VARIABLE: key,
+        SYSTEM_DEFAULTS: os.path.join(folder, "no-defaults.json"),
+        "NO_PROXY": "127.0.0.1,localhost",
+    }

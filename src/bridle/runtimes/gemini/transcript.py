@@ -1,0 +1,97 @@
+"""Gemini's session files: where they are, and what they say was used."""
+
+import os
+from collections.abc import Iterator
+
+import msgspec
+
+from bridle.core.results import TranscriptSummary, transcript_summary
+from bridle.core.usage import NO_USAGE, Usage
+
+
+class _Tokens(msgspec.Struct, frozen=True):
+    """Tokens of one answer: `input` with cached ones, `output` without thoughts."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    thoughts: int = 0
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    id: str = ""
+    type: str = ""
+    model: str = ""
+    tokens: _Tokens | None = None
+
+
+class _Patch(msgspec.Struct, frozen=True):
+    messages: list[_Entry] = []
+
+
+class _Line(_Entry, frozen=True):
+    session_id: str = msgspec.field(name="sessionId", default="")
+    patch: _Patch | None = msgspec.field(name="$set", default=None)
+
+
+class _Projects(msgspec.Struct, frozen=True):
+    projects: dict[str, str] = {}
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def chats_dir(config_dir: str, project: str) -> str | None:
+    """The folder of `project`'s sessions, by the short name Gemini gave the project; None when it
+    never worked there."""
+    try:
+        with open(os.path.join(config_dir, "projects.json"), "rb") as file:
+            names = msgspec.json.decode(file.read(), type=_Projects).projects
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    name = names.get(os.path.realpath(project)) or names.get(os.path.abspath(project))
+    return os.path.join(config_dir, "tmp", name, "chats") if name else None
+
+
+def summarize(path: str) -> TranscriptSummary | None:
+    """What the session in `path` used; None when it is missing or something else.
+
+    An answer is written again when its tools have ended: the last writing counts. When a session
+    is taken up again, all before is listed anew, without tokens: those say nothing.
+    """
+    entries: dict[str, tuple[_Tokens, str]] = {}
+    try:
+        for entry in _entries(path):
+            if entry.type == "gemini" and entry.tokens is not None:
+                entries[entry.id] = (entry.tokens, entry.model)
+    except (OSError, _NoSession):
+        return None
+    usage, model = NO_USAGE, ""
+    for tokens, name in entries.values():
+        model = name or model
+        usage += Usage(
+            input_tokens=tokens.input - tokens.cached,
+            output_tokens=tokens.output + tokens.thoughts,
+            cache_read_tokens=tokens.cached,
+            reasoning_tokens=tokens.thoughts,
+        )
+    return transcript_summary(usage, model=model)
+
+
+class _NoSession(Exception):
+    """The file does not begin as a session does."""
+
+
+def _entries(path: str) -> Iterator[_Entry]:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file):
+            try:
+                entry = _decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                entry = _Line()
+            if number == 0 and not entry.session_id:
+                raise _NoSession
+            if entry.patch is not None:
+                yield from entry.patch.messages
+            elif entry.id:
+                yield entry

@@ -1,0 +1,84 @@
+"""The lines that `gemini -o stream-json` prints, as far as Bridle reads them."""
+
+from typing import Any
+
+import msgspec
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What went wrong with a tool or with the run."""
+
+    type: str = ""
+    message: str = ""
+
+
+class ModelStats(msgspec.Struct, frozen=True):
+    """What one model used in this process; keyed by the name the service gave."""
+
+    total_tokens: int = 0
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """What this process used. `input_tokens` includes cached ones, `input` does not; tokens of
+    thinking are in `total_tokens` alone."""
+
+    total_tokens: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached: int = 0
+    input: int = 0
+    models: dict[str, ModelStats] = {}
+
+
+class _Line(msgspec.Struct, frozen=True, tag_field="type"):
+    pass
+
+
+class Init(_Line, frozen=True, tag="init"):
+    """The first line."""
+
+    session_id: str = ""
+    model: str = ""
+
+
+class Message(_Line, frozen=True, tag="message"):
+    """A piece of the model's text, or the prompt."""
+
+    role: str = ""
+    content: str = ""
+    delta: bool = False
+
+
+class ToolUse(_Line, frozen=True, tag="tool_use"):
+    """The model asks for a tool."""
+
+    tool_id: str
+    tool_name: str = ""
+    parameters: Any = None
+
+
+class ToolResult(_Line, frozen=True, tag="tool_result"):
+    """A tool has ended."""
+
+    tool_id: str
+    status: str = ""
+    output: Any = None
+    error: Problem | None = None
+
+
+class Failure(_Line, frozen=True, tag="error"):
+    """A warning or an error that does not end the run by itself."""
+
+    severity: str = ""
+    message: str = ""
+
+
+class Result(_Line, frozen=True, tag="result"):
+    """The last line; without it the work was not finished."""
+
+    status: str = ""
+    error: Problem | None = None
+    stats: Stats = Stats()
+
+
+decode_line = msgspec.json.Decoder(Init | Message | ToolUse | ToolResult | Failure | Result).decode

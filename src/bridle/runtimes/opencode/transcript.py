@@ -1,0 +1,126 @@
+"""OpenCode's database of conversations: where it is, which models worked, what was used.
+
+One SQLite file holds all sessions. `…/opencode.db#ses_ID` names one of them; the file alone stands
+for all. What `opencode export` prints is read too. A call for the session's title, where OpenCode
+makes one, is kept nowhere: neither in a message nor in the session's own sum.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bridle.core.results import TranscriptSummary, transcript_summary
+from bridle.core.usage import NO_USAGE
+from bridle.runtimes.opencode.wire import Tokens
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_BUSY_SECONDS = 2.0
+
+
+class Message(msgspec.Struct, frozen=True):
+    """A message as it is stored, as far as usage is concerned."""
+
+    role: str = ""
+    provider_id: str = msgspec.field(name="providerID", default="")
+    model_id: str = msgspec.field(name="modelID", default="")
+    tokens: Tokens = Tokens()
+    cost: float = 0.0
+
+
+class _Exported(msgspec.Struct, frozen=True):
+    info: Message = Message()
+
+
+class _Export(msgspec.Struct, frozen=True):
+    messages: list[_Exported]
+
+
+_decode_message = msgspec.json.Decoder(Message).decode
+
+
+def data_dir(env: Mapping[str, str]) -> str:
+    """The folder where OpenCode keeps its sessions and logins."""
+    home = env.get("HOME") or os.path.expanduser("~")
+    base = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    return os.path.join(base, "opencode")
+
+
+def database_path(env: Mapping[str, str]) -> str:
+    """The database of all sessions."""
+    chosen = env.get("OPENCODE_DB")
+    return os.path.join(data_dir(env), chosen or "opencode.db")
+
+
+def model_of(database: str, session_id: str) -> str | None:
+    """The model that last worked in a session, as `provider/id`; None when that cannot be read."""
+    models = [_name(message) for message in _stored(database, session_id) or ()]
+    return models[-1] if models else None
+
+
+def summarize(path: str) -> TranscriptSummary | None:
+    """What the sessions at `path` used; None when it is missing or unreadable."""
+    file, marked, session_id = path.partition("#")
+    if marked or file.endswith(".db"):
+        messages = _stored(file, session_id or None)
+    else:
+        messages = _exported(file)
+    if not messages:
+        return None
+    usage, cost = NO_USAGE, 0.0
+    for message in messages:
+        cost += message.cost
+        usage += message.tokens.usage
+    return transcript_summary(usage, model=_name(messages[-1]), cost_usd=cost if cost > 0 else None)
+
+
+def _name(message: Message) -> str:
+    return f"{message.provider_id}/{message.model_id}" if message.provider_id else message.model_id
+
+
+def _exported(path: str) -> list[Message] | None:
+    try:
+        with open(path, "rb") as file:
+            export = msgspec.json.decode(file.read(), type=_Export)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return [each.info for each in export.messages if each.info.role == "assistant"]
+
+
+def _stored(database: str, session_id: str | None) -> list[Message] | None:
+    """The assistant's messages of one session, or of all, oldest first."""
+    if not os.path.isfile(database):
+        return None
+    # Imported here: it costs every start of Bridle twelve milliseconds otherwise.
+    import sqlite3
+    from urllib.parse import quote
+
+    try:
+        connection = sqlite3.connect(
+            f"file:{quote(database)}?mode=ro", uri=True, timeout=_BUSY_SECONDS
+        )
+        try:
+            return list(_read(connection, session_id))
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return None
+
+
+def _read(connection: "sqlite3.Connection", session_id: str | None) -> Iterable[Message]:
+    query = "select data from message"
+    rows = (
+        connection.execute(f"{query} where session_id = ? order by time_created, id", (session_id,))
+        if session_id
+        else connection.execute(f"{query} order by time_created, id")
+    )
+    for (data,) in rows:
+        try:
+            message = _decode_message(data)
+        except msgspec.MsgspecError:
+            continue
+        if message.role == "assistant":
+            yield message

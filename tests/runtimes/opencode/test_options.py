@@ -1,0 +1,245 @@
+"""Each option of OpenCode is mapped or refused by name, before anything is started."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bridle.core.errors import (
+    BridleError,
+    NotAuthenticated,
+    NotInstalled,
+    ResumeRefused,
+    UnsupportedOption,
+    WrongUse,
+)
+from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
+from bridle.runtimes.base import AdapterSettings, RunPlan
+from bridle.runtimes.opencode import OpenCodeRuntime
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> OpenCodeRuntime:
+    package = tmp_path / "opencode-ai"
+    (package / "bin").mkdir(parents=True)
+    (package / "package.json").write_text('{"name":"opencode-ai","version":"1.18.33"}')
+    binary = package / "bin" / "opencode"
+    binary.write_bytes(b"\x7fELF never started")
+    binary.chmod(0o755)
+    return OpenCodeRuntime(AdapterSettings(binary=str(binary)))
+
+
+def plan(runtime: OpenCodeRuntime, env: dict[str, str] | None = None, **options: Any) -> RunPlan:
+    given = {"HOME": os.environ["HOME"], "PATH": "/bin", **(env or {})}
+    return runtime.plan_run(RunOptions(**{"prompt": "do it", **options}), given, "s-1")
+
+
+def config(made: RunPlan) -> dict[str, Any]:
+    return msgspec.json.decode(made.spec.env["OPENCODE_CONFIG_CONTENT"], type=dict[str, Any])
+
+
+def test_a_plain_run(runtime: OpenCodeRuntime) -> None:
+    made = plan(runtime)
+    assert made.spec.argv[1:] == (
+        *("run", "--format", "json", "--thinking"),
+        *("--print-logs", "--log-level", "ERROR", "--title="),
+    )
+    assert made.spec.stdin == b"do it"
+    assert made.spec.watch_stderr
+    assert made.private_dirs == ()
+    rules = config(made)["permission"]
+    assert rules["*"] == "deny"
+    assert rules["read"] == "allow"
+    assert "bash" not in rules
+    assert "OPENCODE_CONFIG_CONTENT" not in plan(runtime, permission_mode="bypass").spec.env
+    assert made.installation.version == "1.18.33"
+
+
+def test_choices_become_flags(runtime: OpenCodeRuntime, tmp_path: Path) -> None:
+    image = tmp_path / "a.png"
+    image.write_bytes(b"\x89PNG")
+    made = plan(
+        runtime,
+        model="sonnet",
+        permission_mode="bypass",
+        resume="ses_1",
+        images=(str(image),),
+        provider_options={"agent": "plan", "variant": "high"},
+        raw_args=("--pure",),
+    )
+    words = list(made.spec.argv)
+    assert words[words.index("-m") + 1] == "anthropic/claude-sonnet-4-6"
+    assert words[words.index("-s") + 1] == "ses_1"
+    assert words[words.index("--agent") + 1] == "plan"
+    assert words[words.index("--variant") + 1] == "high"
+    assert {"--auto", f"--file={image}", "--pure"} <= set(words)
+    assert "--title=" not in words
+    assert "--auto" not in plan(runtime).spec.argv
+
+
+def test_prompts_and_tools_become_configuration(runtime: OpenCodeRuntime, tmp_path: Path) -> None:
+    extra = tmp_path / "extra.md"
+    extra.write_text("more")
+    made = plan(
+        runtime,
+        system_prompt="You are brief.",
+        append_system_prompt="And kind.",
+        append_system_prompt_file=str(extra),
+        allowed_tools=("bash", "read"),
+        denied_tools=("read",),
+        settings='{"tools": {"glob": false}, "theme": "dark"}',
+        mcp_config='{"mcpServers": {"a": {"command": "x", "args": ["y"], "env": {"K": "v"}},'
+        ' "b": {"url": "http://127.0.0.1:1/"}}}',
+    )
+    told = config(made)
+    assert told["agent"] == {"build": {"prompt": "You are brief."}}
+    own, given = told["instructions"]
+    assert Path(own).read_text() == "And kind."
+    assert stat.S_IMODE(os.stat(own).st_mode) == 0o600
+    assert given == str(extra)
+    assert told["tools"] == {"*": False, "bash": True, "read": False, "glob": False}
+    assert told["theme"] == "dark"
+    assert told["mcp"]["a"]["command"] == ["x", "y"]
+    assert told["mcp"]["a"]["environment"] == {"K": "v"}
+    assert told["mcp"]["b"]["type"] == "remote"
+    assert "You are brief." not in " ".join(made.spec.argv)
+
+
+def test_the_users_own_variable_stays_in_force(runtime: OpenCodeRuntime) -> None:
+    given = {"OPENCODE_CONFIG_CONTENT": '{"theme": "x", "tools": {"glob": false}}'}
+    told = config(plan(runtime, given, denied_tools=("bash",), permission_mode="bypass"))
+    assert told == {"theme": "x", "tools": {"glob": False, "bash": False}}
+    with pytest.raises(WrongUse, match="OPENCODE_CONFIG_CONTENT"):
+        plan(runtime, {"OPENCODE_CONFIG_CONTENT": "nonsense"}, denied_tools=("bash",))
+
+
+def test_a_providers_key_goes_by_variable_only(runtime: OpenCodeRuntime) -> None:
+    provider = Provider(base_url="http://127.0.0.1:1/v1", auth_token_env="MY_KEY")
+    made = plan(runtime, {"MY_KEY": "very-secret-key"}, model="lab/m", provider=provider)
+    entry = config(made)["provider"]["lab"]
+    assert entry["options"] == {
+        "baseURL": "http://127.0.0.1:1/v1",
+        "apiKey": "{env:BRIDLE_PROVIDER_KEY}",
+    }
+    assert entry["models"] == {"m": {}}
+    assert "very-secret-key" not in made.spec.env["OPENCODE_CONFIG_CONTENT"]
+    assert made.spec.env["BRIDLE_PROVIDER_KEY"] == "very-secret-key"
+    assert made.secrets == ("very-secret-key",)
+    known = plan(runtime, {"MY_KEY": "very-secret-key"}, model="sonnet", provider=provider)
+    assert "npm" not in config(known)["provider"]["anthropic"]
+
+
+def test_build_env_routes_without_a_file(
+    runtime: OpenCodeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "very-secret-key")
+    provider = Provider(base_url="http://127.0.0.1:1/v1", auth_token_env="MY_KEY")
+    routed = runtime.build_env(ResolvedModel(model="lab/m", env={"A": "b"}, provider=provider))
+    assert routed["A"] == "b"
+    assert "127.0.0.1:1" in routed["OPENCODE_CONFIG_CONTENT"]
+    assert runtime.build_env(ResolvedModel(model="lab/m", env={"A": "b"})) == {"A": "b"}
+
+
+def test_a_scripted_model_has_a_home_of_its_own(runtime: OpenCodeRuntime) -> None:
+    server = ModelServer(url="http://127.0.0.1:1", api_key="scripted-key")
+    mine = {"OPENCODE_CONFIG": "/mine.json", "HTTP_PROXY": "http://x", "XDG_DATA_HOME": "/mine"}
+    made = plan(runtime, mine, model_server=server)
+    (private,) = made.private_dirs
+    env = made.spec.env
+    assert stat.S_IMODE(os.stat(private).st_mode) == 0o700
+    assert "OPENCODE_CONFIG" not in env
+    assert "HTTP_PROXY" not in env
+    for name in ("CONFIG", "DATA", "CACHE", "STATE"):
+        assert env[f"XDG_{name}_HOME"].startswith(private)
+    assert config(made)["enabled_providers"] == ["scripted"]
+    assert "scripted-key" not in env["OPENCODE_CONFIG_CONTENT"]
+    assert "scripted-key" in made.secrets
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"model": "gpt-9"}, WrongUse),
+        ({"images": ("/no/such.png",)}, WrongUse),
+        ({"append_system_prompt_file": "/no/such.md"}, WrongUse),
+        ({"settings": "/no/such.json"}, WrongUse),
+        ({"settings": "{broken"}, WrongUse),
+        ({"mcp_config": '{"mcpServers": {"a": {}}}'}, WrongUse),
+        ({"mcp_config": '{"mcpServers": {"a": {"url": "u", "type": "sse"}}}'}, UnsupportedOption),
+        ({"mcp_config": '{"mcpServers": {"a": {"command": "u", "cwd": "/"}}}'}, UnsupportedOption),
+        ({"denied_tools": ("*",)}, WrongUse),
+        ({"resume": "--help"}, WrongUse),
+        ({"cwd": "/no/such/folder"}, WrongUse),
+        ({"provider_options": {"max_retires": 1}}, WrongUse),
+        ({"provider_options": {"max_retries": -1}}, WrongUse),
+        ({"provider_options": {"retry_seconds": 0}}, WrongUse),
+        ({"provider_options": {"api": "smoke-signals"}}, WrongUse),
+        ({"provider": Provider(base_url="http://x")}, WrongUse),
+        ({"provider": Provider(auth_token_env="NO_KEY"), "model": "lab/m"}, NotAuthenticated),
+        ({"provider": Provider(), "model": "lab/m"}, WrongUse),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    runtime: OpenCodeRuntime, options: dict[str, Any], error: type[BridleError]
+) -> None:
+    with pytest.raises(error):
+        plan(runtime, **options)
+    run = Path(os.environ["HOME"]) / ".local" / "state" / "bridle" / "run"
+    assert not run.exists() or not list(run.iterdir())
+
+
+def test_the_nearest_option_is_named(runtime: OpenCodeRuntime) -> None:
+    with pytest.raises(WrongUse) as caught:
+        plan(runtime, provider_options={"max_retires": 1})
+    assert "max_retries" in caught.value.hint
+
+
+def test_another_account_has_all_its_folders_below_one(
+    runtime: OpenCodeRuntime, tmp_path: Path
+) -> None:
+    env = plan(runtime, account_dir=str(tmp_path)).spec.env
+    assert env["XDG_DATA_HOME"] == str(tmp_path / "data")
+    server = ModelServer(url="http://127.0.0.1:1", api_key="scripted-key")
+    made = plan(runtime, account_dir=str(tmp_path), model_server=server, resume="ses_1")
+    assert made.spec.env["XDG_CONFIG_HOME"] == str(tmp_path / "config")
+
+
+def test_resuming_needs_the_users_home(runtime: OpenCodeRuntime) -> None:
+    server = ModelServer(url="http://127.0.0.1:1", api_key="scripted-key")
+    with pytest.raises(ResumeRefused):
+        plan(runtime, resume="ses_1", model_server=server)
+
+
+def test_a_missing_cli_is_named() -> None:
+    with pytest.raises(NotInstalled) as caught:
+        plan(OpenCodeRuntime(AdapterSettings(binary="no-such-opencode")))
+    assert "npm install" in caught.value.hint
+
+
+def test_commands_for_others(runtime: OpenCodeRuntime) -> None:
+    spawn = runtime.build_spawn_command(SpawnOptions(model="opus", initial_prompt="it's on"))
+    assert "--model anthropic/claude-opus-4-6" in spawn
+    assert spawn.endswith("""'--prompt=it'"'"'s on'""")
+    with pytest.raises(WrongUse):
+        runtime.build_spawn_command(SpawnOptions(model="opus", system_prompt="x"))
+    assert runtime.build_print_command("-x", "a/b")[1:] == ["run", "-m", "a/b", "--", "-x"]
+
+
+def test_credentials_are_looked_for_not_read(runtime: OpenCodeRuntime, tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path)}
+    assert runtime.credentials(env) == "unknown"
+    assert runtime.credentials({**env, "OPENAI_API_KEY": "k"}) == "present"
+    folder = tmp_path / ".local" / "share" / "opencode"
+    folder.mkdir(parents=True)
+    (folder / "auth.json").write_text('{"anthropic": {}}')
+    assert runtime.credentials(env) == "present"
+
+
+def test_a_run_at_the_terminal(runtime: OpenCodeRuntime, tmp_path: Path) -> None:
+    options = RunOptions(prompt="hello", model="a/b", cwd=str(tmp_path), system_prompt="brief")
+    spec = runtime.plan_interactive(options, {"HOME": str(tmp_path)})
+    assert spec.argv[1:] == ("--model", "a/b", "--prompt=hello")
+    assert "brief" in spec.env["OPENCODE_CONFIG_CONTENT"]

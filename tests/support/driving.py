@@ -1,0 +1,192 @@
+"""What the tests of every runtime share: a place of their own, a real run, the order of events."""
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bridle.core import events as ev
+from bridle.core.options import ModelServer, RunOptions
+from bridle.core.results import RunResult
+from bridle.core.usage import Usage
+from bridle.drives.print_drive import PrintRun
+from bridle.drives.processes import marked_processes
+from bridle.running import Prepared, prepare
+from bridle.runtimes.base import AgentRuntime
+from bridle.testing import ScriptedModel
+
+SCRATCH = Path(__file__).parents[2] / ".tmp"
+
+
+def kind(event: ev.Event) -> str:
+    """An event's type, with the update's kind where it has one."""
+    data = msgspec.to_builtins(event)
+    return str(data.get("kind") or data["type"]) if data["type"] != "error" else "error"
+
+
+def kinds(events: list[ev.Event]) -> list[str]:
+    return [kind(event) for event in events]
+
+
+def check_order(events: list[ev.Event]) -> None:
+    """Fail unless the events keep the order that the contract promises."""
+    turn = message = block = False
+    tools: set[str] = set()
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    for event in events:
+        match event:
+            case ev.AgentStart():
+                assert not turn
+                turn = True
+            case ev.AgentEnd():
+                assert turn
+                assert not tools
+                assert not message
+                turn = False
+            case ev.MessageStart():
+                assert turn
+                assert not message
+                message = True
+            case ev.MessageUpdate():
+                assert message
+                block = not event.kind.endswith("_end")
+            case ev.MessageEnd():
+                assert message
+                assert not block
+                message = False
+            case ev.ToolExecutionStart():
+                assert not message
+                assert event.tool_call_id not in tools
+                tools.add(event.tool_call_id)
+            case ev.ToolExecutionEnd():
+                tools.remove(event.tool_call_id)
+    assert not turn
+    assert isinstance(events[-1], ev.SessionEnd)
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A home and a repository of a test's own."""
+
+    home: Path
+    repo: Path
+
+    def env(self, **more: str) -> dict[str, str]:
+        base = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+        return base | {"TERM": "xterm-256color", "LANG": "C.UTF-8"} | more
+
+    def files(self, *folders: str) -> dict[str, bytes]:
+        """Every file below the named folders of the home, with its content."""
+        found = {}
+        for folder in folders:
+            for path in sorted((self.home / folder).rglob("*")):
+                if path.is_file():
+                    found[str(path.relative_to(self.home))] = path.read_bytes()
+        return found
+
+
+@contextmanager
+def own_place(name: str) -> Iterator[Place]:
+    """A fresh place below the project's scratch folder, removed at the end."""
+    root = SCRATCH / name / uuid.uuid4().hex[:12]
+    home, repo = root / "home", root / "repo"
+    home.mkdir(parents=True)
+    repo.mkdir()
+    subprocess.run(["git", "init", "-q", "."], cwd=repo, check=True)
+    try:
+        yield Place(home=home, repo=repo)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished run of a real CLI."""
+
+    events: list[ev.Event]
+    result: RunResult
+    prepared: Prepared
+
+    @property
+    def kind(self) -> str | None:
+        return self.result.error.kind if self.result.error else None
+
+
+COMMON_SCRIPT: list[dict[str, Any]] = [
+    {
+        "text": "I will write.",
+        "shell": "echo hello > hello.txt",
+        "usage": {
+            "input_tokens": 100,
+            "output_tokens": 30,
+            "cache_read_tokens": 40,
+            "reasoning_tokens": 5,
+        },
+    },
+    {"text": "Done.\n\nORCHESTRA_COMPLETE", "chunks": 3},
+]
+_STEP = ("message_start", "text_start", "text_end", "message_end")
+_TOOL = ("tool_execution_start", "tool_execution_end")
+
+
+def check_common(outcome: "Outcome", place: "Place", prompt: str, model: ScriptedModel) -> None:
+    """Fail unless a run of `COMMON_SCRIPT` went as it must for every runtime."""
+    result = outcome.result
+    assert result.status == "completed", result.error
+    assert result.marker_detected
+    assert result.usage == Usage(
+        input_tokens=200, output_tokens=50, cache_read_tokens=40, reasoning_tokens=5
+    )
+    assert (place.repo / "hello.txt").read_text() == "hello\n"
+    assert [each for each in kinds(outcome.events) if each != "text_delta"] == [
+        *("session_start", "state", "agent_start"),
+        *(*_STEP, *_TOOL, *_STEP),
+        *("usage", "agent_end", "state", "session_end"),
+    ]
+    model.assert_finished()
+    assert model.prompts() == [prompt]
+    assert [request.outcome for request in model.requests] == ["turn", "turn"]
+
+
+def drive(
+    runtime: AgentRuntime,
+    place: Place,
+    scripted: ScriptedModel | None = None,
+    /,
+    *,
+    env: dict[str, str] | None = None,
+    stop_at: Path | None = None,
+    **options: Any,
+) -> Outcome:
+    """Run a prompt through a real CLI and check what must hold after every run.
+
+    With `scripted`, the agent is pointed at it; else at what the place's own files say. With
+    `stop_at`, the run is aborted when that file appears.
+    """
+    if scripted is not None:
+        options["model_server"] = ModelServer(url=scripted.url, api_key="a-scripted-key-1")
+    wanted = RunOptions(**{"prompt": "Do it.", "cwd": str(place.repo), "timeout": 200.0, **options})
+    prepared = prepare(runtime, wanted, env=place.env(**(env or {})))
+    watch = threading.Thread(target=_abort_at, args=(prepared.run, stop_at), daemon=True)
+    watch.start()
+    events = list(prepared.run.events())
+    assert marked_processes(prepared.plan.session_id) == [], "a process was left"
+    assert not any(os.path.exists(folder) for folder in prepared.plan.private_dirs)
+    check_order(events)
+    return Outcome(events=events, result=prepared.run.result, prepared=prepared)
+
+
+def _abort_at(run: PrintRun, path: Path | None) -> None:
+    """Abort the run when the file is there; whoever waits in vain is ended by the timeout."""
+    until = time.monotonic() + 200.0
+    while path is not None and time.monotonic() < until:
+        if path.exists():
+            run.abort("the test has seen enough")
+            return
+        time.sleep(0.05)
