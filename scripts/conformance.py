@@ -20,6 +20,8 @@ from tests.support.clis import PINS, cli_path  # noqa: E402 - path first
 from bridle.runtimes.registry import available_runtimes, get_runtime  # noqa: E402 - path first
 from bridle.testing import conformance  # noqa: E402 - path first
 
+NEEDED = {"codex-acp": {"provider_options": {"mode": "full-access"}}}
+"""Options without which an agent cannot start where its own sandbox cannot work."""
 RESULTS = ROOT / "docs" / "runtimes" / "conformance.json"
 
 
@@ -42,7 +44,11 @@ def check(runtime_id: str, pin: str, version: str) -> conformance.Report:
     runtime = get_runtime(runtime_id)
     if version:
         runtime.use_binary(str(cli_path(pin, version)))
-    return conformance.check(runtime, progress=lambda line: print(f"{runtime_id}: {line}"))
+    return conformance.check(
+        runtime,
+        options=NEEDED.get(runtime_id),
+        progress=lambda line: print(f"{runtime_id}: {line}", flush=True),
+    )
 
 
 def keep(report: conformance.Report) -> None:

@@ -7,7 +7,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from bridle.cli.output import Style, one_line, write_json
-from bridle.cli.parsing import add_json, positive_number
+from bridle.cli.parsing import add_json, key_value, positive_number
 from bridle.config import load_config
 
 if TYPE_CHECKING:
@@ -31,6 +31,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=positive_number,
         help="seconds that one run of the agent may take (120)",
     )
+    parser.add_argument(
+        "--provider-option",
+        metavar="K=V",
+        type=key_value,
+        action="append",
+        default=[],
+        dest="provider_options",
+        help="an option of the runtime's own, for every run; may be given again",
+    )
     add_json(parser)
 
 
@@ -48,6 +57,7 @@ def execute(args: argparse.Namespace) -> int:
     report = conformance.check(
         runtime,
         args.only,
+        options={"provider_options": own} if (own := dict(args.provider_options)) else None,
         run_seconds=args.run_timeout or RUN_SECONDS,
         progress=lambda line: _say(f"{runtime.id}: played {line}"),
     )

@@ -21,6 +21,7 @@ _WORDS: tuple[tuple[type[AgentError], tuple[str, ...]], ...] = (
             "context window",
             "context_length",
             "prompt is too long",
+            "prompt budget",
             "maximum context",
             "maximum output token",
             "prompt budget",
