@@ -92,8 +92,6 @@ def test_a_prompt_is_no_command(runtime: AiderRuntime, work: Path, prompt: str) 
         ("settings", "{}"),
         ("mcp_config", "{}"),
         ("images", ("x.png",)),
-        ("sandbox", "worktree"),
-        ("sandbox", "read-only"),
     ],
 )
 def test_what_it_cannot_do_is_refused(

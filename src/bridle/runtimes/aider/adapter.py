@@ -4,8 +4,6 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-import msgspec
-
 from bridle.core.errors import ResumeRefused, UnsupportedOption
 from bridle.core.features import Features
 from bridle.core.options import (
@@ -47,6 +45,7 @@ _ANSWERS = b"n\n" * 1000
 """What questions are answered with when nobody is there: no, for more questions than come."""
 _WIDE = "10000000"
 """Columns of the terminal that Aider believes in: it must not break lines."""
+_GIT_DEFAULTS = "GIT_CONFIG_SYSTEM"
 _PRICE_CACHE = ".aider/caches/model_prices_and_context_window.json"
 _HONOURED = frozenset(
     {
@@ -71,6 +70,8 @@ class AiderRuntime(AgentRuntime):
     binary: ClassVar[str] = "aider"
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "uv tool install --python 3.12 aider-chat"
+    # Not all of `.aider`: a file in it holds keys that later runs would take.
+    state_paths: ClassVar[tuple[str, ...]] = (".aider/bridle", ".aider/caches")
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -112,8 +113,6 @@ class AiderRuntime(AgentRuntime):
         """Check everything, then make the private files that the run needs."""
         installation = self.installation()
         dialect, _, warning = self.dialect(installation.version)
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         ignored = check_options(self, options, self.features_of(dialect))
         cwd = working_dir(options)
         own = own_options.read_options(options, dialect, cwd)
@@ -151,7 +150,9 @@ class AiderRuntime(AgentRuntime):
         return RunPlan(
             spec=ProcessSpec(
                 argv=tuple(argv),
-                env=_environment(options, env, session_id, cwd, home) | routing.env,
+                env=_environment(options, env, session_id, cwd, home)
+                | routing.env
+                | {_GIT_DEFAULTS: write_private(private, "gitconfig", _git_defaults(env))},
                 cwd=cwd,
                 stdin=None if options.permission_mode == "bypass" else _ANSWERS,
             ),
@@ -352,6 +353,13 @@ def _seed_home(home: str) -> None:
     else:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         write_private(home, _PRICE_CACHE, '{"none": {}}')
+
+
+def _git_defaults(env: Mapping[str, str]) -> str:
+    """Git's system-wide settings with a name for who has none: Aider would write one into the
+    repository's own configuration. What any other file says counts more."""
+    system = env.get(_GIT_DEFAULTS) or "/etc/gitconfig"
+    return f'[user]\n\tname = Aider\n\temail = aider@localhost\n[include]\n\tpath = "{system}"\n'
 
 
 def _elsewhere(repository: GitPlace | None, cwd: str) -> str:
