@@ -6,6 +6,7 @@ Exit 1 when a check failed.
 """
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -72,6 +73,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="RUNTIME or RUNTIME-VERSION; all by default")
     wanted = set(parser.parse_args().names)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     failed = False
     for runtime, pin, version in targets():
         if wanted and not {runtime, f"{runtime}-{version}"} & wanted:

@@ -16,6 +16,7 @@ from bridle.runtimes.preset import PresetRuntime
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing import conformance
 from tests.conformance.mutants import MUTANTS
+from tests.conftest import wait_until
 from tests.support.real_cli import real_cli, versions
 
 
@@ -78,6 +79,31 @@ def test_a_failed_check_is_exit_1(private_home: Path, tmp_path: Path) -> None:
     (text,) = json.loads(out)["checks"]
     assert text["status"] == "fail"
     assert "the run ended failed" in text["detail"]
+
+
+def test_the_command_leaves_nothing_when_it_is_ended(private_home: Path, tmp_path: Path) -> None:
+    silent = tmp_path / "agent"
+    silent.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/agent.pid\nexec sleep 100\n")
+    silent.chmod(0o755)
+    command = [str(Path(sys.executable).parent / "bridle"), "conformance", "scripted"]
+    kit = subprocess.Popen(
+        [*command, "--binary", str(silent), "--only", "text"],
+        env={"PATH": os.environ["PATH"], "HOME": str(private_home), "LANG": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    pid_file = tmp_path / "agent.pid"
+    try:
+        wait_until(lambda: pid_file.exists() and pid_file.read_text().strip() != "", seconds=60)
+        kit.terminate()
+        assert kit.wait(60) == 143
+    finally:
+        kit.kill()
+        kit.wait(10)
+    agent = int(pid_file.read_text())
+    wait_until(lambda: not Path(f"/proc/{agent}").exists())
+    assert list((private_home / ".local/state/bridle/run").iterdir()) == []
 
 
 def test_a_runtime_without_a_model_server_is_not_supported() -> None:

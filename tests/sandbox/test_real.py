@@ -39,7 +39,7 @@ def settings(name: str, version: str) -> AdapterSettings:
     return AdapterSettings(binary=str(real_cli(name, version)))
 
 
-def check(place: Bench, outcome: Outcome, mode: str, *, all_told: bool = True) -> None:
+def check(place: Bench, outcome: Outcome, mode: str, *, omits: bool = False) -> None:
     """What must hold after the script was played, whichever agent played it."""
     assert outcome.result.status == "completed", outcome.result.error
     assert outcome.result.text.endswith("Finished.")
@@ -48,9 +48,15 @@ def check(place: Bench, outcome: Outcome, mode: str, *, all_told: bool = True) -
     assert (place.worktree / "inside.txt").exists() is inside, outcome.said
     assert place.commits() == (["done", "first"] if inside else ["first"]), outcome.said
     assert place.git("log", "--format=%s", "main").split() == ["first"]
-    if all_told:
-        held = not inside
+    held = not inside
+    if omits:
+        assert outcome.errors.count(False) == (0 if held else 2), outcome.said
+    else:
         assert outcome.errors == [held, True, True, True, held, True], outcome.said
+    for said in (said for said, error in zip(outcome.said, outcome.errors, strict=True) if error):
+        # The kernel's words, about what was asked for; or the scripted agent's own boundary.
+        assert "read-only file system" in said.lower() or "boundary" in said
+        assert "session-env" not in said
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -87,8 +93,8 @@ def test_codex_in_its_own_sandbox(place: Bench, mode: str) -> None:
     with ScriptedModel(place.script(str(place.repo / ".git/hooks/post-commit"))) as model:
         server = ModelServer(url=model.url, api_key=model.api_key)
         outcome = place.run(runtime, sandbox=mode, model_server=server, model="gpt-5.5")
-    # Not every refused call of Codex is in its stream.
-    check(place, outcome, mode, all_told=False)
+    # A command that is refused at once may be missing from what Codex prints.
+    check(place, outcome, mode, omits=True)
     assert not (place.repo / ".git/hooks/post-commit").exists()
 
 

@@ -1,7 +1,9 @@
 """`bridle conformance`: the conformance kit on an installed runtime, as a table or JSON."""
 
 import argparse
+import signal
 import sys
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from bridle.cli.output import Style, one_line, write_json
@@ -38,6 +40,8 @@ def execute(args: argparse.Namespace) -> int:
     from bridle.testing import conformance
     from bridle.testing.conformance.runner import RUN_SECONDS
 
+    # Whoever ends us with SIGTERM must not leave agents behind: leave as on Ctrl-C.
+    signal.signal(signal.SIGTERM, _leave)
     runtime = get_runtime(args.runtime, load_config())
     if args.binary:
         runtime.use_binary(args.binary)
@@ -52,6 +56,10 @@ def execute(args: argparse.Namespace) -> int:
     else:
         _show(report)
     return 0 if report.passed else 1
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def _say(line: str) -> None:

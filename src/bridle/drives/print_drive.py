@@ -4,7 +4,6 @@ import shutil
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
-from typing import cast
 
 from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut
 from bridle.core.events import Event
@@ -172,11 +171,9 @@ class PrintRun:
 
     def _feed_stderr(self) -> None:
         lines = self._process.take_stderr()
-        if lines:
-            # The spec asked for it, so its normalizer can take them.
-            reader = cast("StderrReader", self._normalizer)
+        if lines and isinstance(self._normalizer, StderrReader):
             for line in lines:
-                self._understood(reader.feed_stderr, line)
+                self._understood(self._normalizer.feed_stderr, line)
 
     def _feed(self, line: bytes) -> None:
         recorder = self._recorder

@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -108,6 +108,7 @@ class Normalizer(Protocol):
         what only files tell, and call `Recorder.finish`."""
 
 
+@runtime_checkable
 class StderrReader(Protocol):
     """What the normalizer of a process with `watch_stderr` can do beside its contract."""
 

@@ -23,6 +23,7 @@ _WORDS: tuple[tuple[type[AgentError], tuple[str, ...]], ...] = (
             "prompt is too long",
             "maximum context",
             "maximum output token",
+            "prompt budget",
         ),
     ),
     (RateLimited, ("rate limit", "rate_limit", "too many requests")),

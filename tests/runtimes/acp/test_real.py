@@ -191,7 +191,9 @@ def test_a_person_says_no(name: str, place: Place) -> None:
         return False, "test", "not today"
 
     outside = place.repo.parent / "outside.txt"
-    script = [{"text": "Trying.", "shell": f"touch {outside}"}, {"text": "I could not."}]
+    # Codex does not always tell of a command that fails at once, so this one takes its time.
+    command = f"sleep 0.5; touch {outside}"
+    script = [{"text": "Trying.", "shell": command}, {"text": "I could not."}]
     with ScriptedModel(script) as model:
         done = run(name, place, model.url, permission=no, permission_mode="ask")
     assert not outside.exists()

@@ -168,8 +168,6 @@ def test_providers(runtime: CopilotRuntime, tmp_path: Path) -> None:
         {"system_prompt": "x"},
         {"settings": "{}"},
         {"budget_usd": 1.0},
-        {"sandbox": "worktree"},
-        {"sandbox": "read-only"},
     ],
 )
 def test_refused_by_name(runtime: CopilotRuntime, tmp_path: Path, options: dict[str, Any]) -> None:
@@ -178,10 +176,6 @@ def test_refused_by_name(runtime: CopilotRuntime, tmp_path: Path, options: dict[
         plan(runtime, tmp_path, **options)
     found = plan(runtime, tmp_path, ignore_unsupported=True, **options)
     assert found.ignored_options == (name,)
-
-
-def test_what_asks_for_nothing_is_no_refusal(runtime: CopilotRuntime, tmp_path: Path) -> None:
-    assert plan(runtime, tmp_path, sandbox="off").ignored_options == ()
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,14 @@ def test_a_plain_run(runtime: GeminiRuntime) -> None:
     assert settings(made) == {"general": {"maxAttempts": 3}}
 
 
+def test_nodes_own_options_are_added_to(runtime: GeminiRuntime) -> None:
+    told = plan(runtime, {"NODE_OPTIONS": "--max-old-space-size=1"}).spec.env["NODE_OPTIONS"]
+    mine, _, added = told.partition(" ")
+    assert mine == "--max-old-space-size=1"
+    script = added.removeprefix('--require="').removesuffix('"')
+    assert "setBlocking" in Path(script).read_text()
+
+
 def test_a_model_that_the_user_chose_is_not_overruled(runtime: GeminiRuntime) -> None:
     assert "-m" not in plan(runtime, {"GEMINI_MODEL": "mine"}).spec.argv
     folder = Path(os.environ["HOME"]) / ".gemini"
@@ -161,7 +169,6 @@ def test_another_account(runtime: GeminiRuntime, tmp_path: Path) -> None:
     [
         ({"budget_usd": 1.0}, UnsupportedOption),
         ({"images": ("/a.png",)}, UnsupportedOption),
-        ({"sandbox": "worktree"}, UnsupportedOption),
         ({"append_system_prompt_file": "/no/such.md"}, WrongUse),
         ({"settings": "/no/such.json"}, WrongUse),
         ({"settings": "{broken"}, WrongUse),

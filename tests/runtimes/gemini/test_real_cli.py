@@ -63,6 +63,14 @@ def test_the_common_script(place: Place) -> None:
     assert not (place.home / ".gemini").exists()
 
 
+def test_a_long_line_is_not_lost_at_the_end(place: Place) -> None:
+    command = "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end"
+    outcome, _ = run(place, [{"shell": command}, {"text": "Seen."}], permission_mode="bypass")
+    assert outcome.result.status == "completed", outcome.result.error
+    (end,) = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
+    assert len(str(end.result)) > 3_000_000
+
+
 def test_tools_of_every_kind_and_only_those_allowed(place: Place) -> None:
     script: Script = [
         {"write_file": {"path": "a.txt", "content": "one\n"}},

@@ -66,7 +66,7 @@ def test_an_agent_that_never_answers(stage: Stage) -> None:
 
 
 def test_an_agent_that_ignores_sigterm(stage: Stage) -> None:
-    played = stage.play([{"shell": "sleep 300"}], timeout=0.5, **_behave("ignore-sigterm"))
+    played = stage.play([{"shell": "sleep 300"}], timeout=4, **_behave("ignore-sigterm"))
     assert played.result.status == "timed_out"
     assert played.result.exit_code == -signal.SIGKILL
 

@@ -226,7 +226,7 @@ class AcpRuntime(AgentRuntime):
     def _mode(self, options: RunOptions, own: AcpOptions) -> str | None:
         """The mode that the agent is to work in; None leaves it in its own."""
         agent = self.agent
-        if options.sandbox is not None and "sandbox" in agent.options:
+        if options.sandbox is not None and agent.sandbox_modes:
             return agent.sandbox_modes[options.sandbox]
         return own.mode or agent.mode
 

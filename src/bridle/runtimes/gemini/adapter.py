@@ -83,6 +83,7 @@ class GeminiRuntime(AgentRuntime):
 
     id: ClassVar[str] = "gemini"
     binary: ClassVar[str] = "gemini"
+    state_paths = (".gemini/tmp", ".gemini/history")
     instruction_path: ClassVar[str] = "GEMINI.md"
     install_hint: ClassVar[str] = "npm install -g @google/gemini-cli"
 
@@ -187,8 +188,6 @@ class GeminiRuntime(AgentRuntime):
         )
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         ignored = check_options(self, options, self.features_of(dialect))
         if options.resume is None:
             return options, ignored
@@ -246,6 +245,7 @@ class GeminiRuntime(AgentRuntime):
             routed=server is not None or home.URL_VARIABLE in routed,
         )
         child |= {home.NO_RELAUNCH: "true", **routed, **home.write_settings(private, settings)}
+        child |= home.whole_output(private, child)
         flags = self._files(options, private)
         if options.system_prompt is not None:
             child[home.SYSTEM_PROMPT] = write_private(private, "system.md", options.system_prompt)
@@ -350,9 +350,8 @@ class GeminiRuntime(AgentRuntime):
         """
         if overlay is None:
             return []
-        from bridle.runtimes.instructions import refuse_projects_own, write_block
+        from bridle.runtimes.instructions import write_block
 
-        refuse_projects_own(worktree, self.instruction_path)
         return [write_block(worktree, self.instruction_path, overlay.content)]
 
     def detect_ready(self, pane: str) -> ReadyState:

@@ -121,6 +121,19 @@ def write_settings(folder: str, settings: dict[str, Any]) -> dict[str, str]:
     return {SYSTEM_SETTINGS: write_private(folder, "settings.json", msgspec.json.encode(settings))}
 
 
+_FLUSH = "for (const s of [process.stdout, process.stderr]) s._handle?.setBlocking?.(true);\n"
+
+
+def whole_output(folder: str, env: Mapping[str, str]) -> dict[str, str]:
+    """A variable that makes Node write all of its output.
+
+    Gemini exits without waiting for it: whatever does not fit into the pipe at that moment is lost,
+    the `result` line too when a line before it is long.
+    """
+    script = write_private(folder, "flush.cjs", _FLUSH)
+    return {"NODE_OPTIONS": f'{env.get("NODE_OPTIONS", "")} --require="{script}"'.strip()}
+
+
 def provider_env(provider: Provider, env: Mapping[str, str]) -> dict[str, str]:
     """Variables that lead Gemini to `provider`; `NotAuthenticated` when its key is not there."""
     routed: dict[str, str] = {}

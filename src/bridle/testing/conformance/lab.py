@@ -15,14 +15,14 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import BridleError
+from bridle.core.errors import BridleError, GuardRefused
 from bridle.core.events import Event
 from bridle.core.features import Features
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.drives.print_drive import PrintRun
 from bridle.drives.processes import kill_marked, marked_processes
-from bridle.drives.spec import Normalizer, ProcessExit
+from bridle.drives.spec import Normalizer, ProcessExit, StderrReader
 from bridle.running import new_session_id, recorder_for
 from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.testing.conformance.report import Failed, shown
@@ -99,6 +99,11 @@ class Tap:
         """Keep the line, then let the adapter have it."""
         self.lines.append(line)
         self._inner.feed(line)
+
+    def feed_stderr(self, line: bytes) -> None:
+        """Let the adapter have a line of standard error, if it reads that."""
+        if isinstance(self._inner, StderrReader):
+            self._inner.feed_stderr(line)
 
     def finish(self, exit: ProcessExit) -> None:
         """Keep how the process ended, then let the adapter judge."""
@@ -237,6 +242,21 @@ class Lab:
         outcome.requests = asked
         return outcome
 
+    def plan(self, place: Place, options: RunOptions) -> tuple[RunOptions, RunPlan]:
+        """The plan of a run, and the options it was made with.
+
+        An agent whose own sandbox cannot work on this machine is tried without one: the scripts do
+        nothing that needs to be held, and everything else can still be proved.
+        """
+        env = self.environment(place)
+        try:
+            return options, self.runtime.plan_run(options, env, new_session_id())
+        except GuardRefused:
+            if "sandbox" not in self.features.options or options.sandbox is not None:
+                raise
+        options = msgspec.structs.replace(options, sandbox="off")
+        return options, self.runtime.plan_run(options, env, new_session_id())
+
     def run_on(
         self,
         place: Place,
@@ -252,7 +272,7 @@ class Lab:
         if self.seconds_left <= 0:
             raise Failed("not run: the time for the whole kit was over")
         try:
-            plan = self.runtime.plan_run(options, self.environment(place), new_session_id())
+            options, plan = self.plan(place, options)
         except BridleError as refusal:
             outcome.refusal = refusal
             return outcome

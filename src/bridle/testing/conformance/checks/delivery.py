@@ -21,6 +21,8 @@ def asked(outcome: Outcome) -> str:
 
 
 def _delivered(outcome: Outcome, prompt: str) -> None:
+    if outcome.error_kind == "context_overflow":
+        raise Unsupported(f"{len(prompt)} characters are more than the agent gives its model")
     outcome.completed()
     texts = [
         text for each in outcome.requests if each.question for text in each.question.user_texts
