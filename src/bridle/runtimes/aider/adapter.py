@@ -68,7 +68,6 @@ class AiderRuntime(AgentRuntime):
 
     id: ClassVar[str] = "aider"
     binary: ClassVar[str] = "aider"
-    state_paths = (".aider",)
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "uv tool install --python 3.12 aider-chat"
     # Not all of `.aider`: a file in it holds keys that later runs would take.
