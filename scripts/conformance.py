@@ -6,6 +6,7 @@ Exit 1 when a check failed.
 """
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from tests.support.clis import PINS, cli_path  # noqa: E402 - path first
 from bridle.runtimes.registry import available_runtimes, get_runtime  # noqa: E402 - path first
 from bridle.testing import conformance  # noqa: E402 - path first
 
+NEEDED = {"codex-acp": {"provider_options": {"mode": "full-access"}}}
+"""Options without which an agent cannot start where its own sandbox cannot work."""
 RESULTS = ROOT / "docs" / "runtimes" / "conformance.json"
 
 
@@ -26,7 +29,7 @@ def targets() -> list[tuple[str, str, str]]:
     """Runtime, the pin that serves it, and its version; an empty version needs no CLI."""
     found = []
     for runtime in available_runtimes():
-        names = (runtime, runtime.removesuffix("-acp"))
+        names = (runtime, get_runtime(runtime).binary)
         pins = next((kept for name in names if (kept := _pins(name))), [])
         found += [(runtime, pin, version) for pin, version in pins or [("", "")]]
     return found
@@ -41,7 +44,11 @@ def check(runtime_id: str, pin: str, version: str) -> conformance.Report:
     runtime = get_runtime(runtime_id)
     if version:
         runtime.use_binary(str(cli_path(pin, version)))
-    return conformance.check(runtime, progress=lambda line: print(f"{runtime_id}: {line}"))
+    return conformance.check(
+        runtime,
+        options=NEEDED.get(runtime_id),
+        progress=lambda line: print(f"{runtime_id}: {line}", flush=True),
+    )
 
 
 def keep(report: conformance.Report) -> None:
@@ -72,6 +79,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="RUNTIME or RUNTIME-VERSION; all by default")
     wanted = set(parser.parse_args().names)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     failed = False
     for runtime, pin, version in targets():
         if wanted and not {runtime, f"{runtime}-{version}"} & wanted:

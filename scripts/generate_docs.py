@@ -8,8 +8,11 @@ from pathlib import Path
 
 from bridle.cli.reference import command_reference
 from bridle.config.json_schema import config_json_schema_text, config_key_table
+from bridle.testing.conformance.pages import capability_tables, check_table
 
 DOCS = Path(__file__).parents[1] / "docs"
+RESULTS = DOCS / "runtimes" / "conformance.json"
+"""What `scripts/conformance.py` found on the pinned CLIs."""
 
 
 def between(page: str, name: str, text: str) -> str:
@@ -28,6 +31,8 @@ def pages() -> dict[Path, str]:
     parts: tuple[tuple[str, str, Callable[[], str]], ...] = (
         ("cli.md", "commands", command_reference),
         ("configuration.md", "keys", config_key_table),
+        ("conformance.md", "checks", check_table),
+        ("runtimes/capabilities.md", "tables", lambda: capability_tables(RESULTS.read_bytes())),
     )
     for file, name, make in parts:
         path = DOCS / file

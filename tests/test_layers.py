@@ -8,11 +8,12 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "bridle"
 
 LAYERS = [
-    {"core", "_version"},
+    {"core", "_version", "repository", "remembering"},
     {"config"},
     {"drives"},
+    {"sandbox"},
     {"runtimes", "running"},
-    {"guard", "sandbox", "usage"},
+    {"guard", "usage"},
     {"sessions"},
     {"swarm", "chains"},
     {"serve", "acp", "mcp"},

@@ -60,7 +60,12 @@ def prepare(
     """
     _check_values(options)
     environment = dict(os.environ if env is None else env)
-    plan = runtime.plan_run(options, environment, new_session_id())
+    if options.sandbox is None:
+        plan = runtime.plan_run(options, environment, new_session_id())
+    else:
+        from bridle.runtimes.confined import planned
+
+        plan = planned(runtime, options, environment, new_session_id())
     try:
         return _prepared(runtime, options, plan, permission)
     except BaseException:
@@ -72,9 +77,14 @@ def _prepared(
     runtime: "AgentRuntime", options: RunOptions, plan: "RunPlan", permission: PermissionPolicy
 ) -> Prepared:
     recorder = recorder_for(runtime, options, plan)
+    normalizer = runtime.normalizer(plan, recorder)
+    if options.sandbox is not None:
+        from bridle.runtimes.confined import watched
+
+        normalizer = watched(runtime, options, normalizer, recorder)
     run = PrintRun(
         plan.spec,
-        runtime.normalizer(plan, recorder),
+        normalizer,
         recorder,
         private_dirs=plan.private_dirs,
         permission=permission,
@@ -271,17 +281,32 @@ async def run_options(
 
 
 def run_interactive(
-    runtime: "AgentRuntime", options: RunOptions, env: Mapping[str, str] | None = None
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    env: Mapping[str, str] | None = None,
+    *,
+    on_warning: Callable[[str], None] | None = None,
 ) -> int:
     """Let a person drive the agent at this terminal; returns its exit status.
 
-    The agent owns the terminal: Ctrl-C goes to it, not to us. See `run_at_terminal`.
+    The agent owns the terminal: Ctrl-C goes to it, not to us. See `run_at_terminal`. `on_warning`
+    is told, before the start, what the sandbox leaves open.
     """
     from bridle.drives.interactive import run_at_terminal
 
-    return run_at_terminal(
-        runtime.plan_interactive(options, dict(os.environ if env is None else env))
-    )
+    environment = dict(os.environ if env is None else env)
+    if options.sandbox is None:
+        return run_at_terminal(runtime.plan_interactive(options, environment))
+    from bridle.runtimes.confined import planned_interactive
+
+    spec, private_dirs, warnings = planned_interactive(runtime, options, environment)
+    try:
+        if on_warning is not None:
+            for warning in warnings:
+                on_warning(warning)
+        return run_at_terminal(spec)
+    finally:
+        remove_folders(private_dirs)
 
 
 def _resolve(

@@ -254,7 +254,7 @@ MUTANTS: dict[str, Callable[[], ScriptedRuntime]] = {
     ),
     "resume_refused": wrong_error("", status=500),
     "transcript": CountsWrong,
-    "options_refused": options_change("sandbox", no),
+    "options_refused": options_change("settings", no),
     "provider_option_refused": options_change("provider_options", lambda given: {}),
     "home_untouched": mutant(change_plan=_write_home),
     "folders_removed": mutant(change_plan=lambda plan: replace(plan, private_dirs=())),

@@ -36,7 +36,7 @@ WRAPPERS = [
     lambda c: f"A=1 {c}",
     lambda c: f"! {c}",
     lambda c: f"time {c}",
-    lambda c: f"({c}\n)",
+    lambda c: f"( {c}\n)",
     lambda c: f"{{ {c}\n}}",
     lambda c: f"ls && {c}",
     lambda c: f"ls; {c}",
@@ -47,9 +47,9 @@ WRAPPERS = [
     lambda c: f"while {c}\ndo break; done",
     lambda c: f"for i in 1 2; do {c}\ndone",
     lambda c: f"case x in *) {c}\n;; esac",
-    lambda c: f"echo $({c}\n)",
-    lambda c: f'echo "$({c}\n)"',
-    lambda c: f"cat <({c}\n)",
+    lambda c: f"echo $( {c}\n)",
+    lambda c: f'echo "$( {c}\n)"',
+    lambda c: f"cat <( {c}\n)",
     lambda c: f"f() {{ {c}\n}}; f",
     lambda c: f"bash -c {_single(c)}",
     lambda c: f"sh -ec {_single(c)}",
@@ -58,8 +58,8 @@ WRAPPERS = [
     lambda c: f"echo {_single(c)} | bash",
     lambda c: f"bash <<'E{len(c)}'\n{c}\nE{len(c)}",
     lambda c: f"bash <<< {_single(c)}",
-    lambda c: f"cat <<E{len(c)}\n$({c}\n)\nE{len(c)}",
-    lambda c: f"x={_single(c)}; eval $x",
+    lambda c: f"cat <<E{len(c)}\n$( {c}\n)\nE{len(c)}",
+    lambda c: f'x={_single(c)}; eval "$x"',
     lambda c: f"script -qc {_single(c)} /dev/null",
     lambda c: f"find . -maxdepth 0 -exec sh -c {_single(c)} \\;",
     lambda c: f"true | xargs sh -c {_single(c)}",
@@ -69,6 +69,8 @@ WRAPPERS = [
 ]
 # What takes a simple command only: compound ones would be a syntax error, which blocks anyway.
 SIMPLE_ONLY = 9
+# `! ! c` and `time ! c` are valid shell that shfmt does not parse, so they are blocked.
+PREFIXES = (9, 10)
 
 
 def _wrapped(simple: str, wraps: list[int]) -> str:
@@ -76,6 +78,8 @@ def _wrapped(simple: str, wraps: list[int]) -> str:
     plain = True
     for index in wraps:
         if index < SIMPLE_ONLY and not plain:
+            continue
+        if index in PREFIXES and text.startswith(("! ", "time ")):
             continue
         text = WRAPPERS[index](text)
         plain = plain and index < SIMPLE_ONLY

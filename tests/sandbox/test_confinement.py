@@ -52,6 +52,7 @@ class Place:
             branch_prefix="bridle/ann",
         )
         env = {"PATH": os.environ["PATH"], "HOME": str(self.scratch), "TMPDIR": str(self.scratch)}
+        env["OUTER"] = str(os.getpid())
         env |= {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER") for what in NAMES}
         spec = ProcessSpec(argv=("bash", "-c", command), env=env, cwd=str(self.worktree))
         spec = confine(spec, policy, _only(means))
@@ -116,6 +117,8 @@ OUTSIDE_WRITES = {
     "other branch": "git branch bridle/bob/stolen",
     "shared memory": "echo bad > /dev/shm/bridle-test-file",
     "home": "echo bad > ~/../escaped",
+    "another process's root": "echo bad > /proc/$OUTER/root$PWD/../outside/f.txt",
+    "device": "mknod ../outside/null c 1 3",
 }
 
 
@@ -130,6 +133,63 @@ def test_writing_outside_is_refused(place: Place, command: str, means: str) -> N
     assert not (place.repo / "x.txt").exists()
     assert not Path("/dev/shm/bridle-test-file").exists()
     assert place.git("for-each-ref") == heads
+
+
+@pytest.mark.parametrize("means", ["all", "mounts"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo 'gitdir: /' > .git",
+        "rm -f .git",
+        "mv .git old",
+        "echo / > $(git rev-parse --git-dir)/commondir",
+        "echo / > $(git rev-parse --git-dir)/gitdir",
+    ],
+)
+def test_a_worktree_cannot_be_led_to_another_repository(
+    place: Place, command: str, means: str
+) -> None:
+    assert place.run(command, means=means) != 0
+    assert place.run("git status", means=means) == 0
+
+
+def test_a_plain_repository_can_be_committed_to_but_not_rewired(place: Place) -> None:
+    place.worktree = place.repo
+    assert place.run("echo hi > a.txt && git add a.txt && git commit -qm plain") == 0
+    assert place.git("log", "-1", "--format=%s").strip() == "plain"
+    before = (place.repo / ".git/config").read_bytes()
+    for command in (
+        "git config alias.x '!sh'",
+        "echo '#!/bin/sh' > .git/hooks/post-commit",
+        "mv .git/hooks h",
+        "mv .git old",
+    ):
+        assert place.run(command) != 0, command
+    assert (place.repo / ".git/config").read_bytes() == before
+    assert not (place.repo / ".git/hooks/post-commit").exists()
+
+
+def test_a_worktree_opens_no_repository_that_does_not_know_it(place: Place) -> None:
+    other = place.outside / "other"
+    subprocess.run([*GIT, "init", "-q", str(other)], check=True)
+    (place.worktree / ".git").write_text(f"gitdir: {other}/.git\n")
+    policy = policy_for("worktree", str(place.worktree), scratch=str(place.scratch))
+    assert policy.writable == (str(place.scratch), str(place.worktree))
+    assert "does not know the worktree" in policy.notes[0]
+    sibling = place.repo / ".git/worktrees/sibling"
+    (place.worktree / ".git").write_text(f"gitdir: {sibling}\n")
+    policy = policy_for("worktree", str(place.worktree), scratch=str(place.scratch))
+    assert str(sibling) not in policy.writable
+
+
+def test_a_submodule_can_be_committed_in(place: Place) -> None:
+    place._git(
+        "-C", str(place.repo), "-c", "protocol.file.allow=always", "submodule", "--quiet", "add",
+        str(place.sibling), "sub",
+    )  # fmt: skip
+    place.worktree = place.repo / "sub"
+    assert place.run("echo hi > s.txt && git add s.txt && git commit -qm sub") == 0
+    assert place.run("git config alias.x '!sh'") != 0
 
 
 def test_metadata_outside_is_held_by_mounts(place: Place) -> None:

@@ -1,8 +1,8 @@
 """Installs the pinned real CLIs that tests run, each once, into a cache folder.
 
 The pins are data (`PINS`); the cache is `BRIDLE_CLI_CACHE`, else `~/.cache/bridle/clis`, with one
-folder `<name>-<version>` each, complete when it holds a file `.complete`. Standard library and
-`npm` only. `python -m tests.support.clis` installs everything that is missing.
+folder `<name>-<version>` each, complete when it holds a file `.complete`. Standard library, `npm`
+and `uv` only. `python -m tests.support.clis` installs everything that is missing.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 ATTEMPTS = 3
 INSTALL_SECONDS = 600.0
-"""Longest time one call of npm may take."""
+"""Longest time one call of npm or uv may take."""
 LOCK_SECONDS = 3 * INSTALL_SECONDS
 """Longest time to wait for another process that installs the same CLI."""
 
@@ -41,6 +41,9 @@ class Pin(NamedTuple):
     unpacked below `node_modules` instead."""
     node: str = ""
     """Version of Node that must start it; empty where the command starts by itself."""
+    python: str = ""
+    """A CLI written in Python: the versions of Python it runs on. Its packages come from the
+    Python registry then, into a virtual environment of its own."""
 
 
 _CLAUDE = "node_modules/@anthropic-ai/claude-code-*/claude"
@@ -48,6 +51,7 @@ _CODEX = "node_modules/@openai/codex-*/vendor/*/*/codex"
 _PI = "@earendil-works/pi-coding-agent"
 
 PINS: tuple[Pin, ...] = (
+    Pin("aider", "0.86.2", ("aider-chat==0.86.2",), "bin/aider", python=">=3.10,<3.13"),
     Pin("claude", "2.1.197", ("@anthropic-ai/claude-code@2.1.197",), _CLAUDE),
     Pin("claude", "2.1.325", ("@anthropic-ai/claude-code@2.1.325",), _CLAUDE),
     Pin(
@@ -186,8 +190,11 @@ def _install(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
     """Install into a temporary sibling and rename, so that a folder is whole or not there."""
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        (partial / "package.json").write_text('{"private":true}\n')
-        if pin.packages:
+        if pin.python:
+            _install_python(pin, partial, say)
+        else:
+            (partial / "package.json").write_text('{"private":true}\n')
+        if pin.packages and not pin.python:
             _npm_with_retries(["install", *_QUIET, *pin.packages], partial, pin, say)
         if pin.unpacked:
             _unpack(pin, partial, say)
@@ -198,6 +205,17 @@ def _install(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _install_python(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
+    """A virtual environment that may be moved, for it is made beside its place."""
+    uv = _tool("uv")
+    venv = [uv, "venv", "--quiet", "--relocatable", "--clear", "--python", pin.python, str(folder)]
+    _with_retries(venv, folder, pin, say)
+    python = str(folder / "bin" / "python")
+    _with_retries(
+        [uv, "pip", "install", "--quiet", "--python", python, *pin.packages], folder, pin, say
+    )
 
 
 def _unpack(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
@@ -217,15 +235,28 @@ _REGISTRY_CODE = re.compile(
     r"npm (?:error|ERR!) code (E4\d\d|E5\d\d|ETARGET|ENOVERSIONS|ENOTFOUND|ECONN\w+|ETIMEDOUT"
     r"|EAI_AGAIN|ERR_SOCKET_TIMEOUT|EINTEGRITY|ENETUNREACH|EHOSTUNREACH|FETCH_ERROR|UND_\w+)"
 )
+_UV_REFUSAL = re.compile(
+    r"(Failed to (?:fetch|download)|error sending request|not found in the package registry"
+    r"|No interpreter found|no version of \S+ )"
+)
 
 
 def _npm_with_retries(args: list[str], cwd: Path, pin: Pin, say: Callable[[str], None]) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise InstallFailed("npm was not found on PATH; the tests' CLIs come from its registry")
+    _with_retries([_tool("npm"), *args], cwd, pin, say)
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise InstallFailed(f"{name} was not found on PATH; the tests' CLIs come from its registry")
+    return found
+
+
+def _with_retries(command: list[str], cwd: Path, pin: Pin, say: Callable[[str], None]) -> None:
+    what = f"{os.path.basename(command[0])} {command[1]}"
     for attempt in range(1, ATTEMPTS + 1):
-        say(f"{pin.name} {pin.version}: npm {args[0]}, attempt {attempt} of {ATTEMPTS}")
-        refusal = _npm([npm, *args], cwd)
+        say(f"{pin.name} {pin.version}: {what}, attempt {attempt} of {ATTEMPTS}")
+        refusal = _run(command, cwd)
         if refusal is None:
             return
         if attempt < ATTEMPTS:
@@ -233,8 +264,9 @@ def _npm_with_retries(args: list[str], cwd: Path, pin: Pin, say: Callable[[str],
     raise RegistryRefused(f"{pin.name} {pin.version}: the registry refused: {refusal}")
 
 
-def _npm(command: list[str], cwd: Path) -> str | None:
-    """Run npm; None when it did its work, else how the registry refused. Other failures raise."""
+def _run(command: list[str], cwd: Path) -> str | None:
+    """Run npm or uv; None when it did its work, else how the registry refused. Other failures
+    raise."""
     try:
         done = subprocess.run(
             command,
@@ -250,9 +282,10 @@ def _npm(command: list[str], cwd: Path) -> str | None:
         return f"no answer within {INSTALL_SECONDS:g} s"
     if done.returncode == 0:
         return None
-    code = _REGISTRY_CODE.search(done.stderr)
+    code = _REGISTRY_CODE.search(done.stderr) or _UV_REFUSAL.search(done.stderr)
     if code is None:
-        raise InstallFailed(f"npm {command[1]} exited {done.returncode}: {done.stderr[-800:]}")
+        what = f"{os.path.basename(command[0])} {command[1]}"
+        raise InstallFailed(f"{what} exited {done.returncode}: {done.stderr[-800:]}")
     return code[1]
 
 

@@ -22,6 +22,13 @@ elif word == "args":
     print(args)
 elif word == "env":
     print(os.environ.get(rest))
+elif word == "write":
+    for path in rest.split():
+        try:
+            open(os.path.expandvars(path), "w").close()
+            print("wrote")
+        except OSError:
+            print("refused")
 elif word == "cwd":
     print(os.getcwd())
 elif word == "length":

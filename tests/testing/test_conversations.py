@@ -137,6 +137,22 @@ def test_a_history_from_elsewhere_starts_the_script(protocol: str) -> None:
         later.assert_finished()
 
 
+def test_words_that_an_agent_puts_into_the_models_mouth_tell_no_turn() -> None:
+    """Aider begins each request with a made-up exchange, also when it restores a conversation."""
+    with ScriptedModel([{"text": "one"}, {"text": "two"}]) as model:
+        resumed = Client(model.url, "openai-chat", stream=False)
+        resumed.messages = [
+            {"role": "user", "content": "first"},
+            {"role": "assistant", "content": "\none\n\n"},
+            {"role": "user", "content": "These are the files."},
+            {"role": "assistant", "content": "Ok."},
+        ]
+        assert resumed.ask("second").text == "two"
+        fresh = Client(model.url, "openai-chat", stream=False, system="Another.")
+        fresh.messages = resumed.messages[2:4]
+        assert fresh.ask("first").text == "one"
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_reply_that_the_agent_forgot_is_not_repeated(protocol: str) -> None:
     """An interrupted agent may drop the reply; a new prompt goes on, a retry does not."""

@@ -1,11 +1,13 @@
 """`bridle conformance`: the conformance kit on an installed runtime, as a table or JSON."""
 
 import argparse
+import signal
 import sys
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from bridle.cli.output import Style, one_line, write_json
-from bridle.cli.parsing import add_json, positive_number
+from bridle.cli.parsing import add_json, key_value, positive_number
 from bridle.config import load_config
 
 if TYPE_CHECKING:
@@ -29,6 +31,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=positive_number,
         help="seconds that one run of the agent may take (120)",
     )
+    parser.add_argument(
+        "--provider-option",
+        metavar="K=V",
+        type=key_value,
+        action="append",
+        default=[],
+        dest="provider_options",
+        help="an option of the runtime's own, for every run; may be given again",
+    )
     add_json(parser)
 
 
@@ -38,12 +49,15 @@ def execute(args: argparse.Namespace) -> int:
     from bridle.testing import conformance
     from bridle.testing.conformance.runner import RUN_SECONDS
 
+    # Whoever ends us with SIGTERM must not leave agents behind: leave as on Ctrl-C.
+    signal.signal(signal.SIGTERM, _leave)
     runtime = get_runtime(args.runtime, load_config())
     if args.binary:
         runtime.use_binary(args.binary)
     report = conformance.check(
         runtime,
         args.only,
+        options={"provider_options": own} if (own := dict(args.provider_options)) else None,
         run_seconds=args.run_timeout or RUN_SECONDS,
         progress=lambda line: _say(f"{runtime.id}: played {line}"),
     )
@@ -52,6 +66,10 @@ def execute(args: argparse.Namespace) -> int:
     else:
         _show(report)
     return 0 if report.passed else 1
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def _say(line: str) -> None:

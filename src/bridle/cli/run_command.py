@@ -125,7 +125,9 @@ def _interactive(runtime: AgentRuntime, options: RunOptions, output: str) -> int
         raise WrongUse("--interactive shows the agent's own screen and prints no JSON")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise WrongUse("--interactive needs a terminal")
-    return 0 if runtime.run_interactive(options) == 0 else 1
+    from bridle.running import run_interactive
+
+    return 0 if run_interactive(runtime, options, on_warning=warn) == 0 else 1
 
 
 def _warnings(prepared: Prepared) -> list[str]:
@@ -146,6 +148,8 @@ def _describe(runtime: AgentRuntime, options: RunOptions, prepared: Prepared) ->
         f"permission_mode={options.permission_mode}",
         *(f"{name}={_shown(getattr(options, name))}" for name in options_in_use(options)),
     ]
+    if options.sandbox is not None:
+        shown.append(f"sandbox={options.sandbox}")
     if options.timeout is not None:
         shown.append(f"timeout={options.timeout:g}")
     if options.env:

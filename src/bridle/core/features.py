@@ -16,6 +16,8 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     """Reasoning text is shown."""
     message_usage: bool = False
     """Each message tells its own token counts; otherwise only totals come at the end."""
+    cache_usage: bool = True
+    """Token counts tell cached input and reasoning apart from the rest."""
     reports_cost: bool = False
     """The runtime itself tells what a run cost."""
     retries: bool = False

@@ -76,7 +76,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`ask`: requests go to the person at the terminal, refused with a reason when there is none.
     `bypass`: the agent acts within its sandbox and guards."""
     sandbox: SandboxMode | None = None
-    """OS confinement of what the agent may write; the runtime's own default when None."""
+    """OS confinement of what the agent may write, held for every runtime, by Bridle where it has no
+    sandbox of its own. None: what the runtime does by itself."""
     images: tuple[str, ...] = ()
     """Image files that go with the prompt."""
     provider_options: dict[str, Any] = {}
@@ -114,6 +115,7 @@ ALWAYS_SUPPORTED = frozenset(
         "include_raw",
         "raw_args",
         "permission_mode",
+        "sandbox",
     }
 )
 """Options that Bridle itself honours for every runtime, or that each must map."""

@@ -1,6 +1,7 @@
 """One runtime after the other: found where, in which version, and does it behave as we believe."""
 
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -125,11 +126,13 @@ def _starts(runtime: AgentRuntime, found: Installation, home: str) -> Finding:
     return Finding(name="starts", status="fail", detail=detail, hint=again)
 
 
+_ERROR_LINE = re.compile(r"^(\w*Error|error|fatal)\b.*:", re.IGNORECASE)
+
+
 def _reason(text: str) -> str:
     """The line of a failed start that says why: an error's own line, else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = next((line for line in lines if "rror" in line or "issing" in line), lines[0])
-    return told[:300]
+    return next((line for line in lines if _ERROR_LINE.match(line)), lines[0])[:300]
 
 
 def _version(found: Installation, dialect: Dialect, seen: bool, warning: str) -> Finding:

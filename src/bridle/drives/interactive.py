@@ -24,9 +24,12 @@ def run_at_terminal(spec: ProcessSpec) -> int:
     an `AgentError` when it cannot be started. Call it from the main thread.
     """
     child: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        if child is not None:
+        if child is None:
+            early.append(number)
+        else:
             child.send_signal(number)
 
     def leave_it(number: int, frame: FrameType | None) -> None:
@@ -42,6 +45,9 @@ def run_at_terminal(spec: ProcessSpec) -> int:
         except (OSError, ValueError) as problem:
             raise start_error(spec, problem) from None
         try:
+            for number in early:
+                # It came while the child was being started, and belongs to it too.
+                child.send_signal(number)
             return child.wait()
         finally:
             if child.returncode is None:

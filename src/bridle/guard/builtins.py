@@ -47,8 +47,9 @@ def _popd(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> 
 def _eval(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
     words = [a for number, a in enumerate(args) if not (number == 0 and a.text == "--")]
     pieces: list[str | Hole] = []
-    for word in words:
-        pieces.extend([*word.parts, " "])
+    for number, word in enumerate(words):
+        # A blank after the last word would hide the end of a here-document.
+        pieces.extend([*([" "] if number else []), *word.parts])
     return walk.nested(Shell(join(pieces), sourced=True), scope, stdin)
 
 

@@ -8,7 +8,7 @@ translated; it starts nothing itself.
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
@@ -33,6 +33,9 @@ from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.installation import Installation
+
+if TYPE_CHECKING:
+    from bridle.sandbox import SandboxNeeds
 
 
 class AdapterSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +81,12 @@ class AgentRuntime(ABC):
     stability: ClassVar[Literal["stable", "experimental"]] = "stable"
     install_hint: ClassVar[str] = ""
     """The command that installs the CLI."""
+    confines_itself: ClassVar[bool] = False
+    """Whether it honours the option `sandbox` by means of its own. Every other runtime is confined
+    by Bridle, and its `plan_run` never sees that option."""
+    state_paths: ClassVar[tuple[str, ...]] = ()
+    """Folders, relative to HOME, that its CLI must be able to write in a sandbox. The agent can
+    then write there too, so: no folder whose content the CLI obeys or runs."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
 
@@ -181,6 +190,15 @@ class AgentRuntime(ABC):
     @abstractmethod
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """What its CLI, started as `spec`, must be able to write in a sandbox.
+
+        The run's private folders and its scratch folder are writable anyway.
+        """
+        from bridle.sandbox import SandboxNeeds
+
+        return SandboxNeeds(writable=tuple(in_home(path, spec.env) for path in self.state_paths))
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The process of a run that a person drives at the terminal."""
@@ -308,6 +326,22 @@ def refuse_system_prompts(runtime: AgentRuntime, options: RunOptions | SpawnOpti
             f"{runtime.id} takes no system prompt at the terminal",
             hint=f"deploy it as {runtime.instruction_path}",
         )
+
+
+_XDG = {
+    ".config": "XDG_CONFIG_HOME",
+    ".cache": "XDG_CACHE_HOME",
+    ".local/share": "XDG_DATA_HOME",
+    ".local/state": "XDG_STATE_HOME",
+}
+
+
+def in_home(path: str, env: Mapping[str, str]) -> str:
+    """Where a path relative to HOME is under `env`, which may have moved the common folders."""
+    for usual, variable in _XDG.items():
+        if path.startswith(f"{usual}/") and os.path.isabs(env.get(variable, "")):
+            return os.path.join(env[variable], path[len(usual) + 1 :])
+    return os.path.join(env.get("HOME") or os.path.expanduser("~"), path)
 
 
 def working_dir(options: RunOptions) -> str:

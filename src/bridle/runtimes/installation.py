@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from bridle.remembering import remembered
+
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """A CLI that was found."""
@@ -123,44 +125,6 @@ def remembered_version(binary: str, ask: Callable[[], str | None]) -> str | None
     except OSError:
         return None
     return remembered(f"{os.path.realpath(binary)}:{found.st_mtime_ns}:{found.st_size}", ask)
-
-
-def remembered(key: str, ask: Callable[[], str | None]) -> str | None:
-    """What `ask` once answered for `key`, from the user's cache file; None is asked again."""
-    cache = _read_cache()
-    if key in cache:
-        return cache[key]
-    answer = ask()
-    if answer:
-        cache[key] = answer
-        _write_cache(cache)
-    return answer
-
-
-def _cache_path() -> str:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "bridle", "versions.json")
-
-
-def _read_cache() -> dict[str, str]:
-    try:
-        with open(_cache_path(), "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, str])
-    except (OSError, msgspec.MsgspecError):
-        return {}
-
-
-def _write_cache(cache: dict[str, str]) -> None:
-    path = _cache_path()
-    partial = f"{path}.{os.getpid()}"
-    try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(partial, "wb") as file:
-            file.write(msgspec.json.encode(dict(list(cache.items())[-200:])))
-        os.replace(partial, path)
-    except OSError:
-        # A memory that cannot be kept only costs the next start a moment.
-        return
 
 
 def ask_version(command: tuple[str, ...], *, timeout: float = 20.0) -> str | None:

@@ -13,8 +13,16 @@ the kernel has it, all from Python's ctypes, with no compiled code and no extra 
 process into a confined one.
 """
 
-from bridle.sandbox.confine import confine
-from bridle.sandbox.policy import SandboxPolicy, policy_for
+from bridle.sandbox.confine import confine, warnings_of
+from bridle.sandbox.policy import SandboxNeeds, SandboxPolicy, policy_for
 from bridle.sandbox.preflight import Enforcement, preflight
 
-__all__ = ["Enforcement", "SandboxPolicy", "confine", "policy_for", "preflight"]
+__all__ = [
+    "Enforcement",
+    "SandboxNeeds",
+    "SandboxPolicy",
+    "confine",
+    "policy_for",
+    "preflight",
+    "warnings_of",
+]

@@ -1,14 +1,31 @@
 """Turning a process into a confined one."""
 
+import json
 import sys
 
 import msgspec
 
 from bridle.core.errors import GuardRefused
 from bridle.drives.spec import ProcessSpec
-from bridle.sandbox import launcher
 from bridle.sandbox.policy import SandboxPolicy
-from bridle.sandbox.preflight import Enforcement, preflight
+from bridle.sandbox.preflight import LAUNCHER, Enforcement, preflight
+
+WAYS_OUT = ("SSH_AUTH_SOCK", "TMUX", "TMUX_PANE", "DBUS_SESSION_BUS_ADDRESS")
+"""Variables that lead to servers which would act unconfined. The sockets are closed anyway; without
+the names programs do not even try."""
+
+REFUSED = 126
+REFUSAL_LINE = "bridle sandbox: "
+"""Exit status of the launcher, and how its last line begins, when it could not confine itself."""
+
+
+def refuse_if_impossible(can: Enforcement) -> None:
+    """Raise `GuardRefused` when a machine that can do no more than `can` cannot hold an agent."""
+    if not can.holds_writes:
+        raise GuardRefused(
+            f"this machine cannot confine an agent: {'; '.join(can.gaps)}",
+            hint="run with --sandbox off, or on Linux 6.2 or newer",
+        )
 
 
 def confine(
@@ -20,19 +37,29 @@ def confine(
     `GuardRefused` when this machine cannot refuse writes at all.
     """
     can = enforcement or preflight()
-    if not can.holds_writes:
-        raise GuardRefused(
-            f"this machine cannot confine an agent: {'; '.join(can.gaps)}",
-            hint="run without --sandbox, or on Linux 6.2 or newer",
-        )
+    refuse_if_impossible(can)
     told = {
         "writable": policy.writable,
         "files": policy.files,
+        "protected": policy.protected,
+        "own": policy.own,
         "hide": policy.hide,
         "mounts": can.mounts,
         "landlock": can.landlock,
         "seccomp": can.seccomp,
     }
-    text = msgspec.json.encode(told).decode()
-    argv = (sys.executable, "-I", "-S", launcher.__file__, text, "--", *spec.argv)
-    return msgspec.structs.replace(spec, argv=argv)
+    # Not msgspec: a path need not be Unicode text.
+    argv = (sys.executable, "-I", "-S", LAUNCHER, json.dumps(told), "--", *spec.argv)
+    env = {name: value for name, value in spec.env.items() if name not in WAYS_OUT}
+    return msgspec.structs.replace(spec, argv=argv, env=env)
+
+
+def warnings_of(policy: SandboxPolicy, enforcement: Enforcement) -> tuple[str, ...]:
+    """What stays open under `policy` on this machine, for the person who asked for it."""
+    gaps = [*enforcement.gaps, *policy.notes]
+    if policy.protected and not enforcement.mounts:
+        gaps.append(f"no user namespaces: not protected: {', '.join(policy.protected)}")
+    if policy.own and not enforcement.mounts:
+        shared = ", ".join(path for _, path in policy.own)
+        gaps.append(f"no user namespaces: shared with other sessions: {shared}")
+    return tuple(f"sandbox: {gap}" for gap in gaps)

@@ -2,16 +2,15 @@
 
     python -I -S launcher.py POLICY -- program arguments…
 
-POLICY is JSON: {"writable": [dirs], "files": [files], "mounts": bool, "landlock": bool,
-"seccomp": bool, "hide": [dirs]}. Anything that was demanded and cannot be put in force ends it
-with status 126 and a line on stderr before the program is started: confinement that is not there
-must never be mistaken for one that is.
+POLICY is JSON: {"writable": [dirs], "files": [files], "protected": [paths],
+"own": [[dir, seen at]], "hide": [dirs], "mounts": bool, "landlock": bool, "seccomp": bool}.
+Anything that was demanded and cannot be put in force ends it with status 126 and a line on stderr
+before the program is started: confinement that is not there must never be mistaken for one that is.
 """
 
 import ctypes
 import json
 import os
-import platform
 import stat
 import struct
 import sys
@@ -63,10 +62,10 @@ def apply(policy: dict[str, Any]) -> None:
     writable = [path for path in policy["writable"] if os.path.isdir(path)]
     files = [path for path in policy["files"] if os.path.exists(path)]
     if policy["mounts"]:
-        make_read_only(writable, files, policy["hide"])
+        make_read_only(writable, files, policy["protected"], policy["own"], policy["hide"])
     _call(_libc.prctl, "no_new_privs", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if policy["landlock"]:
-        restrict_writes(writable, files)
+        restrict_writes([*writable, *(target for _, target in policy["own"])], files)
     if policy["seccomp"]:
         close_doors()
 
@@ -120,8 +119,15 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 # -- mount namespace ------------------------------------------------------------------------------
 
 
-def make_read_only(writable: list[str], files: list[str], hide: list[str]) -> None:
-    """See the whole file system read-only but for `writable` and `files`; `hide` is empty."""
+def make_read_only(
+    writable: list[str],
+    files: list[str],
+    protected: list[str],
+    own: list[list[str]],
+    hide: list[str],
+) -> None:
+    """See the whole file system read-only but for `writable` and `files`, in which `protected`
+    stays so; each folder of `own` in the place that stands with it; `hide` empty."""
     uid, gid = os.getuid(), os.getgid()
     _call(_libc.unshare, "new user and mount namespace", _CLONE_NEWUSER | _CLONE_NEWNS)
     _write("/proc/self/setgroups", "deny")
@@ -133,6 +139,12 @@ def make_read_only(writable: list[str], files: list[str], hide: list[str]) -> No
     _read_only("/", recursive=True)
     for path in (*writable, *files):
         _read_only(path, recursive=True, undo=True)
+    for source, target in own:
+        _mount(source, target, None, _MS_BIND)
+    for path in protected:
+        # A mount also holds the name in its place: it can be neither removed nor renamed.
+        _mount(path, path, None, _MS_BIND | _MS_REC)
+        _read_only(path, recursive=True)
     for folder in hide:
         if os.path.isdir(folder):
             _mount("none", folder, "tmpfs", _MS_NOSUID | _MS_NODEV)
@@ -191,9 +203,9 @@ _X32_BIT = 0x40000000
 
 def close_doors() -> None:
     """Refuse new Unix sockets and io_uring, and system calls of a foreign architecture."""
-    known = _ARCHES.get(platform.machine())
+    known = _ARCHES.get(os.uname().machine)
     if known is None:
-        raise Refusal(f"no seccomp filter for {platform.machine()}")
+        raise Refusal(f"no seccomp filter for {os.uname().machine}")
     audit_arch, socket_nr, io_uring_nr = known
     program = [
         (_LD, 0, 0, 4),

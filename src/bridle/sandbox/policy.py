@@ -1,17 +1,39 @@
 """What a confined agent may write."""
 
 import os
-import subprocess
 from typing import Literal
 
 import msgspec
 
 from bridle.core.errors import GuardRefused
+from bridle.repository import GitPlace, commit_dirs, find_git
 
 Mode = Literal["read-only", "worktree"]
 
 DEVICES = ("/dev/null", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/zero", "/dev/full")
 """What programs write to without changing anything."""
+
+
+class SandboxNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent's CLI needs for itself, whatever the agent may do."""
+
+    writable: tuple[str, ...] = ()
+    """Folders, made when they are missing: its conversations, its caches. The agent can write there
+    too, so not one whose content later sessions of the user's obey or run."""
+    files: tuple[str, ...] = ()
+    """Single files, where they exist. A program that replaces a file by renaming needs its folder
+    instead."""
+    own: tuple[str, ...] = ()
+    """Folders of which the run gets an empty one of its own: sessions beside it take code from the
+    shared one. Where namespaces are missing it is the shared one, and that is told."""
+    protected: dict[str, str | None] = {}
+    """Paths inside `writable` that stay read-only, for a CLI that needs the folder around what its
+    later sessions obey or run. What is missing is made, since only what exists can be held: a file
+    with the text given here, a folder where that is None."""
+    private: tuple[str, ...] = ()
+    """Writable folders of this run alone, removed when it is over."""
+    scratch_variables: tuple[str, ...] = ()
+    """Variables that are to name the scratch folder, beside the usual ones."""
 
 
 class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,15 +43,14 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     writable: tuple[str, ...]
     """Folders, with all below them."""
     files: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    """Paths inside `writable` that are read-only all the same, where namespaces are in force."""
+    own: tuple[tuple[str, str], ...] = ()
+    """Folders to write in, and the folders in whose place they are seen."""
     hide: tuple[str, ...] = ()
     """Folders shown empty where namespaces are in force: sockets that lead out live there."""
-
-
-class GitFolders(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a repository that committing on one branch needs."""
-
-    git_dir: str
-    common_dir: str
+    notes: tuple[str, ...] = ()
+    """What the caller should know about this set."""
 
 
 def policy_for(
@@ -37,7 +58,7 @@ def policy_for(
     worktree: str,
     *,
     scratch: str,
-    state: tuple[str, ...] = (),
+    needs: SandboxNeeds | None = None,
     branch_prefix: str | None = None,
     hide: tuple[str, ...] = (),
 ) -> SandboxPolicy:
@@ -45,70 +66,81 @@ def policy_for(
 
     `read-only`: its scratch folder and its CLI's own state. `worktree`: also the worktree and what
     `git add` and `git commit` need of the repository; with `branch_prefix` only branches below it,
-    else all of the repository's branches. Never the repository's configuration or hooks.
+    else all of the repository's branches. The repository's configuration and hooks, and the file
+    by which a worktree names its repository, are protected.
 
-    Raises `GuardRefused` when a path of the set is a symbolic link: the worktree's `.git` file is
-    in the agent's reach, so what it points to must be what it seems.
+    Raises `GuardRefused` when the scratch folder or a path of the repository is a symbolic link:
+    those are in the reach of earlier agents, so they must be what they seem. Makes the folders that
+    are missing of `needs` and of the branches.
     """
-    writable = [scratch, *state]
+    needs = needs or SandboxNeeds()
+    writable, protected, notes = [scratch], [], []
     if mode == "worktree":
         writable.append(os.path.realpath(worktree))
-        git = git_folders(worktree)
-        if git is not None:
-            writable += _git_writable(git, branch_prefix)
-    for path in writable:
+        place = find_git(worktree)
+        if place is not None and place.proven():
+            writable += commit_dirs(place, branch_prefix)
+            protected += _of_git(place, branch_prefix)
+        elif place is not None:
+            notes.append(
+                f"commits are not possible: {place.git_dir} does not know the worktree {place.root}"
+            )
+    for path in (*writable, *protected):
         if os.path.islink(path):
             raise GuardRefused(f"sandbox: {path} is a symbolic link")
-    kept = [os.path.realpath(path) for path in writable if os.path.isdir(path)]
+    for path in needs.writable:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    own = []
+    for path in needs.own:
+        own.append((os.path.join(scratch, f".{os.path.basename(path)}"), os.path.realpath(path)))
+        for folder in own[-1]:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+    for path, text in needs.protected.items():
+        _make(path, text)
+        protected.append(os.path.realpath(path))
+        if os.path.islink(path):
+            notes.append(f"{path} is a symbolic link; the agent can put a file in its place")
+    kept = [
+        os.path.realpath(path)
+        for path in (*writable, *needs.writable, *needs.private)
+        if os.path.isdir(path)
+    ]
     return SandboxPolicy(
         mode=mode,
         writable=tuple(dict.fromkeys(kept)),
-        files=tuple(device for device in DEVICES if os.path.exists(device)),
+        files=tuple(path for path in (*DEVICES, *needs.files) if os.path.exists(path)),
+        protected=tuple(path for path in protected if os.path.exists(path)),
+        own=tuple(own),
         hide=hide,
+        notes=tuple(notes),
     )
 
 
-def git_folders(worktree: str) -> GitFolders | None:
-    """Where git keeps the worktree's state, None outside a repository."""
-    try:
-        done = subprocess.run(
-            ["git", "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"],
-            cwd=worktree,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    lines = done.stdout.splitlines()
-    if done.returncode != 0 or len(lines) != 2:
-        return None
-    return GitFolders(git_dir=lines[0], common_dir=lines[1])
+def _of_git(place: GitPlace, branch_prefix: str | None) -> list[str]:
+    """What must stay as it is in the folders that committing opens; makes what must be there."""
+    if not place.linked:
+        # The main checkout keeps its index and HEAD in the common folder itself, so all of that is
+        # open but for what git would run or obey.
+        os.makedirs(os.path.join(place.git_dir, "hooks"), exist_ok=True)
+        held = [os.path.join(place.git_dir, name) for name in ("hooks", "config")]
+        return held if place.inside else [*held, os.path.join(place.root, ".git")]
+    for folder in commit_dirs(place, branch_prefix)[2:]:
+        os.makedirs(folder, exist_ok=True)
+        if branch_prefix:
+            # Rules hang on the folder itself, and packing refs deletes an empty one below `heads`.
+            with open(os.path.join(folder, ".keep"), "ab"):
+                pass
+    own = ("commondir", "gitdir", "config.worktree")
+    marker = os.path.join(place.root, ".git")
+    return [marker, *(os.path.join(place.git_dir, name) for name in own)]
 
 
-def _git_writable(git: GitFolders, branch_prefix: str | None) -> list[str]:
-    common = git.common_dir
-    if git.git_dir == common:
-        # The main checkout keeps its index and HEAD in the common folder itself. All of it must
-        # be open, hooks and configuration too; a linked worktree is the safer place for an agent.
-        return [common]
-    below = f"/{branch_prefix}" if branch_prefix else ""
-    folders = [
-        git.git_dir,
-        os.path.join(common, "objects"),
-        os.path.join(common, f"refs/heads{below}"),
-        os.path.join(common, f"logs/refs/heads{below}"),
-    ]
-    for folder in folders[2:]:
-        _keep(folder)
-    return folders
-
-
-def _keep(folder: str) -> None:
-    """Make a folder that git will not remove: rules hang on the folder itself, and packing refs
-    deletes an empty one."""
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, ".keep"), "ab"):
-        pass
+def _make(path: str, text: str | None) -> None:
+    if os.path.lexists(path):
+        return
+    if text is None:
+        os.mkdir(path, 0o700)
+        return
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)

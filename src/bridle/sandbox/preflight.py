@@ -1,13 +1,21 @@
 """What this machine can enforce, tried for real and not guessed from version numbers."""
 
-import subprocess
+import os
 import sys
-import tempfile
-from functools import cache
 
 import msgspec
 
-from bridle.sandbox import launcher
+from bridle._version import __version__
+from bridle.remembering import forget, remembered
+
+LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher.py")
+
+_SETTINGS = (
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+)
+"""Switches by which an administrator opens or closes the means while the kernel stays the same."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,9 +33,12 @@ class Enforcement(msgspec.Struct, frozen=True, kw_only=True):
         return self.mounts or (self.landlock and self.landlock_version >= 3)
 
 
-@cache
 def preflight() -> Enforcement:
-    """Try each means in a child process and tell which worked. Remembered for this process."""
+    """Which means work here, each tried in a child process.
+
+    Remembered in the user's cache, for this kernel, user and circumstances; a machine that cannot
+    hold writes is tried again each time.
+    """
     if sys.platform != "linux":
         return Enforcement(
             mounts=False,
@@ -36,11 +47,38 @@ def preflight() -> Enforcement:
             seccomp=False,
             gaps=(f"no sandbox on {sys.platform}: only the guard holds",),
         )
-    version = launcher.landlock_version()
-    mounts = _works({"mounts": True})
-    landlock = version > 0 and _works({"landlock": True})
-    seccomp = _works({"seccomp": True})
-    return enforcement_of(mounts=mounts, landlock_version=version * landlock, seccomp=seccomp)
+    found: Enforcement | None = None
+
+    def ask() -> str | None:
+        nonlocal found
+        found = _try_all()
+        return msgspec.json.encode(found).decode() if found.holds_writes else None
+
+    text = remembered(circumstances(), ask)
+    if found is None:
+        try:
+            found = msgspec.json.decode(text or "", type=Enforcement)
+        except msgspec.MsgspecError:
+            found = _try_all()
+    return found
+
+
+def not_as_remembered() -> None:
+    """Have the machine tried again: a means that worked once was refused."""
+    forget(circumstances())
+
+
+def circumstances() -> str:
+    """Everything on which the answer depends, as a key."""
+    machine = os.uname()
+    facts = ["sandbox", __version__, machine.release, machine.machine, str(os.getuid())]
+    facts += [_text(path) for path in _SETTINGS]
+    # A container of the same kernel may forbid what its host allows.
+    names = ("NoNewPrivs:", "Seccomp:", "Seccomp_filters:", "CapBnd:")
+    facts += [line for line in _text("/proc/self/status").splitlines() if line.startswith(names)]
+    if os.path.islink("/proc/self/ns/user"):
+        facts.append(os.readlink("/proc/self/ns/user"))
+    return ":".join("".join(fact.split()) for fact in facts)
 
 
 def enforcement_of(*, mounts: bool, landlock_version: int, seccomp: bool) -> Enforcement:
@@ -61,13 +99,27 @@ def enforcement_of(*, mounts: bool, landlock_version: int, seccomp: bool) -> Enf
     )
 
 
+def _try_all() -> Enforcement:
+    from bridle.sandbox import launcher
+
+    version = launcher.landlock_version()
+    mounts = _works({"mounts": True})
+    landlock = version > 0 and _works({"landlock": True})
+    seccomp = _works({"seccomp": True})
+    return enforcement_of(mounts=mounts, landlock_version=version * landlock, seccomp=seccomp)
+
+
 def _works(means: dict[str, bool]) -> bool:
-    policy = {"mounts": False, "landlock": False, "seccomp": False, "hide": [], "files": []}
+    import subprocess
+    import tempfile
+
+    policy = {"mounts": False, "landlock": False, "seccomp": False}
+    lists: dict[str, list[str]] = {"hide": [], "files": [], "protected": [], "own": []}
     with tempfile.TemporaryDirectory() as folder:
-        text = msgspec.json.encode({**policy, **means, "writable": [folder]}).decode()
+        text = msgspec.json.encode({**policy, **means, **lists, "writable": [folder]}).decode()
         try:
             done = subprocess.run(
-                [sys.executable, "-I", "-S", launcher.__file__, text, "--", "true"],
+                [sys.executable, "-I", "-S", LAUNCHER, text, "--", "true"],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=20,
@@ -76,3 +128,11 @@ def _works(means: dict[str, bool]) -> bool:
         except (OSError, subprocess.TimeoutExpired):
             return False
     return done.returncode == 0
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -195,8 +195,12 @@ class Director:
                 hidden += talk.steps.says(hidden, reply)
             return hidden
         count = len(replies)
-        if is_new and not all(talk.steps.says(i, reply) for i, reply in enumerate(replies)):
-            talk.foreign = count
+        if is_new:
+            # Some agents put words of their own into the model's mouth; those tell no turn.
+            told = 0
+            for reply in replies:
+                told += talk.steps.says(told, reply)
+            talk.foreign = count - told
         talk.foreign = min(talk.foreign, count)
         return count - talk.foreign
 

@@ -191,7 +191,9 @@ def test_a_person_says_no(name: str, place: Place) -> None:
         return False, "test", "not today"
 
     outside = place.repo.parent / "outside.txt"
-    script = [{"text": "Trying.", "shell": f"touch {outside}"}, {"text": "I could not."}]
+    # Codex does not always tell of a command that fails at once, so this one takes its time.
+    command = f"sleep 0.5; touch {outside}"
+    script = [{"text": "Trying.", "shell": command}, {"text": "I could not."}]
     with ScriptedModel(script) as model:
         done = run(name, place, model.url, permission=no, permission_mode="ask")
     assert not outside.exists()
@@ -216,20 +218,31 @@ def test_stopped_while_a_tool_runs(name: str, place: Place) -> None:
     assert [event.tool_call_id for event in done.of(ev.ToolExecutionEnd)]
 
 
-@pytest.mark.parametrize("name", ["claude-acp", "codex-acp"])
+SETTINGS = {
+    "claude-acp": ("settings.json", '{"cleanupPeriodDays": 33}'),
+    "codex-acp": ("config.toml", '# mine\nmodel_verbosity = "low"\n'),
+    "copilot-acp": ("settings.json", '{"beep": false}'),
+}
+"""A file of the user's own settings for each."""
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
 def test_a_session_is_taken_up_again(name: str, place: Place) -> None:
-    """In the user's own home, which no file of may change; the way there is the environment's."""
+    """On the user's own account, whose settings stay as they are; the way to the model is the
+    environment's."""
     script = [{"text": "My name is Bridle.", "usage": {"input_tokens": 100, "output_tokens": 7}}]
     more = [{"text": "I said Bridle.", "usage": {"input_tokens": 200, "output_tokens": 9}}]
     account = place.home / "account"
     account.mkdir()
+    settings, content = SETTINGS[name]
+    (account / settings).write_text(content)
     with ScriptedModel([*script, *more]) as model:
-        provider = {"base_url": model.url + ("/v1" if name == "codex-acp" else "")}
+        provider = {"base_url": model.url + ("" if name == "claude-acp" else "/v1")}
         around: dict[str, Any] = {
             "model_server": None,
             "provider": {**provider, "auth_token_env": "TEST_KEY"},
-            "env": {"TEST_KEY": "bridle-scripted-key"},
-            "model": "gpt-5.5" if name == "codex-acp" else "claude-sonnet-4-5",
+            "env": {"TEST_KEY": "bridle-scripted-key", "COPILOT_OFFLINE": "true"},
+            "model": "claude-sonnet-4-5" if name == "claude-acp" else "gpt-5.5",
             "account_dir": str(account),
         }
         options = msgspec.convert({"prompt": "x", **around}, RunOptions)
@@ -248,6 +261,7 @@ def test_a_session_is_taken_up_again(name: str, place: Place) -> None:
     assert any("My name is Bridle." in body and "What?" in body for body in sent)
     assert third.result.error is not None
     assert third.result.error.kind == "resume_refused"
+    assert (account / settings).read_text() == content
 
 
 def test_claude_gets_an_added_system_prompt(place: Place) -> None:

@@ -122,13 +122,7 @@ def test_every_option_is_honoured_or_refused_by_name(
     runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path
 ) -> None:
     honoured = runtime.features.options | ALWAYS_SUPPORTED
-    assert set(RunOptions.__struct_fields__) - honoured == {"sandbox"}
-    for wanted in ("worktree", "read-only"):
-        with pytest.raises(UnsupportedOption, match="sandbox"):
-            plan(runtime, env, tmp_path, sandbox=wanted)
-    ignored = plan(runtime, env, tmp_path, sandbox="worktree", ignore_unsupported=True)
-    assert ignored.ignored_options == ("sandbox",)
-    assert plan(runtime, env, tmp_path, sandbox="off").ignored_options == ()
+    assert set(RunOptions.__struct_fields__) - honoured == set()
 
 
 def test_resuming_names_no_new_id_unless_it_forks(

@@ -199,7 +199,3 @@ def test_an_image_and_an_mcp_server(place: Place) -> None:
     (end,) = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
     assert (end.is_error, "HI" in str(end.result)) == (False, True)
     assert '"type": "image"' in body
-
-
-def test_no_login(place: Place) -> None:
-    assert run(place).kind == "not_authenticated"

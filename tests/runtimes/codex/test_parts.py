@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
+from bridle.repository import commit_dirs, find_git
 from bridle.runtimes.codex import CodexRuntime
-from bridle.runtimes.codex.git import commit_dirs, find_git, trust_roots
-from bridle.runtimes.codex.toml import toml_key, toml_string, toml_value
+from bridle.runtimes.codex_trust import trust_roots
+from bridle.runtimes.toml import toml_key, toml_string, toml_value
 
 VALUES = st.recursive(
     st.booleans()
@@ -83,10 +84,10 @@ def test_a_linked_worktree_leaves_hooks_and_config_protected(repo: Path, tmp_pat
     assert place.linked
     common = repo / ".git"
     assert commit_dirs(place) == [
-        str(common / "objects"),
-        str(common / "refs"),
-        str(common / "logs"),
         str(common / "worktrees/tree"),
+        str(common / "objects"),
+        str(common / "refs/heads"),
+        str(common / "logs/refs/heads"),
     ]
     assert trust_roots(str(tree), place) == [str(tree), str(repo)]
 

@@ -107,21 +107,24 @@ def test_an_abort_leaves_no_tool_behind(place: Place) -> None:
     assert marked_processes(prepared.plan.session_id) == []
 
 
+def parent_of(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
 def test_killed_in_mid_tool(place: Place) -> None:
     with ScriptedModel(SLEEPING) as model:
         prepared = prepare_run(real_copilot(), place, model)
         for event in prepared.run.events():
             if isinstance(event, ev.ToolExecutionStart):
-                (agent, *_) = [
-                    pid
-                    for pid in marked_processes(prepared.plan.session_id)
-                    if os.getsid(pid) == pid
-                ]
+                marked = marked_processes(prepared.plan.session_id)
+                (agent,) = [pid for pid in marked if parent_of(pid) == os.getpid()]
                 os.kill(agent, signal.SIGKILL)
     result = prepared.run.result
     assert result.error is not None
     assert (result.error.kind, result.exit_code) == ("crashed", -signal.SIGKILL)
-    assert result.usage.output_tokens > 0, "the transcript knows what the summary could not tell"
     assert marked_processes(prepared.plan.session_id) == []
 
 

@@ -169,7 +169,6 @@ def test_another_account(runtime: GeminiRuntime, tmp_path: Path) -> None:
     [
         ({"budget_usd": 1.0}, UnsupportedOption),
         ({"images": ("/a.png",)}, UnsupportedOption),
-        ({"sandbox": "worktree"}, UnsupportedOption),
         ({"append_system_prompt_file": "/no/such.md"}, WrongUse),
         ({"settings": "/no/such.json"}, WrongUse),
         ({"settings": "{broken"}, WrongUse),

@@ -162,7 +162,6 @@ def test_a_scripted_model_has_a_home_of_its_own(runtime: OpenCodeRuntime) -> Non
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"sandbox": "worktree"}, UnsupportedOption),
         ({"model": "gpt-9"}, WrongUse),
         ({"images": ("/no/such.png",)}, WrongUse),
         ({"append_system_prompt_file": "/no/such.md"}, WrongUse),
@@ -212,12 +211,6 @@ def test_resuming_needs_the_users_home(runtime: OpenCodeRuntime) -> None:
     server = ModelServer(url="http://127.0.0.1:1", api_key="scripted-key")
     with pytest.raises(ResumeRefused):
         plan(runtime, resume="ses_1", model_server=server)
-
-
-def test_options_may_be_ignored_by_leave(runtime: OpenCodeRuntime) -> None:
-    made = plan(runtime, sandbox="worktree", ignore_unsupported=True)
-    assert made.ignored_options == ("sandbox",)
-    assert plan(runtime, sandbox="off").ignored_options == ()
 
 
 def test_a_missing_cli_is_named() -> None:

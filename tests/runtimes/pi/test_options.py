@@ -68,9 +68,6 @@ def test_the_plain_command(tmp_path: Path, version: str) -> None:
     ("version", "option", "value"),
     [
         ("0.74.2", "mcp_config", "{}"),
-        ("0.74.2", "sandbox", "read-only"),
-        ("1.5.0", "sandbox", "read-only"),
-        ("1.5.0", "sandbox", "worktree"),
     ],
 )
 def test_what_pi_cannot_do_is_refused_or_reported(
@@ -91,10 +88,6 @@ def test_asking_is_an_extension(tmp_path: Path, version: str) -> None:
     assert "tool_call" in code.read_text()
     assert code.parent == Path(*made.private_dirs)
     assert "-e" not in words(plan(tmp_path, version))
-
-
-def test_no_sandbox_is_what_pi_has(tmp_path: Path) -> None:
-    assert plan(tmp_path, sandbox="off").ignored_options == ()
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,6 @@ def test_variables_and_working_directory_reach_the_agent(place: Place) -> None:
         ("denied_tools", ("a",)),
         ("settings", "{}"),
         ("mcp_config", "{}"),
-        ("sandbox", "worktree"),
         ("images", ("a.png",)),
         ("provider_options", {"a": 1}),
         ("budget_usd", 1.0),
@@ -168,6 +167,18 @@ def test_everything_else_is_refused_by_name(place: Place, option: str, value: An
     assert caught.value.runtime == "tiny"
     ignored = run(place, "echo a", ignore_unsupported=True, **{option: value})
     assert (ignored.text, ignored.ignored_options) == ("a", (option,))
+
+
+@pytest.mark.parametrize("mode", ["worktree", "read-only"])
+def test_the_sandbox_holds_a_program_that_nothing_is_known_of(place: Place, mode: str) -> None:
+    outside = place.project.parent / "outside"
+    outside.mkdir()
+    result = run(place, f"write inside {outside}/b $TMPDIR/c", sandbox=mode)
+    inside = "wrote" if mode == "worktree" else "refused"
+    assert (result.status, result.ignored_options) == ("completed", ())
+    assert result.text.split() == [inside, "refused", "wrote"]
+    assert (place.project / "inside").exists() is (mode == "worktree")
+    assert list(outside.iterdir()) == []
 
 
 def test_a_missing_program_is_told_with_the_way_to_install_it(place: Place) -> None:

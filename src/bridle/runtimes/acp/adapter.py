@@ -25,7 +25,7 @@ from bridle.runtimes.acp.plan import (
     prompt_blocks,
     system_meta,
 )
-from bridle.runtimes.acp.routing import Route, Target, key_of, route
+from bridle.runtimes.acp.routing import Route, Target, route
 from bridle.runtimes.base import (
     AgentRuntime,
     RunPlan,
@@ -35,6 +35,7 @@ from bridle.runtimes.base import (
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.given import provider_key
 from bridle.runtimes.installation import (
     Installation,
     ask_version,
@@ -61,7 +62,7 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`RunOptions.provider_options` of every runtime that speaks the protocol."""
 
-    start_timeout: Seconds = 60.0
+    start_timeout: Seconds = 90.0
     """Seconds for each answer before the prompt (`initialize`, opening a session, a setting)."""
     silence_timeout: Seconds = 180.0
     """Seconds without any progress while the model is to answer; a running tool does not count."""
@@ -149,7 +150,7 @@ class AcpRuntime(AgentRuntime):
             return dict(model.env)
         to = Target(
             url=model.provider.base_url,
-            key=key_of(model.provider, os.environ),
+            key=provider_key(model.provider, os.environ, self.id),
             model=model.model,
             max_retries=AcpOptions().max_retries,
             ask=False,
@@ -164,21 +165,28 @@ class AcpRuntime(AgentRuntime):
         own = read_provider_options(self.id, options.provider_options, AcpOptions)
         cwd = working_dir(options)
         session = self._session(options, own, cwd)
-        self._check_sandbox(found, session, env)
-        key = key_of(options.provider, {**env, **options.env})
+        mode = self._mode(options, own) or ""
+        self._check_sandbox(found, mode, env)
+        around = {**env, **options.env}
+        key = provider_key(options.provider, around, self.id) if options.provider else None
         account = self._account(options)
-        folder = new_private_dir(env, self.id) if options.model_server else None
-        way = route(agent.routing, self._target(options, own, key, cwd, folder))
+        # With a scripted model an account folder takes the place of the throw-away home.
+        kept = next(iter(account.values()), None) if options.model_server else None
+        folder = kept or (new_private_dir(env, self.id) if options.model_server else None)
+        home = "" if folder else self._config_home({**env, **account})
+        way = route(agent.routing, self._target(options, own, key, cwd, folder, home))
         for name, content in way.files.items():
-            write_private(folder or "", name, content)
+            if not kept or not os.path.exists(os.path.join(kept, name)):
+                write_private(folder or "", name, content)
         server = options.model_server
         model = options.model if server is None else None
-        flags = [word.format(model) for word in agent.model_flags] if model else []
-        around = {**self._environment(options, env, way, session_id, cwd), **account}
+        flags = [*agent.mode_flags.get(mode, ())]
+        flags += [word.format(model) for word in agent.model_flags] if model else []
+        whole = {**self._environment(options, env, way, session_id, cwd), **account}
         return AcpPlan(
             spec=ProcessSpec(
                 argv=(*found.command, *agent.flags, *way.flags, *flags, *options.raw_args),
-                env=around,
+                env=whole,
                 cwd=cwd,
                 stdin=acp.AcpClient().request("initialize", acp.initialize_params()),
                 keep_stdin=True,
@@ -190,19 +198,17 @@ class AcpRuntime(AgentRuntime):
             secrets=tuple(each for each in (server.api_key if server else "", key) if each),
             ignored_options=ignored,
             warnings=(*((warning,) if warning else ()), *self._cautions(options)),
-            private_dirs=(folder,) if folder else (),
+            private_dirs=(folder,) if folder and not kept else (),
             native_session_id=options.resume,
             session=session,
             agent=agent,
         )
 
-    def _check_sandbox(
-        self, found: Installation, session: SessionPlan, env: Mapping[str, str]
-    ) -> None:
+    def _check_sandbox(self, found: Installation, mode: str, env: Mapping[str, str]) -> None:
         """Refuse to start an agent whose sandbox cannot work: its commands would all fail, and the
         run would still end well."""
         agent = self.agent
-        if not agent.sandbox_program or session.mode == agent.open_mode or sys.platform != "linux":
+        if not agent.sandbox_program or mode == agent.open_mode or sys.platform != "linux":
             return
         beside = os.path.join(os.path.dirname(found.binary), "codex-resources")
         path = os.pathsep.join([env.get("PATH", os.defpath), beside])
@@ -217,11 +223,16 @@ class AcpRuntime(AgentRuntime):
             return (f"{self.id}: nobody is asked before it changes files in its worktree",)
         return ()
 
+    def _mode(self, options: RunOptions, own: AcpOptions) -> str | None:
+        """The mode that the agent is to work in; None leaves it in its own."""
+        agent = self.agent
+        if options.sandbox is not None and agent.sandbox_modes:
+            return agent.sandbox_modes[options.sandbox]
+        return own.mode or agent.mode
+
     def _session(self, options: RunOptions, own: AcpOptions, cwd: str) -> SessionPlan:
         agent = self.agent
-        mode = own.mode or agent.mode
-        if options.sandbox is not None and "sandbox" in agent.options:
-            mode = agent.sandbox_modes[options.sandbox]
+        mode = self._mode(options, own)
         by_start = bool(agent.model_flags or agent.model_variable or options.model_server)
         return SessionPlan(
             cwd=cwd,
@@ -229,14 +240,20 @@ class AcpRuntime(AgentRuntime):
             mcp_servers=mcp_list(options.mcp_config) if options.mcp_config else [],
             meta=system_meta(options) if agent.system_prompt_meta else {},
             resume=options.resume,
-            mode=mode,
+            mode=None if mode in agent.mode_flags else mode,
             model=None if by_start else options.model,
             start_timeout=own.start_timeout,
             silence_timeout=own.silence_timeout,
         )
 
     def _target(
-        self, options: RunOptions, own: AcpOptions, key: str | None, cwd: str, folder: str | None
+        self,
+        options: RunOptions,
+        own: AcpOptions,
+        key: str | None,
+        cwd: str,
+        folder: str | None,
+        account: str,
     ) -> Target:
         server, provider = options.model_server, options.provider
         to = Target(
@@ -245,6 +262,7 @@ class AcpRuntime(AgentRuntime):
             model=options.model,
             max_retries=own.max_retries,
             cwd=cwd,
+            account=account,
             ask=options.permission_mode == "ask",
         )
         if server is None:
@@ -254,10 +272,18 @@ class AcpRuntime(AgentRuntime):
             to, url=url, api=f"{url}/v1", key=server.api_key, home=folder
         )
 
+    def _config_home(self, env: Mapping[str, str]) -> str:
+        """The configuration home that the agent uses in `env`, where that is known."""
+        variable, agent = self.agent.home_variable, self.agent
+        if variable is None or not agent.family:
+            return ""
+        home = env.get("HOME") or os.path.expanduser("~")
+        return env.get(variable) or os.path.join(home, f".{agent.family}")
+
     def _account(self, options: RunOptions) -> dict[str, str]:
         """The variable that chooses another account of the user's."""
         variable = self.agent.home_variable
-        if options.account_dir is None or variable is None or options.model_server is not None:
+        if options.account_dir is None or variable is None:
             return {}
         folder = os.path.abspath(os.path.expanduser(options.account_dir))
         if not os.path.isdir(folder):
@@ -319,17 +345,10 @@ class AcpRuntime(AgentRuntime):
         product's own reader is used, where there is one."""
         if self.agent.family:
             return self._family().parse_transcript(path)
-        if self.agent.history != "cline":
-            return None
-        from bridle.runtimes.acp.history import summarize
-
-        return summarize(path)
+        return None
 
     def transcript_dir(self, project: str) -> str | None:
         """The folder where the agent keeps its transcripts, where that is known."""
         if self.agent.family:
             return self._family().transcript_dir(project)
-        from bridle.runtimes.acp.history import FOLDERS
-
-        folder = FOLDERS.get(self.agent.history)
-        return folder(os.environ) if folder else None
+        return None

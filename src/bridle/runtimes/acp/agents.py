@@ -52,6 +52,8 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     chosen by the protocol."""
     mode: str | None = None
     """Mode to set before the prompt, since its default one cannot work."""
+    mode_flags: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Words that start it in a mode, where setting the mode by the protocol has side effects."""
     sandbox_modes: dict[str, str] = msgspec.field(default_factory=dict)
     """Modes that stand for `sandbox`."""
     system_prompt_meta: bool = False
@@ -104,6 +106,7 @@ COPILOT = AcpAgent(
     routing="copilot",
     options=frozenset({"provider", "account_dir", "model_server", "images"}),
     keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
+    family="copilot",
     home_variable="COPILOT_HOME",
     model_variable="COPILOT_MODEL",
     usage="session",
@@ -169,12 +172,14 @@ CLINE = AcpAgent(
     capture="cline.jsonl",
     command="cline",
     flags=("--acp",),
-    package="cline",
+    package="@cline/cli",
+    native="@cline/cli-{platform}/bin/cline",
     install="npm install -g cline",
     routing="cline",
     options=frozenset({"model_server", "images"}),
     # Otherwise a daemon that outlives everything executes the session, in its own environment.
     env={"CLINE_SESSION_BACKEND_MODE": "local"},
+    family="cline",
     keys=("CLINE_API_KEY",),
     logins=(".cline/data/settings/providers.json",),
     usage="none",
@@ -225,13 +230,19 @@ CODEX = AcpAgent(
     native="@zed-industries/codex-acp-{platform}/bin/codex-acp",
     install="npm install -g @zed-industries/codex-acp",
     routing="codex",
-    options=frozenset({"provider", "account_dir", "model_server", "images", "sandbox"}),
+    options=frozenset({"provider", "account_dir", "model_server", "images"}),
     keys=("CODEX_API_KEY", "OPENAI_API_KEY"),
     logins=(".codex/auth.json",),
     family="codex",
     home_variable="CODEX_HOME",
     model_flags=("-c", 'model="{}"'),
     mode="auto",
+    # Set by the protocol, a mode that can write is also noted in the user's file as trust.
+    mode_flags={
+        "read-only": ("-c", 'approval_policy="on-request"', "-c", 'sandbox_mode="read-only"'),
+        "auto": ("-c", 'approval_policy="on-request"', "-c", 'sandbox_mode="workspace-write"'),
+        "full-access": ("-c", 'approval_policy="never"', "-c", 'sandbox_mode="danger-full-access"'),
+    },
     sandbox_modes={"read-only": "read-only", "worktree": "auto", "off": "full-access"},
     usage="none",
     history="codex",

@@ -20,40 +20,15 @@ from bridle.core.errors import (
     RateLimited,
     ResumeRefused,
     Unavailable,
-    error_for_status,
 )
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.acp import wire
 from bridle.runtimes.limits import reset_time
+from bridle.runtimes.service_errors import error_of_service, short
 
-_LONGEST = 500
 _STATUS = re.compile(
     r"(?:\bstatus(?: code)?|\bHTTP|\bcode|\berror)\W{0,4}([45]\d\d)\b|^\W*([45]\d\d)\b",
     re.IGNORECASE,
-)
-_WORDS: tuple[tuple[type[AgentError], tuple[str, ...]], ...] = (
-    (Billing, ("credit balance", "insufficient_quota", "exceeded your current quota", "billing")),
-    (
-        ContextOverflow,
-        ("context window", "context length", "context_length", "prompt is too long", "too large"),
-    ),
-    (RateLimited, ("rate limit", "rate_limit", "too many requests", "usage limit", "exhausted")),
-    (Overloaded, ("overloaded", "at capacity")),
-    (
-        NotAuthenticated,
-        (
-            "unauthorized",
-            "unauthenticated",
-            "authenticat",
-            "api key",
-            "api_key",
-            "apikey",
-            "not logged in",
-            "log in",
-            "credential",
-            "forbidden",
-        ),
-    ),
 )
 _KINDS: dict[str, type[AgentError]] = {
     "authentication_failed": NotAuthenticated,
@@ -63,7 +38,6 @@ _KINDS: dict[str, type[AgentError]] = {
     "rate_limit": RateLimited,
 }
 """Claude's own words for a failure, in `data.errorKind`."""
-_REFUSED_HINT = "the service refused the request itself; the same call will fail again"
 
 
 def error_of_call(error: wire.RpcError, *, model: str | None = None) -> AgentError:
@@ -93,25 +67,9 @@ def error_of_load(error: wire.RpcError, session_id: str) -> AgentError:
 
 def error_of_text(text: str, *, model: str | None = None) -> AgentError:
     """The error that an agent's words tell."""
-    text = text.strip()
-    status = _status_in(text)
-    if status is not None:
-        return _of_status(status, _short(text), model)
-    meant = _by_words(text)
-    if meant is not None:
-        return meant
-    lowered = text.lower()
-    if "model" in lowered and ("not found" in lowered or "not exist" in lowered):
-        return Unavailable(_short(text), hint=f"check the model name: {model or 'none given'}")
-    return Unavailable(_short(text) or "the agent failed without a reason")
-
-
-def _by_words(text: str) -> AgentError | None:
-    lowered = text.lower()
-    for cls, words in _WORDS:
-        if any(word in lowered for word in words):
-            return cls(_short(text), until=reset_time(text) if cls is RateLimited else None)
-    return None
+    found = _STATUS.search(text)
+    status = int(found[1] or found[2]) if found else None
+    return _of_status(status, text, model)
 
 
 def error_of_stop(reason: str) -> AgentError | None:
@@ -177,7 +135,7 @@ def message_of(error: wire.RpcError) -> str:
         text = _text_in(_json(text)) or text
     if inner and inner not in text:
         text = inner if text in ("", "Internal error") else f"{text}: {inner}"
-    return _short(text or f"error {error.code}")
+    return short(text or f"error {error.code}")
 
 
 def _text_in(data: Any) -> str:
@@ -201,24 +159,14 @@ def _json(text: str) -> Any:
         return None
 
 
-def _of_status(status: int, text: str, model: str | None) -> AgentError:
+def _of_status(status: int | None, text: str, model: str | None) -> AgentError:
+    until = reset_time(text)
     if status == 400:
         # Google refuses a wrong key with it, others an overflow or an empty purse.
-        meant = _by_words(text)
-        if meant is not None:
+        meant = error_of_service(None, text, until=until)
+        if not isinstance(meant, Unavailable):
             return meant
-    error = error_for_status(status, text, until=reset_time(text))
-    hint = error.hint
-    if status == 404:
-        hint = f"check the service's address and the model name: {model or 'none given'}"
-    elif isinstance(error, Unavailable) and 400 <= status < 500:
-        hint = _REFUSED_HINT
-    return type(error)(text, hint=hint, until=error.until)
-
-
-def _status_in(text: str) -> int | None:
-    found = _STATUS.search(text)
-    return int(found[1] or found[2]) if found else None
+    return error_of_service(status, text, until=until, model=model)
 
 
 def _complaint(stderr: str) -> str:
@@ -226,9 +174,5 @@ def _complaint(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     for line in lines:
         if "error" in line.lower():
-            return _short(line)
-    return _short(lines[-1]) if lines else ""
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+            return short(line)
+    return short(lines[-1]) if lines else ""

@@ -408,6 +408,8 @@ def _config_option(told: wire.Opened, category: str) -> wire.ConfigOption | None
 
 def _current_model(told: wire.Opened) -> str | None:
     option = _config_option(told, "model")
+    current = told.models.current_model_id if told.models else None
     if option is not None and isinstance(option.current_value, str):
-        return option.current_value
-    return told.models.current_model_id if told.models else None
+        current = option.current_value
+    # An agent that only says "default" does not say which model that is.
+    return None if current == "default" else current

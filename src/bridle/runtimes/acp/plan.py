@@ -6,7 +6,8 @@ import msgspec
 
 from bridle.core.options import RunOptions
 from bridle.runtimes.acp.agents import AcpAgent
-from bridle.runtimes.base import RunPlan, readable_file
+from bridle.runtimes.base import RunPlan
+from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import find_executable
 
 
@@ -24,7 +25,7 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Mode to set before the prompt."""
     model: str | None = None
     """Model to choose by the protocol; None where it is chosen at the start or left as it is."""
-    start_timeout: float = 60.0
+    start_timeout: float = 90.0
     silence_timeout: float = 180.0
 
 
@@ -65,10 +66,7 @@ def mcp_list(text_or_path: str) -> list[dict[str, Any]]:
 
 def system_meta(options: RunOptions) -> dict[str, Any]:
     """`_meta` of a new session for an agent that takes its system prompt there."""
-    added = [options.append_system_prompt] if options.append_system_prompt else []
-    if options.append_system_prompt_file:
-        data = readable_file(options.append_system_prompt_file, "system prompt file")
-        added.append(data.decode(errors="replace"))
+    added = added_instructions(options)
     if options.system_prompt is not None:
-        return {"systemPrompt": "\n\n".join([options.system_prompt, *added])}
-    return {"systemPrompt": {"append": "\n\n".join(added)}} if added else {}
+        return {"systemPrompt": "\n\n".join(filter(None, (options.system_prompt, added)))}
+    return {"systemPrompt": {"append": added}} if added else {}

@@ -16,6 +16,7 @@ class OpencodeAcp(AcpRuntime):
     binary = agent.command
     instruction_path = agent.instruction_file
     install_hint = agent.install
+    state_paths = (".local/share/opencode", ".local/state/opencode", ".cache/opencode")
 
 
 class GeminiAcp(AcpRuntime):
@@ -26,6 +27,7 @@ class GeminiAcp(AcpRuntime):
     binary = agent.command
     instruction_path = agent.instruction_file
     install_hint = agent.install
+    state_paths = (".gemini/tmp", ".gemini/history")
 
 
 class CopilotAcp(AcpRuntime):
@@ -36,6 +38,7 @@ class CopilotAcp(AcpRuntime):
     binary = agent.command
     instruction_path = agent.instruction_file
     install_hint = agent.install
+    state_paths = (".copilot/session-state", ".copilot/logs", ".cache/copilot")
 
 
 class ClineAcp(AcpRuntime):
@@ -46,6 +49,7 @@ class ClineAcp(AcpRuntime):
     binary = agent.command
     instruction_path = agent.instruction_file
     install_hint = agent.install
+    state_paths = (".cline/data",)
 
 
 class ClaudeAcp(AcpRuntime):
@@ -56,6 +60,7 @@ class ClaudeAcp(AcpRuntime):
     binary = agent.command
     instruction_path = agent.instruction_file
     install_hint = agent.install
+    state_paths = (".claude/projects", ".claude/todos", ".claude/sessions", ".claude/session-env")
 
 
 class CodexAcp(AcpRuntime):
@@ -66,6 +71,7 @@ class CodexAcp(AcpRuntime):
     binary = agent.command
     instruction_path = agent.instruction_file
     install_hint = agent.install
+    confines_itself = True
 
 
 class DeclaredAcp(AcpRuntime):

@@ -6,13 +6,10 @@ home, never into an argument.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
-
-from bridle.core.errors import NotAuthenticated
-from bridle.core.options import Provider
 
 KEY_VARIABLE = "BRIDLE_MODEL_KEY"
 DEFAULT_MODEL = "scripted"
@@ -33,6 +30,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     home: str | None = None
     """A private home, when nothing of the user's is to be used."""
     cwd: str = ""
+    account: str = ""
+    """The user's own configuration home, when that is used."""
     ask: bool = True
     """Whether the agent is to ask before it acts."""
 
@@ -188,14 +187,19 @@ def _claude(to: Target) -> Route:
 
 
 def _codex(to: Target) -> Route:
+    from bridle.repository import find_git
+    from bridle.runtimes.codex_trust import trust_flags
+    from bridle.runtimes.toml import toml_string
+
     env: dict[str, str] = {}
-    flags: list[str] = []
+    # Otherwise it notes its trust in the folder in the user's own file.
+    flags = trust_flags(to.cwd, find_git(to.cwd), to.account) if to.cwd else []
     if to.url is not None:
         service = {"name": "bridle", "base_url": to.api or to.url, "wire_api": "responses"}
         if to.key:
             service["env_key"] = KEY_VARIABLE
             env[KEY_VARIABLE] = to.key
-        pairs = [f"{name}={_quoted(value)}" for name, value in service.items()]
+        pairs = [f"{name}={toml_string(value)}" for name, value in service.items()]
         pairs += [f"{kind}_max_retries={to.max_retries}" for kind in ("request", "stream")]
         flags += ["-c", 'model_provider="bridle"']
         flags += ["-c", f"model_providers.bridle={{{', '.join(pairs)}}}"]
@@ -204,14 +208,9 @@ def _codex(to: Target) -> Route:
     if to.home is not None:
         env["CODEX_HOME"] = to.home
         flags += ["-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false"]
-        flags += ["-c", f"model={_quoted(to.model or 'gpt-5.5')}"]
+        flags += ["-c", f"model={toml_string(to.model or 'gpt-5.5')}"]
     drop = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY") if to.home else ()
     return Route(env=env, drop=drop, flags=tuple(flags))
-
-
-def _quoted(text: str) -> str:
-    """`text` as a TOML string; JSON's way of writing it is one."""
-    return msgspec.json.encode(text).decode()
 
 
 ROUTES: dict[str, Callable[[Target], Route]] = {
@@ -233,16 +232,3 @@ def route(name: str, to: Target) -> Route:
     return msgspec.structs.replace(
         found, env={**_NO_PROXY, **found.env}, drop=(*_PROXIES, *found.drop)
     )
-
-
-def key_of(provider: Provider | None, env: Mapping[str, str]) -> str | None:
-    """The key that `provider` names; `NotAuthenticated` when its variable is not set."""
-    if provider is None or provider.auth_token_env is None:
-        return None
-    key = env.get(provider.auth_token_env)
-    if not key:
-        raise NotAuthenticated(
-            f"the variable {provider.auth_token_env} of the model's provider is not set",
-            hint=f"set {provider.auth_token_env}",
-        )
-    return key

@@ -3,9 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import Literal, cast
-
-import msgspec
+from typing import TYPE_CHECKING, Literal, cast
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
@@ -24,7 +22,6 @@ from bridle.runtimes.base import (
     RunPlan,
     agent_env,
     check_options,
-    supporters,
     working_dir,
 )
 from bridle.runtimes.claude.command import (
@@ -36,9 +33,11 @@ from bridle.runtimes.claude.command import (
 )
 from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS, ClaudeDialect
 from bridle.runtimes.claude.environment import (
+    CODE_FOLDERS,
     CONFIG_HOME,
     RETRIES,
     SANDBOXED,
+    STATE_FOLDERS,
     config_home,
     has_credentials,
     own_session,
@@ -51,6 +50,9 @@ from bridle.runtimes.claude.normalizer import ClaudeNormalizer
 from bridle.runtimes.claude.provider_options import ClaudeOptions, read_options
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
+
+if TYPE_CHECKING:
+    from bridle.sandbox import SandboxNeeds
 
 STOP = (
     StopStep(signal=signal.SIGINT, grace=4.0),
@@ -130,7 +132,7 @@ class ClaudeRuntime(AgentRuntime):
         """Check everything and write down the process of one headless run."""
         found = self.installation()
         dialect, _, warning = self.dialect(found.version)
-        options, ignored = self._checked(options, dialect)
+        ignored = self._checked(options, dialect)
         own = read_options(options.provider_options)
         cwd = working_dir(options)
         stdin = user_message(options)
@@ -182,11 +184,27 @@ class ClaudeRuntime(AgentRuntime):
             ),
         )
 
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Its conversations and caches, one by one: the folder around them also holds settings and
+        hooks, which the user's own sessions obey. It can neither renew a login there nor change
+        `.claude.json`, and does its work without."""
+        from bridle.sandbox import SandboxNeeds
+
+        temporary = ("CLAUDE_CODE_TMPDIR",)
+        if options.model_server is not None:
+            return SandboxNeeds(scratch_variables=temporary)
+        home = config_home(spec.env)
+        return SandboxNeeds(
+            writable=tuple(os.path.join(home, name) for name in STATE_FOLDERS),
+            own=tuple(os.path.join(home, name) for name in CODE_FOLDERS),
+            scratch_variables=temporary,
+        )
+
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The process of a run that a person drives at the terminal."""
         found = self.installation()
         dialect, _, _ = self.dialect(found.version)
-        options, _ = self._checked(options, dialect)
+        self._checked(options, dialect)
         for name in _HEADLESS_ONLY:
             if getattr(options, name):
                 raise UnsupportedOption(self.id, name, [], reason="only in a headless run")
@@ -206,22 +224,12 @@ class ClaudeRuntime(AgentRuntime):
             argv += ["--", options.prompt] if options.prompt.startswith("-") else [options.prompt]
         return ProcessSpec(argv=tuple(argv), env=started_in, cwd=cwd, stop=STOP)
 
-    def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
-        """`options` without what is ignored by the caller's leave, and the names of that."""
-        if options.sandbox == "off":
-            # Claude confines nothing by itself, so this is what it does anyway.
-            options = msgspec.structs.replace(options, sandbox=None)
-        if options.sandbox is not None and not options.ignore_unsupported:
-            raise UnsupportedOption(
-                self.id,
-                "sandbox",
-                supporters("sandbox", self.id),
-                reason="it has no OS confinement of its own",
-            )
+    def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[str, ...]:
+        """Names of the options that are ignored by the caller's leave."""
         ignored = check_options(self, options, self.features_of(dialect))
         if options.resume is not None and options.resume.startswith("-"):
             raise WrongUse(f"not a conversation's id: {options.resume}")
-        return options, ignored
+        return ignored
 
     def _environment(
         self,

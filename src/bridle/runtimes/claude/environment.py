@@ -13,6 +13,23 @@ RETRIES = "CLAUDE_CODE_MAX_RETRIES"
 SANDBOXED = "IS_SANDBOX"
 """The variable by which whoever runs this says that the machine is itself a sandbox."""
 
+STATE_FOLDERS = (
+    "projects",
+    "todos",
+    "tasks",
+    "plans",
+    "sessions",
+    "file-history",
+    "paste-cache",
+    "debug",
+    "cache",
+    "statsig",
+    "telemetry",
+)
+"""Folders of its configuration home that Claude writes for itself and runs nothing from."""
+CODE_FOLDERS = ("shell-snapshots", "session-env")
+"""Folders of it from which the shell calls of any session take code."""
+
 _OF_OUTER_SESSION = (
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",

@@ -6,9 +6,7 @@ import signal
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-import msgspec
-
-from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
@@ -17,9 +15,16 @@ from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
 from bridle.runtimes.cline import settings
 from bridle.runtimes.cline.dialects import DIALECTS, ClineDialect
+from bridle.runtimes.cline.errors import LOGIN_HINT
 from bridle.runtimes.cline.provider_options import ClineOptions, read_options
-from bridle.runtimes.cline.run_log import FailedCall, find_session, read_log
-from bridle.runtimes.cline.transcript import sessions_dir, settings_file, summarize
+from bridle.runtimes.cline.run_log import find_session, read_log
+from bridle.runtimes.cline.transcript import (
+    last_text,
+    noted_usage,
+    sessions_dir,
+    settings_file,
+    summarize,
+)
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.given import added_instructions
 from bridle.runtimes.images import image_data
@@ -88,6 +93,7 @@ class ClineRuntime(AgentRuntime):
     binary: ClassVar[str] = "cline"
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "npm install -g cline"
+    state_paths = (".cline/data",)
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -144,6 +150,7 @@ class ClineRuntime(AgentRuntime):
         cwd = working_dir(options)
         added = added_instructions(options)
         flags = _flags(options, own)
+        self._check_login(options, env, dialect)
         folder = new_private_dir(env, self.id)
         try:
             base, kept_private, key = self._environment(options, own, env, folder, dialect)
@@ -179,22 +186,29 @@ class ClineRuntime(AgentRuntime):
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
-        from bridle.runtimes.cline.normalizer import ClineNormalizer
+        from bridle.runtimes.cline.normalizer import Afterwards, ClineNormalizer
 
         log_path = os.path.join(plan.private_dirs[0], _LOG)
         kept_in = sessions_dir(plan.spec.env)
 
-        def after_run() -> tuple[str | None, FailedCall | None]:
+        def after_run() -> Afterwards:
             log = read_log(log_path)
-            session_id = find_session(kept_in, log.pid) if log.pid else None
-            return session_id, log.failed_call
+            session = find_session(kept_in, log.pid) if log.pid else None
+            if session is None:
+                return Afterwards(failed_call=log.failed_call)
+            path = os.path.join(kept_in, session.session_id)
+            return Afterwards(
+                session_id=session.session_id,
+                failed_call=log.failed_call,
+                completed=session.status == "completed",
+                text=last_text(path),
+                usage=noted_usage(path),
+            )
 
         return ClineNormalizer(recorder, after_run=after_run)
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         """`options` without what asks for nothing, and the names of what is ignored."""
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         ignored = check_options(self, options, self.features_of(dialect))
         size = len((options.system_prompt or "").encode(errors="replace"))
         if size > LONGEST_ARGUMENT:
@@ -209,6 +223,15 @@ class ClineRuntime(AgentRuntime):
                 )
         return options, ignored
 
+    def _check_login(
+        self, options: RunOptions, env: Mapping[str, str], dialect: ClineDialect
+    ) -> None:
+        """Without any provider Cline asks a service of its makers for a minute before it fails."""
+        if options.model_server is not None or options.provider is not None:
+            return
+        if self.credentials({**_base_env(options, env, dialect), **options.env}) == "missing":
+            raise NotAuthenticated("cline has no provider set up", hint=LOGIN_HINT, runtime=self.id)
+
     def _environment(
         self,
         options: RunOptions,
@@ -222,12 +245,14 @@ class ClineRuntime(AgentRuntime):
         key: str | None = None
         private = True
         if options.model_server is not None:
+            kept = base["CLINE_DIR"] if options.account_dir is not None else None
+            home = kept or os.path.join(folder, "home")
             base = {
                 name: value for name, value in base.items() if not name.startswith("CLINE_")
             } | {
                 dialect.local_backend[0]: dialect.local_backend[1],
-                "CLINE_DIR": os.path.join(folder, "home"),
-                "CLINE_DATA_DIR": os.path.join(folder, "home", "data"),
+                "CLINE_DIR": home,
+                "CLINE_DATA_DIR": os.path.join(home, "data"),
             }
             base |= settings.write_server_settings(folder, options.model_server, options.model)
             key = options.model_server.api_key
@@ -317,6 +342,7 @@ class ClineRuntime(AgentRuntime):
         wanted = f"{model.provider.base_url} {model.provider.auth_token_env} {model.model}"
         name = sha256(wanted.encode()).hexdigest()[:16]
         folder = os.path.join(state_dir(env), self.id, name)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         paths, _ = settings.write_provider_settings(
             folder, model.provider, model.model, ClineOptions(), env
         )

@@ -34,7 +34,6 @@ HONOURED = frozenset(
         "provider",
         "settings",
         "mcp_config",
-        "sandbox",
         "images",
         "provider_options",
         "resume",
@@ -51,6 +50,7 @@ class CodexRuntime(AgentRuntime):
     binary = "codex"
     instruction_path = "AGENTS.md"
     install_hint = "npm install -g @openai/codex"
+    confines_itself = True
 
     # -- identity and availability --------------------------------------------------------------
 

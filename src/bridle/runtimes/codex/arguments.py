@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import ResumeRefused, WrongUse
+from bridle.repository import GitPlace, commit_dirs
 from bridle.runtimes.base import readable_file
 from bridle.runtimes.codex.dialects import CodexDialect
-from bridle.runtimes.codex.git import GitPlace, commit_dirs, trust_roots
 from bridle.runtimes.codex.provider_options import CodexOptions
 from bridle.runtimes.codex.sandbox import WORKSPACE_WRITE
-from bridle.runtimes.codex.toml import toml_key, toml_string, toml_value
+from bridle.runtimes.toml import toml_key, toml_value
 
 LONGEST_ARGUMENT = 96 * 1024
 """Linux takes 128 KiB in one argument; what is longer goes another way."""
@@ -28,41 +28,6 @@ KEY_VARIABLE = "BRIDLE_MODEL_KEY"
 def config(name: str, value: Any) -> list[str]:
     """One `-c` flag; `name` is a path of bare keys."""
     return ["-c", f"{name}={toml_value(value, name)}"]
-
-
-def trust_flags(folder: str, place: GitPlace | None, home: str) -> list[str]:
-    """Tell Codex that the folder is trusted, for this run only.
-
-    In a writable sandbox Codex would otherwise note that in the user's `config.toml`. A decision
-    that already stands there is left alone: then Codex writes nothing.
-    """
-    roots = trust_roots(folder, place)
-    if _is_decided(roots, os.path.join(home, "config.toml")):
-        return []
-    # Only an inline table works here; the dotted form is read and then ignored.
-    table = ", ".join(f'{toml_string(root)} = {{trust_level = "trusted"}}' for root in roots)
-    return ["-c", f"projects={{{table}}}"]
-
-
-def _is_decided(roots: list[str], path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError:
-        return False
-    if not any(os.fsencode(root) in data for root in roots):
-        return False
-    import tomllib
-
-    try:
-        projects = tomllib.loads(data.decode()).get("projects", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        return False
-    if not isinstance(projects, dict):
-        return False
-    decided = [root for root in roots if "trust_level" in (projects.get(root) or {})]
-    # Codex looks up one of the roots; which one only it knows, so all but the folder must stand.
-    return bool(decided) and roots[-1] in decided
 
 
 def feature_flags(dialect: CodexDialect) -> list[str]:
@@ -135,8 +100,9 @@ def sandbox_flags(mode: str, own: CodexOptions, place: GitPlace | None) -> list[
     flags = ["-s", mode]
     if mode == WORKSPACE_WRITE:
         dirs = [os.path.abspath(os.path.expanduser(each)) for each in own.add_dirs]
-        if place is not None and own.git_write:
-            dirs += commit_dirs(place)
+        # Only where the repository knows this work tree: the agent can change what its `.git` says.
+        if place is not None and own.git_write and place.proven():
+            dirs += [each for each in commit_dirs(place) if os.path.isdir(each)]
         flags += [word for each in dirs for word in ("--add-dir", each)]
     return flags
 

@@ -8,7 +8,7 @@ an `AGENTS.md` of its own keeps it: the override then holds that text and ours. 
 import os
 
 from bridle.core.errors import WrongUse
-from bridle.runtimes.codex.git import find_git
+from bridle.runtimes.git_files import hide_from_status
 
 INSTRUCTIONS = "AGENTS.md"
 OVERRIDE = "AGENTS.override.md"
@@ -34,7 +34,7 @@ def deploy_instructions(worktree: str, content: str) -> list[str]:
         _write(plain, ours)
         return [plain]
     _write(override, f"{theirs.rstrip()}\n\n{ours}")
-    _hide_from_status(worktree)
+    hide_from_status(worktree, OVERRIDE)
     return [override]
 
 
@@ -68,22 +68,3 @@ def _write(path: str, text: str) -> None:
     with open(partial, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
         file.write(text)
     os.replace(partial, path)
-
-
-def _hide_from_status(worktree: str) -> None:
-    """Keep the override out of `git status`, and so out of the agent's commits."""
-    place = find_git(worktree)
-    if place is None:
-        return
-    path = os.path.join(place.common_dir, "info", "exclude")
-    line = f"/{OVERRIDE}"
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read()
-    except FileNotFoundError:
-        text = ""
-    if line in text.splitlines():
-        return
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(f"{'' if not text or text.endswith(chr(10)) else chr(10)}{line}\n")

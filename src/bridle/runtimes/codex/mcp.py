@@ -12,8 +12,8 @@ import msgspec
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.redact import secrets_in
 from bridle.runtimes import mcp_servers
-from bridle.runtimes.codex.toml import toml_value
 from bridle.runtimes.mcp_servers import McpServer
+from bridle.runtimes.toml import toml_value
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 

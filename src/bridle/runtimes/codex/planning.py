@@ -8,14 +8,15 @@ import msgspec
 
 from bridle.core.options import RunOptions
 from bridle.drives.spec import ProcessSpec
+from bridle.repository import find_git
 from bridle.runtimes.base import RunPlan, agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
-from bridle.runtimes.codex.git import find_git
 from bridle.runtimes.codex.install import chosen_home, helper_dir, private_folder
 from bridle.runtimes.codex.mcp import McpPlan, plan_servers, read_servers
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sandbox, sandbox_mode
+from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.given import added_instructions, provider_key
 from bridle.runtimes.installation import Installation
 
@@ -68,7 +69,7 @@ def plan_exec(
         before += args.config("model", options.model)
     if mode == WORKSPACE_WRITE and not bypass:
         warnings.append("codex: nobody is asked before it changes files in its worktree")
-    before += args.trust_flags(cwd, place, "" if routing.private else routing.home)
+    before += trust_flags(cwd, place, "" if routing.private else routing.home)
     after = [*args.sandbox_flags(mode, own, place), "--skip-git-repo-check"]
     if own.output_schema:
         readable_file(own.output_schema, "output schema")

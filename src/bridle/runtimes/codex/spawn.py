@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions, SpawnOptions
 from bridle.drives.spec import ProcessSpec
+from bridle.repository import find_git
 from bridle.runtimes.base import agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
-from bridle.runtimes.codex.git import find_git
 from bridle.runtimes.codex.install import codex_home
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE
+from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.given import added_instructions
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def terminal_flags(dialect: CodexDialect, folder: str, home: str) -> list[str]:
     flags += args.config("check_for_update_on_startup", False)
     if dialect.model_migrations:
         flags += args.config("notice.model_migrations", dict(dialect.model_migrations))
-    return [*flags, *args.trust_flags(folder, find_git(folder), home)]
+    return [*flags, *trust_flags(folder, find_git(folder), home)]
 
 
 def mode_flags(mode: str, own: CodexOptions, folder: str, *, asks: bool) -> list[str]:

@@ -74,6 +74,7 @@ class CopilotRuntime(AgentRuntime):
     binary: ClassVar[str] = "copilot"
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
+    state_paths = (".copilot/session-state", ".copilot/logs", ".cache/copilot")
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -168,11 +169,16 @@ class CopilotRuntime(AgentRuntime):
             sessions_dir(copilot_home(plan.spec.env)), plan.native_session_id or "", "events.jsonl"
         )
 
+        # Summary and notes count the whole conversation: what it used before is taken off.
+        before = noted_usage(transcript)[0] if resumed else None
+
         def after_run() -> Afterwards:
             usage, model = read_summary(usage_file)
-            if usage is None and resumed is None:
+            if usage is None:
                 # A process that was killed wrote no summary, but noted each call as it was made.
                 usage, model = noted_usage(transcript)
+            if usage is not None and before is not None:
+                usage -= before
             reason = last_finish_reason(transcript)
             return Afterwards(usage=usage, model=model, finish_reason=reason)
 
@@ -186,8 +192,6 @@ class CopilotRuntime(AgentRuntime):
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         """`options` without what asks for nothing, and the names of what is ignored."""
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         return options, check_options(self, options, self.features_of(dialect))
 
     def _flags(self, options: RunOptions, own: CopilotOptions) -> list[str]:
@@ -205,7 +209,7 @@ class CopilotRuntime(AgentRuntime):
         home = copilot_home(self._base_env(options, env))
         known = os.path.join(sessions_dir(home), os.path.basename(wanted), "events.jsonl")
         if (
-            options.model_server is not None
+            (options.model_server is not None and options.account_dir is None)
             or os.path.basename(wanted) != wanted
             or not os.path.isfile(known)
         ):
@@ -236,7 +240,10 @@ class CopilotRuntime(AgentRuntime):
         base = self._base_env(options, env)
         if options.model_server is not None:
             home = os.path.join(folder, "home")
-            os.mkdir(home, 0o700)
+            if options.account_dir is not None:
+                home = base[HOME_VARIABLE]
+            else:
+                os.mkdir(home, 0o700)
             base = environment.server_env(base, options.model_server, options.model, home)
         elif options.provider is not None:
             routed = environment.provider_env(

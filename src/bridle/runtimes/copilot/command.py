@@ -75,9 +75,9 @@ def image_flags(paths: tuple[str, ...]) -> list[str]:
 
 def write_instructions(folder: str, text: str) -> str:
     """A folder whose instruction file Copilot reads for every file of the project."""
-    root = os.path.join(folder, "instructions")
-    write_private(root, INSTRUCTION_FILE, f"{_EVERYWHERE}{text.rstrip()}\n")
-    return root
+    name = os.path.join("instructions", INSTRUCTION_FILE)
+    write_private(folder, name, f"{_EVERYWHERE}{text.rstrip()}\n")
+    return os.path.join(folder, "instructions")
 
 
 def mcp_flags(given: str, folder: str) -> list[str]:

@@ -48,10 +48,13 @@ def server_env(
         "COPILOT_PROVIDER_WIRE_API": "completions",
         _KEY: server.api_key,
         "COPILOT_MODEL": model or SCRIPTED_MODEL,
+        "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": _NO_WINDOW,
         "COPILOT_OFFLINE": "true",
     }
 
 
+_NO_WINDOW = "10000000"
+"""A scripted model has no window; Copilot would take 128000 tokens for it and refuse more."""
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 
 

@@ -1,7 +1,5 @@
 """From what Copilot says about a failure to the typed error that calls for the right reaction."""
 
-import re
-
 import msgspec
 
 from bridle.core.errors import (
@@ -18,14 +16,13 @@ from bridle.core.errors import (
 )
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.copilot.wire import CallFailure, Failure
-from bridle.runtimes.service_errors import error_of_service, short, until_in
+from bridle.runtimes.limits import reset_time
+from bridle.runtimes.service_errors import error_of_service, short
 
 LOGIN_HINT = (
     "start `copilot` and use /login, or set COPILOT_GITHUB_TOKEN; with a provider of your own,"
     " check its key"
 )
-_WAIT = re.compile(r"try again in (\d+(?:\.\d+)?) ?(ms|s|m|h)\b", re.IGNORECASE)
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class _Body(msgspec.Struct, frozen=True):
@@ -66,17 +63,12 @@ def error_of_session(failure: Failure, last: CallFailure | None) -> AgentError:
 
 
 def _of_status(status: int | None, words: str, model: str | None) -> AgentError:
-    until = _until(words)
+    until = reset_time(words)
     error = error_of_service(status, words, until=until, model=model, login_hint=LOGIN_HINT)
     if status is None and isinstance(error, NotAuthenticated):
         # Without a status its words name keys only to say what might be checked.
         return Unavailable(error.message)
     return error
-
-
-def _until(text: str) -> str | None:
-    found = _WAIT.search(text)
-    return until_in(float(found[1]) * _UNITS[found[2].lower()]) if found else None
 
 
 def error_of_exit(exit: ProcessExit) -> AgentError | None:

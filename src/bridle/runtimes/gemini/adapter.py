@@ -83,6 +83,7 @@ class GeminiRuntime(AgentRuntime):
 
     id: ClassVar[str] = "gemini"
     binary: ClassVar[str] = "gemini"
+    state_paths = (".gemini/tmp", ".gemini/history")
     instruction_path: ClassVar[str] = "GEMINI.md"
     install_hint: ClassVar[str] = "npm install -g @google/gemini-cli"
 
@@ -187,8 +188,6 @@ class GeminiRuntime(AgentRuntime):
         )
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         ignored = check_options(self, options, self.features_of(dialect))
         if options.resume is None:
             return options, ignored

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar, Literal
 
-import msgspec
-
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
@@ -86,6 +84,7 @@ class OpenCodeRuntime(AgentRuntime):
 
     id: ClassVar[str] = "opencode"
     binary: ClassVar[str] = "opencode"
+    state_paths = (".local/share/opencode", ".local/state/opencode", ".cache/opencode")
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "npm install -g opencode-ai"
 
@@ -193,9 +192,6 @@ class OpenCodeRuntime(AgentRuntime):
         )
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
-        if options.sandbox == "off":
-            # OpenCode confines nothing by itself, so this is what it does anyway.
-            options = msgspec.structs.replace(options, sandbox=None)
         ignored = check_options(self, options, self.features_of(dialect))
         if options.resume is not None and options.resume.startswith("-"):
             raise WrongUse(f"not a session's id: {options.resume}")

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
@@ -48,6 +48,9 @@ from bridle.runtimes.pi.choices import (
 )
 from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, PiDialect
 from bridle.runtimes.private import new_private_dir, write_private
+
+if TYPE_CHECKING:
+    from bridle.sandbox import SandboxNeeds
 
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
 _SCRIPTED_MODEL = "sonnet"
@@ -143,8 +146,6 @@ class PiRuntime(AgentRuntime):
         """Check everything, then make the private files that the run needs."""
         installation = self.installation()
         dialect, _, warning = self.dialect(installation.version)
-        if options.sandbox == "off":
-            options = msgspec.structs.replace(options, sandbox=None)
         ignored = check_options(self, options, self.features_of(dialect))
         choices = provider_options(options.provider_options, dialect)
         cwd = working_dir(options)
@@ -207,6 +208,12 @@ class PiRuntime(AgentRuntime):
             resumed=recorder.options.resume,
             requested_model=self._model(recorder.options) or "",
         )
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Its folder, without what its later sessions obey or run: see `home.sandbox_needs`."""
+        # A session at the terminal removes its own folder, which it cannot from inside.
+        own = (spec.argv[4],) if spec.argv[:3] == ("/bin/sh", "-c", _AND_REMOVE) else ()
+        return home.sandbox_needs(spec.env, spec.cwd, own)
 
     def _model(self, options: RunOptions) -> str | None:
         name = options.model or (_SCRIPTED_MODEL if options.model_server else None)

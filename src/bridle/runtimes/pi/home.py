@@ -6,7 +6,7 @@ own in which everything of the user's is linked, except the files that differ.
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,6 +15,9 @@ from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
 from bridle.runtimes.private import state_dir, write_private
+
+if TYPE_CHECKING:
+    from bridle.sandbox import SandboxNeeds
 
 DIR_VARIABLE = "PI_CODING_AGENT_DIR"
 SESSION_DIR_VARIABLE = "PI_CODING_AGENT_SESSION_DIR"
@@ -212,3 +215,44 @@ def lasting_home(env: Mapping[str, str], changes: Changes) -> str:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     fill_home(folder, user_dir, changes)
     return folder
+
+
+_RUN: dict[str, str | None] = {
+    "settings.json": "{}\n",
+    "models.json": '{"providers": {}}\n',
+    "mcp.json": '{"mcpServers": {}}\n',
+    "extensions": None,
+    "skills": None,
+    "prompts": None,
+    "themes": None,
+    "npm": None,
+    "git": None,
+    "bin": None,
+}
+"""What Pi runs, or takes commands from, of its folder, and how each is when it is empty."""
+_READ = ("AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "SYSTEM.md", "APPEND_SYSTEM.md", "tools")
+"""What changes its behaviour by being there, so it is never made."""
+
+
+def sandbox_needs(env: Mapping[str, str], cwd: str, private: tuple[str, ...]) -> "SandboxNeeds":
+    """What Pi must be able to write when it is started with `env`.
+
+    It locks its login by a folder beside it, even to read it, so its whole folder is opened but
+    for what it obeys or runs. A folder of links, made for one run, is open by itself; what it
+    links to of the user's is opened one by one.
+    """
+    from bridle.runtimes.pi.transcript import session_dir
+    from bridle.sandbox import SandboxNeeds
+
+    folder = agent_dir(env)
+    conversations = os.path.realpath(session_dir(folder, cwd, env))
+    if folder.startswith(os.path.join(state_dir(env), "run", "")):
+        login = os.path.join(folder, "auth.json")
+        files = (os.path.realpath(login),) if os.path.islink(login) else ()
+        return SandboxNeeds(writable=(conversations,), files=files, private=private)
+    held = _RUN | {name: "" for name in _READ if os.path.exists(os.path.join(folder, name))}
+    return SandboxNeeds(
+        writable=(folder, conversations),
+        protected={os.path.join(folder, name): text for name, text in held.items()},
+        private=private,
+    )

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -34,6 +34,9 @@ from bridle.runtimes.scripted.dialects import DIALECTS
 from bridle.runtimes.scripted.normalizer import ScriptedNormalizer
 from bridle.runtimes.scripted.settings import Settings, read_settings
 from bridle.runtimes.scripted.transcript import state_dir, summarize
+
+if TYPE_CHECKING:
+    from bridle.sandbox import SandboxNeeds
 
 _OPTIONS = frozenset(
     {
@@ -179,6 +182,15 @@ class ScriptedRuntime(AgentRuntime):
             ),
             request,
         )
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """The folder of its transcripts."""
+        from bridle.sandbox import SandboxNeeds
+
+        if options.model_server is not None and options.account_dir is None:
+            return SandboxNeeds()
+        folder = options.account_dir or state_dir(spec.env)
+        return SandboxNeeds(writable=(os.path.abspath(os.path.expanduser(folder)),))
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of the agent's wire."""

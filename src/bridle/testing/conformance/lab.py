@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import BridleError
+from bridle.core.errors import BridleError, GuardRefused
 from bridle.core.events import Event
 from bridle.core.features import Features
 from bridle.core.options import ModelServer, RunOptions
@@ -30,6 +30,8 @@ from bridle.testing.record import RecordedRequest
 from bridle.testing.server import ScriptedModel
 
 PERMITTED = {"permission_mode": "bypass"}
+_CLOSING = 15.0
+"""Seconds that runs have to end when the kit is ended."""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -119,6 +121,7 @@ class Lab:
         runtime: AgentRuntime,
         *,
         env: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
         run_seconds: float,
         seconds: float,
         parent: str | None = None,
@@ -133,6 +136,7 @@ class Lab:
         self.planted = secrets.token_hex(12)
         """A secret in the agent's environment; it must show up nowhere."""
         self._extra = dict(env or {})
+        self._given = dict(options or {})
         self._until = time.monotonic() + seconds
         self._lock = threading.Lock()
         self._running: set[PrintRun] = set()
@@ -160,6 +164,10 @@ class Lab:
             running = list(self._running)
         for run in running:
             run.abort("the kit ends", now=True)
+        # An agent that still writes would undo the removal.
+        until = time.monotonic() + _CLOSING
+        while self._running and time.monotonic() < until:
+            time.sleep(0.05)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -209,7 +217,7 @@ class Lab:
 
     def options(self, place: Place, server: ModelServer, prompt: str, **more: Any) -> RunOptions:
         """The options of a run at `place`, on the scripted model, allowed to act."""
-        given = {"cwd": place.work, "timeout": self.run_seconds, **PERMITTED, **more}
+        given = {"cwd": place.work, "timeout": self.run_seconds, **PERMITTED, **self._given, **more}
         return RunOptions(prompt=prompt, model_server=server, **given)
 
     def run(
@@ -242,6 +250,21 @@ class Lab:
         outcome.requests = asked
         return outcome
 
+    def plan(self, place: Place, options: RunOptions) -> tuple[RunOptions, RunPlan]:
+        """The plan of a run, and the options it was made with.
+
+        An agent whose own sandbox cannot work on this machine is tried without one: the scripts do
+        nothing that needs to be held, and everything else can still be proved.
+        """
+        env = self.environment(place)
+        try:
+            return options, self.runtime.plan_run(options, env, new_session_id())
+        except GuardRefused:
+            if "sandbox" not in self.features.options or options.sandbox is not None:
+                raise
+        options = msgspec.structs.replace(options, sandbox="off")
+        return options, self.runtime.plan_run(options, env, new_session_id())
+
     def run_on(
         self,
         place: Place,
@@ -257,7 +280,7 @@ class Lab:
         if self.seconds_left <= 0:
             raise Failed("not run: the time for the whole kit was over")
         try:
-            plan = self.runtime.plan_run(options, self.environment(place), new_session_id())
+            options, plan = self.plan(place, options)
         except BridleError as refusal:
             outcome.refusal = refusal
             return outcome

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from bridle.core.errors import WrongUse
 from bridle.runtimes.base import AgentRuntime
@@ -35,13 +36,19 @@ class Kit:
         runtime: AgentRuntime,
         *,
         env: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
         folder: str | None = None,
         run_seconds: float = RUN_SECONDS,
         whole_seconds: float = WHOLE_SECONDS,
         progress: Progress | None = None,
     ) -> None:
         self.lab = Lab(
-            runtime, env=env, run_seconds=run_seconds, seconds=whole_seconds, parent=folder
+            runtime,
+            env=env,
+            options=options,
+            run_seconds=run_seconds,
+            seconds=whole_seconds,
+            parent=folder,
         )
         self._progress = progress or (lambda line: None)
         self._locks = {name: threading.Lock() for name in SCENARIOS}
@@ -157,6 +164,7 @@ def check(
     only: Sequence[str] = (),
     *,
     env: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
     folder: str | None = None,
     run_seconds: float = RUN_SECONDS,
     whole_seconds: float = WHOLE_SECONDS,
@@ -166,15 +174,18 @@ def check(
     """Check that `runtime` keeps the contract, on its real CLI and a scripted model.
 
     `only` names the checks to run (all by default); `env` is added to the agent's environment,
-    which is otherwise built from nothing; `folder` is where temporary folders are made; `progress`
-    is told what was played. Contract: offline, at no cost; ends in bounded time; leaves nothing
-    behind. Raises `NotInstalled` when the CLI is not there, and `WrongUse` for an unknown check.
+    which is otherwise built from nothing; `options` are fields of `RunOptions` for every run, such
+    as what the agent needs on this machine; `folder` is where temporary folders are made;
+    `progress` is told what was played. Contract: offline, at no cost; ends in bounded time; leaves
+    nothing behind. Raises `NotInstalled` when the CLI is not there, and `WrongUse` for an unknown
+    check.
     """
     names = tuple(only) or NAMES
     chosen(names)
     with Kit(
         runtime,
         env=env,
+        options=options,
         folder=folder,
         run_seconds=run_seconds,
         whole_seconds=whole_seconds,

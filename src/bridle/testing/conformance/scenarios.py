@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bridle.core.errors import WrongUse
 from bridle.core.options import DEFAULT_MARKER, HooksDef, ModelServer, OverlayContent
 from bridle.drives.print_drive import PrintRun
-from bridle.testing.conformance.lab import Lab, Outcome
-from bridle.testing.conformance.report import Unsupported
+from bridle.testing.conformance.lab import Lab, Outcome, Place
+from bridle.testing.conformance.report import Failed, Unsupported
 from bridle.testing.server import ScriptedModel
 
 Scenario = Callable[[Lab], list[Outcome]]
@@ -257,18 +258,45 @@ def system_prompts(lab: Lab) -> list[Outcome]:
 
 
 def deployed(lab: Lab) -> list[Outcome]:
-    """Instructions deployed, twice, into a worktree whose own file is under version control."""
+    """Instructions deployed, twice, into a worktree whose own file is under version control.
+
+    A runtime may refuse to touch a project's own file; it must then leave it as it is, and the run
+    is made in a worktree that has none.
+    """
     place = lab.place("deployed")
+    _own_instructions(lab, place)
+    try:
+        _deploy(lab, place)
+    except WrongUse as refusal:
+        if own_instructions(lab, place) != f"{PROJECTS_OWN}\n":
+            raise Failed("refused to deploy, and changed the project's own file") from refusal
+        place = lab.place("deployed-new")
+        _deploy(lab, place)
+    return [lab.run(place, [{"text": "Read."}])]
+
+
+def own_instructions(lab: Lab, place: Place) -> str | None:
+    """What the project's own instruction file holds; None when there is none."""
+    try:
+        with open(os.path.join(place.work, lab.runtime.instruction_path), encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _own_instructions(lab: Lab, place: Place) -> None:
     own = os.path.join(place.work, lab.runtime.instruction_path)
     os.makedirs(os.path.dirname(own), exist_ok=True)
     with open(own, "w", encoding="utf-8") as file:
         file.write(f"{PROJECTS_OWN}\n")
     lab.git(place, "add", "-A")
     lab.git(place, "commit", "-q", "-m", "begin")
+
+
+def _deploy(lab: Lab, place: Place) -> None:
     who = HooksDef(agent_name="tester", capability="builder", worktree_path=place.work)
     for _ in range(2):
         lab.runtime.deploy_config(place.work, OverlayContent(content=DEPLOYED), who)
-    return [lab.run(place, [{"text": "Read."}])]
 
 
 def history(lab: Lab) -> list[Outcome]:

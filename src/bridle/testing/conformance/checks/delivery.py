@@ -1,6 +1,7 @@
 """Checks that what the caller says really reaches the model."""
 
 import json
+import os
 
 from bridle.testing.conformance.checks.registry import Check, Seen
 from bridle.testing.conformance.lab import Outcome
@@ -21,6 +22,8 @@ def asked(outcome: Outcome) -> str:
 
 
 def _delivered(outcome: Outcome, prompt: str) -> None:
+    if outcome.error_kind == "context_overflow":
+        raise Unsupported(f"{len(prompt)} characters are more than the agent gives its model")
     outcome.completed()
     texts = [
         text for each in outcome.requests if each.question for text in each.question.user_texts
@@ -74,12 +77,15 @@ def _instructions(seen: Seen) -> str:
     outcome.completed()
     sent = asked(outcome)
     need(DEPLOYED in sent, f"the model was not sent what was deployed into {_where(seen)}")
-    need(PROJECTS_OWN in sent, "the project's own instructions are no longer in force")
+    refused = outcome.place.work.endswith(os.path.join("deployed-new", "work"))
+    if not refused:
+        need(PROJECTS_OWN in sent, "the project's own instructions are no longer in force")
     times = max(
         json.dumps(each.body, ensure_ascii=False).count(DEPLOYED) for each in outcome.requests
     )
     need(times == 1, f"deployed twice, it was sent {times} times")
-    return _where(seen)
+    rest = "; refuses a file that is the project's own" if refused else ""
+    return f"{_where(seen)}{rest}"
 
 
 def _where(seen: Seen) -> str:

@@ -9,7 +9,7 @@ from bridle.core.options import ModelServer
 from bridle.core.results import RunResult
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.spec import ProcessExit
-from bridle.running import new_session_id, recorder_for
+from bridle.running import recorder_for
 from bridle.runtimes.base import RunPlan
 from bridle.testing.conformance.checks.registry import Check, Seen
 from bridle.testing.conformance.report import Failed, Unsupported, need, shown
@@ -107,8 +107,7 @@ def _essence(events: list[ev.Event]) -> list[tuple[str, str]]:
 def _garbage(seen: Seen) -> str:
     lab, place = seen.lab, seen.lab.place("garbage")
     server = ModelServer(url="http://127.0.0.1:9", api_key=lab.key)
-    options = lab.options(place, server, "Please do it.")
-    plan = lab.runtime.plan_run(options, lab.environment(place), new_session_id())
+    options, plan = lab.plan(place, lab.options(place, server, "Please do it."))
     try:
         failed_exit = ProcessExit(code=1, stderr_tail="something went wrong\n")
         events, result = Replay(seen, plan, options, failed_exit).play(list(GARBAGE))

@@ -1,0 +1,198 @@
+"""The doctor finds what is missing, renamed, silent or half installed, and names it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bridle.doctor import Diagnosis, Finding, examine
+from bridle.doctor.commands import ask
+from bridle.doctor.machine import check_machine
+from bridle.runtimes.base import AdapterSettings, AgentRuntime
+from bridle.runtimes.claude import ClaudeRuntime
+from bridle.runtimes.codex import CodexRuntime
+from bridle.runtimes.scripted import ScriptedRuntime
+from tests.conformance.mutants import MUTANTS
+from tests.doctor.fakes import bare_path, fake_cli, help_of
+from tests.support.real_cli import real_cli
+
+
+def finding(diagnosis: Diagnosis, name: str) -> Finding:
+    (found,) = [each for each in diagnosis.checks if each.name == name]
+    return found
+
+
+def claude_at(binary: Path) -> ClaudeRuntime:
+    return ClaudeRuntime(AdapterSettings(binary=str(binary)))
+
+
+def doctor(path: str, home: Path, *words: str) -> tuple[int, dict[str, list[dict[str, object]]]]:
+    """`bridle runtime doctor --json` with that PATH."""
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "bridle"), "runtime", "doctor", *words, "--json"],
+        env={"PATH": path, "HOME": str(home), "LANG": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=110,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_a_machine_with_no_agent_at_all(tmp_path: Path, private_home: Path) -> None:
+    path = bare_path(tmp_path / "bin")
+    status, told = doctor(path, private_home)
+    assert status == 0
+    assert list(told) == ["runtimes"]
+    by_name = {each["runtime"]: each for each in told["runtimes"]}
+    assert {"claude", "codex", "pi", "scripted"} <= set(by_name)
+    claude = by_name["claude"]
+    assert list(claude) == ["runtime", "installed", "version", "dialect", "supported", "checks"]
+    assert (claude["installed"], claude["version"], claude["supported"]) == (False, None, False)
+    first = claude["checks"][0]  # type: ignore[index]  # a list, as the next line shows
+    assert list(first) == ["name", "status", "detail", "hint"]
+    assert (first["name"], first["status"]) == ("installed", "skip")
+    assert "npm install" in first["hint"]
+    assert by_name["scripted"]["installed"] is True
+
+
+def test_an_agent_that_was_asked_for_and_is_missing_is_a_failure(
+    tmp_path: Path, private_home: Path
+) -> None:
+    status, told = doctor(bare_path(tmp_path / "bin"), private_home, "claude")
+    assert status == 1
+    assert [each["runtime"] for each in told["runtimes"]] == ["claude"]
+
+
+def test_a_renamed_flag_is_found_and_named(tmp_path: Path) -> None:
+    binary = fake_cli(tmp_path / "bin", "claude", version="2.1.325 (Claude Code)")
+    text = help_of(claude_at(binary), tmp_path / "home")
+    assert "--permission-mode " in text
+    renamed = text.replace("--permission-mode ", "--permission-modus ")
+    fake_cli(tmp_path / "bin", "claude", version="2.1.325 (Claude Code)", help=renamed)
+    diagnosis = examine(claude_at(binary))
+    flags = finding(diagnosis, "flags")
+    assert flags.status == "fail"
+    assert flags.detail == "--permission-mode is not in its help (now --permission-modus?)"
+    assert flags.hint
+    assert diagnosis.broken
+    assert (diagnosis.version, diagnosis.supported) == ("2.1.325", True)
+
+
+def test_all_flags_there_is_fine(tmp_path: Path) -> None:
+    binary = fake_cli(tmp_path / "bin", "claude", version="2.1.325")
+    text = help_of(claude_at(binary), tmp_path / "home")
+    fake_cli(tmp_path / "bin", "claude", version="2.1.325", help=text)
+    diagnosis = examine(claude_at(binary))
+    assert finding(diagnosis, "flags").status == "ok"
+    assert not diagnosis.broken
+
+
+def test_a_flag_that_the_help_leaves_out_is_no_failure(tmp_path: Path) -> None:
+    binary = fake_cli(tmp_path / "bin", "claude", version="2.1.325")
+    text = help_of(claude_at(binary), tmp_path / "home")
+    hidden = "".join(line for line in text.splitlines(True) if "--max-turns" not in line)
+    assert hidden != text
+    fake_cli(tmp_path / "bin", "claude", version="2.1.325", help=hidden)
+    flags = finding(examine(claude_at(binary)), "flags")
+    assert flags.status == "ok"
+    assert "1 are not in its help" in flags.detail
+
+
+def test_a_cli_that_prints_nothing(tmp_path: Path) -> None:
+    diagnosis = examine(claude_at(fake_cli(tmp_path / "bin", "claude")))
+    starts = finding(diagnosis, "starts")
+    assert (starts.status, starts.detail) == ("fail", "`--version` printed nothing (exit 0)")
+    assert "npm install" in starts.hint
+    assert finding(diagnosis, "flags").status == "skip"
+
+
+def test_a_help_that_says_nothing(tmp_path: Path) -> None:
+    diagnosis = examine(claude_at(fake_cli(tmp_path / "bin", "claude", version="2.1.325")))
+    flags = finding(diagnosis, "flags")
+    assert flags.status == "fail"
+    assert "prints nothing" in flags.detail
+
+
+@pytest.mark.parametrize(
+    ("version", "known", "supported"),
+    [("banana", None, False), ("9.9.9", "9.9.9", True), ("0.1.0", "0.1.0", False)],
+)
+def test_a_version_that_nobody_knows(
+    tmp_path: Path, version: str, known: str | None, supported: bool
+) -> None:
+    diagnosis = examine(claude_at(fake_cli(tmp_path / "bin", "claude", version=version, help="-p")))
+    assert (diagnosis.version, diagnosis.supported) == (known, supported)
+    found = finding(diagnosis, "version")
+    assert found.status == "warn"
+    assert "--probe" in found.hint
+    assert diagnosis.dialect is not None
+
+
+@pytest.mark.real_cli
+def test_a_launcher_whose_native_binary_is_missing(tmp_path: Path) -> None:
+    native = real_cli("codex", "0.166.0")
+    packages = next(each for each in native.parents if each.name == "@openai")
+    copy = tmp_path / "node_modules" / "@openai" / "codex"
+    shutil.copytree(packages / "codex", copy)
+    runtime: AgentRuntime = CodexRuntime(AdapterSettings(binary=str(copy / "bin" / "codex.js")))
+    diagnosis = examine(runtime)
+    starts = finding(diagnosis, "starts")
+    assert starts.status == "fail"
+    assert "Missing optional dependency @openai/codex-" in starts.detail
+    assert "npm install -g @openai/codex" in starts.hint
+    assert diagnosis.broken
+
+
+def test_old_and_missing_tools_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bin"
+    bare_path(folder)
+    (folder / "git").unlink()
+    (folder / "tmux").unlink()
+    monkeypatch.setenv("PATH", str(folder))
+    git, tmux, _ = check_machine(str(tmp_path))
+    assert (git.status, tmux.status) == ("fail", "warn")
+    old = fake_cli(folder, "git")
+    old.write_text("#!/bin/sh\necho git version 2.37.9\n")
+    git, _, _ = check_machine(str(tmp_path))
+    assert git.status == "fail"
+    assert "2.37.9 is too old" in git.detail
+    assert "2.38" in git.hint
+    old.write_text("#!/bin/sh\necho git version 2.38.0\n")
+    git, _, _ = check_machine(str(tmp_path))
+    assert git.status == "ok"
+
+
+def test_a_program_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+    answer = ask(("sleep", "60"), str(tmp_path), seconds=0.2)
+    assert answer.status is None
+    assert "did not answer" in answer.text
+
+
+def test_the_probe_plays_every_step() -> None:
+    diagnosis = examine(ScriptedRuntime(), probe=True)
+    steps = {each.name: each.status for each in diagnosis.checks if "probe_" in each.name}
+    assert steps == {
+        "probe_text": "ok",
+        "probe_usage": "ok",
+        "probe_tool_call": "ok",
+        "probe_error_401": "ok",
+        "probe_error_500": "ok",
+        "probe_instruction_file": "ok",
+        "probe_resume": "ok",
+    }
+    assert not diagnosis.broken
+
+
+def test_the_probe_tells_the_step_that_fails() -> None:
+    diagnosis = examine(MUTANTS["error_401"](), probe=True)
+    failed = [each for each in diagnosis.checks if each.status == "fail"]
+    assert [each.name for each in failed] == ["probe_error_401"]
+    assert "not_authenticated" in failed[0].detail
+    assert "bridle conformance scripted" in failed[0].hint
+    assert diagnosis.broken

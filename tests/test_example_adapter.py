@@ -1,0 +1,124 @@
+"""The adapter that lives outside of Bridle: installed as a plugin, run, and checked by the kit."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bridle.runtimes.dialects import version_numbers
+from bridle.testing import ScriptedModel
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "examples" / "adapter"
+PAGE = (ROOT / "docs" / "writing-an-adapter.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PROGRAMS = [block for block in BLOCKS if not block.startswith(" ") and "import" in block]
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a user who installed the example beside Bridle."""
+    folder = tmp_path_factory.mktemp("plugin")
+    # A copy: building in the source tree would leave files there.
+    source = shutil.copytree(EXAMPLE, folder / "source")
+    target = folder / "site"
+    uv = shutil.which("uv")
+    assert uv is not None, "the example is installed with uv"
+    done = subprocess.run(
+        [
+            *(uv, "pip", "install", "--offline", "--no-deps", "--quiet"),
+            *("--python", sys.executable, "--target", str(target), str(source)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (folder / "home").mkdir()
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder / "home"),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(target),
+    }
+
+
+def bridle(plugin: dict[str, str], *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bridle", *words],
+        cwd=cwd,
+        env=plugin,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def test_it_is_listed_and_runs(plugin: dict[str, str], tmp_path: Path) -> None:
+    listed = bridle(plugin, "runtime", "list", "--json", cwd=tmp_path)
+    assert '"parrot"' in listed.stdout, listed.stderr
+    script = [{"text": "Writing.", "shell": "echo hi > hi.txt"}, {"text": "Done."}]
+    with ScriptedModel(script) as model:
+        env = plugin | {
+            "BRIDLE_MODEL_SERVER": model.url,
+            "BRIDLE_MODEL_SERVER_KEY": model.api_key,
+        }
+        words = ("run", "--runtime", "parrot", "--json", "--permission", "bypass", "Write it.")
+        done = bridle(env, *words, cwd=tmp_path)
+        model.assert_finished()
+    result = json.loads(done.stdout)
+    assert (result["status"], result["text"], done.returncode) == ("completed", "Done.", 0)
+    assert result["usage"]["input_tokens"] == 200
+    assert (tmp_path / "hi.txt").read_text() == "hi\n"
+
+
+@pytest.mark.timeout(700)
+def test_it_passes_the_kit(plugin: dict[str, str], tmp_path: Path) -> None:
+    done = bridle(plugin, "conformance", "parrot", "--json", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    failed = {each["name"]: each["detail"] for each in report["checks"] if each["status"] == "fail"}
+    assert failed == {}, done.stderr
+    assert done.returncode == 0
+    passed = {each["name"] for each in report["checks"] if each["status"] == "pass"}
+    assert passed >= {"text", "usage", "tool_call", "error_401", "nothing_left", "instruction_file"}
+
+
+def test_its_dialect_has_a_capture() -> None:
+    code = (EXAMPLE / "src/bridle_parrot/adapter.py").read_text()
+    (capture,) = re.findall(r'capture="(.*?)"', code)
+    (seen,) = re.findall(r'seen=\("(.*?)",\)', code)
+    lines = (EXAMPLE / "src/bridle_parrot/testdata" / capture).read_text().splitlines()
+    assert version_numbers(json.loads(lines[0])["version"]) == version_numbers(seen)
+    assert json.loads(lines[-1]) == {"type": "bye"}
+
+
+def test_the_page_is_short_and_its_code_is_the_examples() -> None:
+    assert len(PAGE.splitlines()) < 300
+    code = (EXAMPLE / "src/bridle_parrot/adapter.py").read_text()
+    assert len(code.splitlines()) < 300
+    taken = [block for block in BLOCKS if block not in PROGRAMS]
+    assert len(taken) >= 4
+    for block in taken:
+        assert block.strip("\n") in code
+
+
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_a_program_of_the_page(number: int, plugin: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAMS[number]],
+        cwd=tmp_path,
+        env=plugin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
