@@ -53,7 +53,8 @@ def _thinking(seen: Seen) -> str:
     if not seen.lab.features.thinking:
         need(not said, "shows thinking, but does not say so in its features")
         raise Unsupported("the agent does not show what the model thinks")
-    need(said == THINKING, f"the thinking shown is {shown(repr(said))}")
+    # Some agents set thoughts apart by empty lines of their own.
+    need(said.strip() == THINKING, f"the thinking shown is {shown(repr(said))}")
     return f"{len(said)} characters"
 
 
