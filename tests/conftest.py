@@ -1,6 +1,8 @@
 """Fixtures for every test: nothing of the user's is read or written, nothing is left behind."""
 
+import contextlib
 import os
+import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -15,6 +17,13 @@ from bridle.drives.processes import kill_marked, marked_processes
 # the same each time, so that a red run can be repeated.
 settings.register_profile("bridle", deadline=None, derandomize=True)
 settings.load_profile("bridle")
+
+
+# Whoever started the tests in the background may have had these ignored, and every program under
+# test would inherit that.
+with contextlib.suppress(ValueError):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ _WORDS: tuple[tuple[type[AgentError], tuple[str, ...]], ...] = (
             "prompt budget",
         ),
     ),
-    (RateLimited, ("rate limit", "rate_limit", "usage limit", "too many requests")),
+    (RateLimited, ("rate limit", "rate_limit", "too many requests", "usage limit")),
     (Overloaded, ("overloaded", "at capacity")),
     (NotAuthenticated, ("unauthorized", "authentication", "api key", "api-key", "not logged in")),
 )

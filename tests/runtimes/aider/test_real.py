@@ -33,6 +33,7 @@ def said(model: ScriptedModel) -> str:
 def test_an_edit(place: Place) -> None:
     (place.home / ".gitconfig").write_text("[user]\n  name = T\n")
     before = snapshot(place.home)
+    git_config = (place.repo / ".git" / "config").read_bytes()
     usage = {"input_tokens": 1234, "output_tokens": 56, "cache_read_tokens": 30}
     (place.repo / "AGENTS.md").write_text("The word is rowan.\n")
     hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(place.repo))
@@ -53,6 +54,7 @@ def test_an_edit(place: Place) -> None:
     assert "return a + b" in (place.repo / "calc.py").read_text()
     assert all(word in told for word in ("rowan", "damson", "quince", "Mend the sum"))
     assert snapshot(place.home) == before
+    assert (place.repo / ".git" / "config").read_bytes() == git_config
     status = subprocess.run(
         ["git", "status", "--short"], cwd=place.repo, capture_output=True, text=True, check=True
     ).stdout
@@ -175,3 +177,15 @@ def test_outside_a_repository(place: Place, tmp_path: Path) -> None:
     assert outcome.result.status == "completed"
     assert "return a + b" in (tmp_path / "calc.py").read_text()
     assert not (tmp_path / ".git").exists()
+
+
+def test_in_a_sandbox_edits_stay_in_the_worktree(place: Place, tmp_path: Path) -> None:
+    """The wire passes through a sandbox; a command that Aider runs there cannot write elsewhere."""
+    elsewhere = tmp_path / "elsewhere"
+    command = f"touch {elsewhere}; touch inside"
+    with ScriptedModel([{"text": EDIT}, {"text": "Done."}]) as model:
+        outcome = run_real(place, model, sandbox="worktree", provider_options={"test_cmd": command})
+    assert outcome.result.status == "completed"
+    assert "return a + b" in (place.repo / "calc.py").read_text()
+    assert (place.repo / "inside").exists()
+    assert not elsewhere.exists()

@@ -10,7 +10,7 @@ from bridle.core.results import RunResult
 from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.cline import ClineRuntime
-from bridle.runtimes.cline.normalizer import ClineNormalizer
+from bridle.runtimes.cline.normalizer import Afterwards, ClineNormalizer
 from bridle.runtimes.cline.run_log import FailedCall
 from tests.runtimes import agents
 from tests.runtimes.agents import Place
@@ -29,10 +29,13 @@ def play(
     *,
     call: FailedCall | None = None,
     session_id: str | None = None,
+    after: Afterwards | None = None,
     **options: Any,
 ) -> tuple[list[Event], RunResult]:
+    told = after or Afterwards(session_id=session_id, failed_call=call)
+
     def make(recorder: Recorder) -> ClineNormalizer:
-        return ClineNormalizer(recorder, after_run=lambda: (session_id, call))
+        return ClineNormalizer(recorder, after_run=lambda: told)
 
     return agents.play(make, lines, **options)
 

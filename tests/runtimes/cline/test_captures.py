@@ -7,6 +7,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
+from bridle.runtimes.cline.normalizer import Afterwards
 from bridle.runtimes.cline.run_log import FailedCall
 from tests.runtimes.agents import assert_order, kinds
 from tests.runtimes.cline.support import TESTDATA, lines_of, play
@@ -139,6 +140,20 @@ def test_the_last_line_is_needed() -> None:
         _, result = play(lines[:-1], code=code)
         assert result.error is not None
         assert result.error.kind == "crashed"
+
+
+def test_lines_that_were_lost_at_the_end() -> None:
+    """Cline leaves before a slow reader has taken all; its record then tells how it went."""
+    lines = lines_of("headless-write.jsonl")[:18]
+    used = Usage(input_tokens=9, output_tokens=9)
+    record = Afterwards(session_id="17_abc", completed=True, text="Done, all of it.", usage=used)
+    events, result = play(lines, code=0, after=record)
+    assert (result.status, result.text, result.usage) == ("completed", "Done, all of it.", used)
+    assert_order(events)
+    for code, completed in ((0, False), (-9, True), (1, True)):
+        told = Afterwards(session_id="17_abc", completed=completed, text="x")
+        _, result = play(lines, code=code, after=told)
+        assert result.status == "failed"
 
 
 @pytest.mark.parametrize(

@@ -136,8 +136,8 @@ def test_the_scripted_model(runtime: ClineRuntime, tmp_path: Path) -> None:
     found = plan(runtime, tmp_path, user, model_server=SERVER, model="m")
     env = found.spec.env
     assert "CLINE_API_KEY" not in env
-    assert env["CLINE_DIR"].startswith(found.private_dirs[0])
-    assert "CLINE_DATA_DIR" not in env
+    for name in ("CLINE_DIR", "CLINE_DATA_DIR"):
+        assert env[name].startswith(found.private_dirs[0])
     (entry,) = written(found, "CLINE_PROVIDER_SETTINGS_PATH")["providers"].values()
     assert entry["settings"]["baseUrl"] == "http://127.0.0.1:1/v1"
     assert written(found, "CLINE_GLOBAL_SETTINGS_PATH")["telemetryOptOut"] is True

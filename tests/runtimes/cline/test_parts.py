@@ -99,7 +99,9 @@ def test_the_conversation_of_a_process(tmp_path: Path) -> None:
         record = {"session_id": name, "pid": pid}
         (tmp_path / name / f"{name}.json").write_text(json.dumps(record))
     (tmp_path / "4_d").mkdir()
-    assert find_session(str(tmp_path), 12) == "2_b"
+    found = find_session(str(tmp_path), 12)
+    assert found is not None
+    assert found.session_id == "2_b"
     assert find_session(str(tmp_path), 99) is None
     assert find_session(str(tmp_path / "none"), 12) is None
 

@@ -85,6 +85,14 @@ def test_an_answer_that_is_cut_off_each_time_is_not_tried_for_ever() -> None:
     assert recorder.stop_requested is not None
 
 
+def test_a_usage_limit_is_a_limit_though_the_log_names_no_status() -> None:
+    recorder = _recorder()
+    make(recorder).feed_stderr(_FAILED.format("The usage limit has been reached").encode())
+    assert recorder.patience is not None
+    assert recorder.patience.error is not None
+    assert recorder.patience.error.kind == "rate_limited"
+
+
 def test_the_clock_stops_when_the_model_answers() -> None:
     recorder = _recorder()
     normalizer = make(recorder)

@@ -45,6 +45,7 @@ _ANSWERS = b"n\n" * 1000
 """What questions are answered with when nobody is there: no, for more questions than come."""
 _WIDE = "10000000"
 """Columns of the terminal that Aider believes in: it must not break lines."""
+_GIT_DEFAULTS = "GIT_CONFIG_SYSTEM"
 _PRICE_CACHE = ".aider/caches/model_prices_and_context_window.json"
 _HONOURED = frozenset(
     {
@@ -67,9 +68,10 @@ class AiderRuntime(AgentRuntime):
 
     id: ClassVar[str] = "aider"
     binary: ClassVar[str] = "aider"
-    state_paths = (".aider",)
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "uv tool install --python 3.12 aider-chat"
+    # Not all of `.aider`: a file in it holds keys that later runs would take.
+    state_paths: ClassVar[tuple[str, ...]] = (".aider/bridle", ".aider/caches")
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -148,7 +150,9 @@ class AiderRuntime(AgentRuntime):
         return RunPlan(
             spec=ProcessSpec(
                 argv=tuple(argv),
-                env=_environment(options, env, session_id, cwd, home) | routing.env,
+                env=_environment(options, env, session_id, cwd, home)
+                | routing.env
+                | {_GIT_DEFAULTS: write_private(private, "gitconfig", _git_defaults(env))},
                 cwd=cwd,
                 stdin=None if options.permission_mode == "bypass" else _ANSWERS,
             ),
@@ -349,6 +353,13 @@ def _seed_home(home: str) -> None:
     else:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         write_private(home, _PRICE_CACHE, '{"none": {}}')
+
+
+def _git_defaults(env: Mapping[str, str]) -> str:
+    """Git's system-wide settings with a name for who has none: Aider would write one into the
+    repository's own configuration. What any other file says counts more."""
+    system = env.get(_GIT_DEFAULTS) or "/etc/gitconfig"
+    return f'[user]\n\tname = Aider\n\temail = aider@localhost\n[include]\n\tpath = "{system}"\n'
 
 
 def _elsewhere(repository: GitPlace | None, cwd: str) -> str:

@@ -17,8 +17,14 @@ from bridle.runtimes.cline import settings
 from bridle.runtimes.cline.dialects import DIALECTS, ClineDialect
 from bridle.runtimes.cline.errors import LOGIN_HINT
 from bridle.runtimes.cline.provider_options import ClineOptions, read_options
-from bridle.runtimes.cline.run_log import FailedCall, find_session, read_log
-from bridle.runtimes.cline.transcript import sessions_dir, settings_file, summarize
+from bridle.runtimes.cline.run_log import find_session, read_log
+from bridle.runtimes.cline.transcript import (
+    last_text,
+    noted_usage,
+    sessions_dir,
+    settings_file,
+    summarize,
+)
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.given import added_instructions
 from bridle.runtimes.images import image_data
@@ -180,15 +186,24 @@ class ClineRuntime(AgentRuntime):
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
-        from bridle.runtimes.cline.normalizer import ClineNormalizer
+        from bridle.runtimes.cline.normalizer import Afterwards, ClineNormalizer
 
         log_path = os.path.join(plan.private_dirs[0], _LOG)
         kept_in = sessions_dir(plan.spec.env)
 
-        def after_run() -> tuple[str | None, FailedCall | None]:
+        def after_run() -> Afterwards:
             log = read_log(log_path)
-            session_id = find_session(kept_in, log.pid) if log.pid else None
-            return session_id, log.failed_call
+            session = find_session(kept_in, log.pid) if log.pid else None
+            if session is None:
+                return Afterwards(failed_call=log.failed_call)
+            path = os.path.join(kept_in, session.session_id)
+            return Afterwards(
+                session_id=session.session_id,
+                failed_call=log.failed_call,
+                completed=session.status == "completed",
+                text=last_text(path),
+                usage=noted_usage(path),
+            )
 
         return ClineNormalizer(recorder, after_run=after_run)
 

@@ -19,8 +19,18 @@ from bridle.runtimes.cline.errors import (
 from bridle.runtimes.cline.run_log import FailedCall
 from bridle.runtimes.raw import raw_of
 
-AfterRun = Callable[[], tuple[str | None, FailedCall | None]]
-"""What only files tell, once the process is gone: the conversation's id and the failed call."""
+
+class Afterwards(msgspec.Struct, frozen=True, kw_only=True):
+    """What only files tell, once the process is gone."""
+
+    session_id: str | None = None
+    failed_call: FailedCall | None = None
+    completed: bool = False
+    """Whether the conversation's own record says that its work was completed."""
+    text: str | None = None
+    """The last message of a completed conversation."""
+    usage: Usage | None = None
+
 
 _NOBODY_TO_ASK = ("requires an interactive session", "requires approval in a TTY session")
 
@@ -30,7 +40,9 @@ class ClineNormalizer:
     is 0 after an abort too.
     """
 
-    def __init__(self, recorder: Recorder, *, after_run: AfterRun = lambda: (None, None)) -> None:
+    def __init__(
+        self, recorder: Recorder, *, after_run: Callable[[], Afterwards] = Afterwards
+    ) -> None:
         self._recorder = recorder
         self._after_run = after_run
         self._streamed: set[str] = set()
@@ -70,15 +82,30 @@ class ClineNormalizer:
     def finish(self, exit: ProcessExit) -> None:
         """Judge by what was said, fill in what only files tell, then close the recording."""
         recorder = self._recorder
-        session_id, failed_call = self._after_run()
-        if session_id is not None:
-            recorder.session_started(session_id)
-        failure = self._judge(exit, failed_call)
+        told = self._after_run()
+        if told.session_id is not None:
+            recorder.session_started(told.session_id)
+        if self._lost_its_end(exit) and told.completed:
+            self._end_message()
+            recorder.set_usage(told.usage or recorder.usage)
+            recorder.turn_ended(text=told.text)
+            recorder.finish(exit)
+            return
+        failure = self._judge(exit, told.failed_call)
         if failure is not None:
             recorder.fail(failure)
         elif self._result is not None and recorder.turn_open:
             recorder.turn_ended(text=self._result.text)
         recorder.finish(exit)
+
+    def _lost_its_end(self, exit: ProcessExit) -> bool:
+        """Whether the last lines are missing although the process left in good order.
+
+        Cline does not wait until a slow reader has taken all it printed. Its record of the
+        conversation, which is written first, then tells how the work went.
+        """
+        quiet = self._result is None and self._abort is None and self._problem is None
+        return quiet and exit.code == 0 and self._recorder.turn_open and not self._recorder.error
 
     def _judge(self, exit: ProcessExit, failed_call: FailedCall | None) -> AgentError | None:
         """Why the run failed; None when it did not, or when only the exit can tell."""

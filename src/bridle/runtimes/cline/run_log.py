@@ -46,9 +46,12 @@ class _Entry(msgspec.Struct, frozen=True):
     err: _Problem | None = None
 
 
-class _Session(msgspec.Struct, frozen=True):
+class Session(msgspec.Struct, frozen=True):
+    """The record of one conversation."""
+
     pid: int = 0
     session_id: str = ""
+    status: str = ""
 
 
 class RunLog(msgspec.Struct, frozen=True):
@@ -59,7 +62,7 @@ class RunLog(msgspec.Struct, frozen=True):
 
 
 _decode_entry = msgspec.json.Decoder(_Entry).decode
-_decode_session = msgspec.json.Decoder(_Session).decode
+_decode_session = msgspec.json.Decoder(Session).decode
 
 
 def read_log(path: str) -> RunLog:
@@ -87,8 +90,8 @@ def _entry(line: bytes) -> _Entry:
         return _Entry()
 
 
-def find_session(folder: str, pid: int) -> str | None:
-    """The id of the conversation that the process `pid` kept in `folder`, among the newest."""
+def find_session(folder: str, pid: int) -> Session | None:
+    """The conversation that the process `pid` kept in `folder`, among the newest."""
     try:
         names = sorted(os.listdir(folder), reverse=True)[:_MOST_SESSIONS]
     except OSError:
@@ -99,6 +102,6 @@ def find_session(folder: str, pid: int) -> str | None:
                 session = _decode_session(file.read())
         except (OSError, msgspec.MsgspecError):
             continue
-        if session.pid == pid:
-            return session.session_id or name
+        if session.pid == pid and session.session_id == name:
+            return session
     return None

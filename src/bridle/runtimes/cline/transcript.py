@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from bridle.core.results import TranscriptSummary
-from bridle.core.usage import NO_USAGE
+from bridle.core.usage import NO_USAGE, Usage
 from bridle.runtimes.token_counts import InclusiveCounts
 
 
@@ -18,8 +18,14 @@ class _Model(msgspec.Struct, frozen=True):
     id: str = ""
 
 
+class _Block(msgspec.Struct, frozen=True):
+    type: str = ""
+    text: str = ""
+
+
 class _Message(msgspec.Struct, frozen=True, rename="camel"):
     role: str = ""
+    content: list[_Block] | str = ""
     model_info: _Model | None = None
     metrics: _Metrics | None = None
 
@@ -58,14 +64,8 @@ def summarize(path: str) -> TranscriptSummary | None:
 
     None when it is missing or cannot be read.
     """
-    if os.path.isdir(path):
-        path = os.path.join(path, f"{os.path.basename(os.path.abspath(path))}.messages.json")
-    elif path.endswith(".json") and not path.endswith(".messages.json"):
-        path = f"{path.removesuffix('.json')}.messages.json"
-    try:
-        with open(path, "rb") as file:
-            transcript = _decode(file.read())
-    except (OSError, msgspec.MsgspecError):
+    transcript = _read(path)
+    if transcript is None:
         return None
     usage, cost, model = NO_USAGE, 0.0, ""
     for message in transcript.messages:
@@ -82,3 +82,34 @@ def summarize(path: str) -> TranscriptSummary | None:
         model=model,
         cost_usd=cost or None,
     )
+
+
+def noted_usage(path: str) -> Usage | None:
+    """What the conversation at `path` used, as a count."""
+    found = summarize(path)
+    if found is None:
+        return None
+    return Usage(**{name: getattr(found, name) for name in Usage.__struct_fields__})
+
+
+def last_text(path: str) -> str | None:
+    """The text of the last message of the assistant in the conversation at `path`."""
+    transcript = _read(path)
+    for message in reversed(transcript.messages if transcript else []):
+        if message.role == "assistant":
+            if isinstance(message.content, str):
+                return message.content
+            return "".join(block.text for block in message.content if block.type == "text")
+    return None
+
+
+def _read(path: str) -> _Transcript | None:
+    if os.path.isdir(path):
+        path = os.path.join(path, f"{os.path.basename(os.path.abspath(path))}.messages.json")
+    elif path.endswith(".json") and not path.endswith(".messages.json"):
+        path = f"{path.removesuffix('.json')}.messages.json"
+    try:
+        with open(path, "rb") as file:
+            return _decode(file.read())
+    except (OSError, msgspec.MsgspecError):
+        return None
