@@ -23,13 +23,23 @@ _WORDS: tuple[tuple[type[AgentError], tuple[str, ...]], ...] = (
             "prompt is too long",
             "prompt budget",
             "maximum context",
+            "exceeds model limit",
             "maximum output token",
-            "prompt budget",
         ),
     ),
     (RateLimited, ("rate limit", "rate_limit", "too many requests", "usage limit")),
     (Overloaded, ("overloaded", "at capacity")),
-    (NotAuthenticated, ("unauthorized", "authentication", "api key", "api-key", "not logged in")),
+    (
+        NotAuthenticated,
+        (
+            "unauthorized",
+            "authentication",
+            "api key",
+            "api-key",
+            "not logged in",
+            "not have access",
+        ),
+    ),
 )
 
 

@@ -118,6 +118,7 @@ COPILOT = AcpAgent(
         r"Error: Authentication failed with provider",
         r"Error: Failed to get response from the AI model",
         r"Error: Could not connect to",
+        r"Error: Request exceeds the model's prompt budget",
         r"Error: .*\(HTTP \d{3}\)",
     ),
     error_start="Error: ",

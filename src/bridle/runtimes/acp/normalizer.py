@@ -344,7 +344,8 @@ class AcpNormalizer:
             if error is None and not translator.saw_work:
                 error = error_of_silence(self._agent.silent_error)
             usage = usage_of(done, self._agent)
-            if error is None and translator.suspect and usage is not None and not usage.total:
+            # Words like a failure's, and no token was used: nothing came from a model.
+            if error is None and translator.suspect and not (usage and usage.total):
                 error = error_of_text(translator.suspect)
             if usage is not None:
                 recorder.set_usage(usage)

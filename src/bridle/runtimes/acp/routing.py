@@ -98,6 +98,7 @@ def _opencode(to: Target) -> Route:
         for name in ("CONFIG", "DATA", "STATE", "CACHE"):
             env[f"XDG_{name}_HOME"] = os.path.join(to.home, name.lower())
         env |= {
+            "OPENCODE_TEST_HOME": os.path.join(to.home, "home"),
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "npm_config_cache": os.path.join(to.home, "npm"),

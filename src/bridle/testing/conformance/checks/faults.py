@@ -69,7 +69,8 @@ def _retry(seen: Seen) -> str:
         raise Unsupported("the agent does not tell of each call that it makes again")
     need(bool(retries), "a failed call was made again and no retry was shown")
     kind = retries[0].error.kind
-    need(kind == "overloaded", f"the retry tells {kind}, not overloaded")
+    # Some agents only tell that a call failed, not how.
+    need(kind in ("overloaded", "unavailable"), f"the retry tells {kind}, not overloaded")
     return f"{len(retries)} retry events"
 
 
