@@ -39,13 +39,14 @@ def _pins(name: str) -> list[tuple[str, str]]:
     return [(pin.name, pin.version) for pin in PINS if pin.name == name]
 
 
-def check(runtime_id: str, pin: str, version: str) -> conformance.Report:
+def check(runtime_id: str, pin: str, version: str, only: list[str]) -> conformance.Report:
     """The report of one runtime in one version."""
     runtime = get_runtime(runtime_id)
     if version:
         runtime.use_binary(str(cli_path(pin, version)))
     return conformance.check(
         runtime,
+        only,
         options=NEEDED.get(runtime_id),
         progress=lambda line: print(f"{runtime_id}: {line}", flush=True),
     )
@@ -53,11 +54,14 @@ def check(runtime_id: str, pin: str, version: str) -> conformance.Report:
 
 def keep(report: conformance.Report) -> None:
     """Put a report in its place among the results. What a pass showed differs each time."""
-    kept = [each for each in read() if (each.runtime, each.version) != _key(report)]
-    checks = tuple(
-        each if each.status != "pass" else msgspec.structs.replace(each, detail="")
-        for each in report.checks
-    )
+    kept = [each for each in read() if _key(each) != _key(report)]
+    results = {
+        each.name: each for old in read() if _key(old) == _key(report) for each in old.checks
+    }
+    for each in report.checks:
+        plain = each.status == "pass"
+        results[each.name] = msgspec.structs.replace(each, detail="") if plain else each
+    checks = tuple(results[name] for name in conformance.NAMES if name in results)
     kept.append(msgspec.structs.replace(report, checks=checks))
     kept.sort(key=lambda each: (each.runtime, each.version or ""))
     RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
@@ -78,13 +82,15 @@ def main() -> int:
     """Check what was named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="RUNTIME or RUNTIME-VERSION; all by default")
-    wanted = set(parser.parse_args().names)
+    parser.add_argument("--only", action="append", default=[], help="only this check")
+    args = parser.parse_args()
+    wanted = set(args.names)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     failed = False
     for runtime, pin, version in targets():
         if wanted and not {runtime, f"{runtime}-{version}"} & wanted:
             continue
-        report = check(runtime, pin, version)
+        report = check(runtime, pin, version, args.only)
         keep(report)
         for result in report.checks:
             if result.status != "pass":
