@@ -201,8 +201,6 @@ def pi(version: str, *, api: str) -> Agent:
             PI_CODING_AGENT_DIR=str(folder), PI_OFFLINE="1", PI_SKIP_VERSION_CHECK="1"
         )
         argv = [str(cli_path("pi", version)), "--mode", "json", "--model", "lab/played"]
-        if version.startswith("1."):
-            argv.insert(0, str(cli_path("node", "22.23.3")))
         argv += ["--thinking", "off", "-ne", prompt]
         events, status, stderr = _run(argv, place, environment)
         ends = [e["message"] for e in events if e["type"] == "message_end"]
