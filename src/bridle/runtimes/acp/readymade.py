@@ -56,6 +56,7 @@ class ClaudeAcp(AcpRuntime):
     """Claude Code behind its ACP adapter (`claude-agent-acp`)."""
 
     id = "claude-acp"
+    tells_version = False
     agent = agents.CLAUDE
     binary = agent.command
     instruction_path = agent.instruction_file
@@ -67,6 +68,7 @@ class CodexAcp(AcpRuntime):
     """Codex behind its ACP adapter (`codex-acp`)."""
 
     id = "codex-acp"
+    tells_version = False
     agent = agents.CODEX
     binary = agent.command
     instruction_path = agent.instruction_file
@@ -80,6 +82,7 @@ class DeclaredAcp(AcpRuntime):
     binary = ""
     instruction_path = "AGENTS.md"
     stability = "experimental"
+    tells_version = False
 
     def __init__(self, id: str, agent: AcpAgent) -> None:
         super().__init__(AdapterSettings(binary=agent.command))
