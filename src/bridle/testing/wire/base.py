@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from string import ascii_lowercase
 from typing import Any, Protocol
 
 import msgspec
@@ -179,8 +180,12 @@ def sse(data: Any, event: str | None = None, *, delta: bool = False) -> Frame:
 
 
 def new_id(prefix: str) -> str:
-    """Return a fresh id such as providers give."""
-    return f"{prefix}{secrets.token_hex(12)}"
+    """Return a fresh id such as providers give, of letters alone.
+
+    Agents look for status codes in error texts that carry such an id (Pi 0.74 takes any "500"
+    for a server error and tries again), so an id must never hold a digit.
+    """
+    return prefix + "".join(secrets.choice(ascii_lowercase) for _ in range(24))
 
 
 def text_of(content: object) -> str:
