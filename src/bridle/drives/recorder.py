@@ -25,6 +25,7 @@ from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor
 from bridle.core.results import STATUS_OF_KIND, CostSource, RunResult
 from bridle.core.usage import NO_USAGE, Usage
+from bridle.drives.live import Delivery
 from bridle.drives.spec import Patience, ProcessExit, Question
 
 _START: dict[str, ev.UpdateKind] = {"text": "text_start", "thinking": "thinking_start"}
@@ -53,6 +54,15 @@ def utc_now() -> str:
     return _ms_text
 
 
+class Before(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session had come to when its last process ended; the next goes on from there."""
+
+    seq: int = 0
+    turn: int = 0
+    usage: Usage = NO_USAGE
+    cost_usd: float | None = None
+
+
 class Recorder:
     """Collects the events of one session in one process.
 
@@ -75,6 +85,7 @@ class Recorder:
         ignored_options: tuple[str, ...] = (),
         drive: ev.Drive = "print",
         clock: Callable[[], str] = utc_now,
+        before: "Before | None" = None,
     ) -> None:
         self.runtime = runtime
         self.session_id = session_id
@@ -86,7 +97,7 @@ class Recorder:
         self.cost_usd: float | None = None
         self.cost_source: CostSource = "unknown"
         self.usage = NO_USAGE
-        self.turn = 0
+        self.turn = before.turn if before else 0
         self.turn_open = False
         self.text = ""
         self.marker_detected = False
@@ -101,10 +112,17 @@ class Recorder:
         self.agent_counts_turns = False
         """Set by an adapter whose agent keeps to `max_turns` itself: a call that it tried again is
         one turn to it, and would be two here."""
+        self.leaving: str | None = None
+        """Why the agent is being ended on purpose, once it is; a live conversation that ends
+        without that failed or was lost."""
         self.input_done = False
         """Set by the adapter when the agent needs no more input: the driver closes its stdin."""
         self.patience: Patience | None = None
         """How long the driver may wait now, where the adapter sets a clock (`expect`)."""
+        self.deliveries: list[Delivery] = []
+        """What became of messages in a live conversation; the driver takes them."""
+        self._before = before or Before()
+        self._live = drive != "print"
         self._cwd = cwd
         self._drive = drive
         self._clock = clock
@@ -112,7 +130,7 @@ class Recorder:
         self._started_at = time.monotonic()
         self._state: ev.SessionState = "starting"
         self._session_started = False
-        self._seq = 0
+        self._seq = before.seq if before else 0
         self._out: list[ev.Event] = []
         self._raw: Any = msgspec.UNSET
         self._message_id: str | None = None
@@ -123,6 +141,8 @@ class Recorder:
         self._tool_held: dict[str, str] = {}
         self._tools_done: set[str] = set()
         self._compacting = False
+        self._before_compaction: ev.SessionState = "ready"
+        self._settled_messages: set[str] = set()
         self._early: list[Any] = []
         self._model_calls = 0
         self._turn_usage_base = NO_USAGE
@@ -180,19 +200,27 @@ class Recorder:
         if self._finished:
             return
         self._exit = exit
-        if self._last_status is None or self.turn_open:
+        if self.turn_open or (self._last_status is None and not self._live):
             if self.error is None:
                 self.fail(_death(exit))
             self.turn_ended()
         if self._compacting:
             self.compaction_ended("the agent ended first", synthetic=True)
-        failed = self._last_status != "completed"
         how = _exit_words(exit)
-        self._change_state("failed" if failed else "stopped", f"process {how}")
+        self._change_state(self._final_state(exit), f"process {how}")
         self._emit(
             ev.SessionEnd, exit_code=exit.code, signal=exit.signal_name, reason=f"process {how}"
         )
         self._finished = True
+
+    def _final_state(self, exit: ProcessExit) -> ev.SessionState:
+        """What the session is when its process is gone: a run is judged by its last turn, a live
+        conversation by whether its end was asked for."""
+        if not self._live:
+            return "stopped" if self._last_status == "completed" else "failed"
+        if self.leaving is not None:
+            return "stopped"
+        return "lost" if exit.code is None else "failed"
 
     def result(self) -> RunResult:
         """The run's result; complete once `finish` was called."""
@@ -214,6 +242,53 @@ class Recorder:
             ignored_options=self._ignored,
             error=None if error is None else self._error_info(error),
         )
+
+    # -- a live conversation --------------------------------------------------------------------
+
+    @property
+    def state(self) -> ev.SessionState:
+        """The session's state now."""
+        return self._state
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the agent waits for a prompt."""
+        return self._state == "ready"
+
+    @property
+    def running_tools(self) -> tuple[str, ...]:
+        """Names of the tools that run now."""
+        return tuple(self._tools.values())
+
+    def ready(self, evidence: str) -> None:
+        """The agent can take a prompt. No effect while a turn is open."""
+        if self.turn_open or self._finished:
+            return
+        if not self._session_started:
+            self.session_started(None, synthetic=True)
+        self._change_state("ready", evidence)
+
+    def total(self) -> Before:
+        """What the session has come to, with all its earlier processes."""
+        costs = [cost for cost in (self._before.cost_usd, self.cost_usd) if cost is not None]
+        return Before(
+            seq=self._seq,
+            turn=self.turn,
+            usage=self._before.usage + self.usage,
+            cost_usd=sum(costs) if costs else None,
+        )
+
+    def message_taken(self, message_id: str) -> None:
+        """The agent has the message, in the open turn. A repeat has no effect."""
+        if message_id not in self._settled_messages:
+            self._settled_messages.add(message_id)
+            self.deliveries.append(Delivery(id=message_id, taken=True, turn=self.turn))
+
+    def message_refused(self, message_id: str, error: AgentError) -> None:
+        """The agent would not take the message. A repeat has no effect."""
+        if message_id not in self._settled_messages:
+            self._settled_messages.add(message_id)
+            self.deliveries.append(Delivery(id=message_id, taken=False, error=error))
 
     # -- session and turns ----------------------------------------------------------------------
 
@@ -287,7 +362,8 @@ class Recorder:
                 retryable=info.retryable,
                 hint=info.hint,
             )
-        self._emit(ev.UsageTotals, usage=self.usage, cost_usd=self.cost_usd)
+        total = self.total()
+        self._emit(ev.UsageTotals, usage=total.usage, cost_usd=total.cost_usd)
         self._last_status = "completed" if info is None else STATUS_OF_KIND.get(info.kind, "failed")
         self._last_error = self.error
         cost = None if self.cost_usd is None else self.cost_usd - self._turn_cost_base
@@ -302,6 +378,10 @@ class Recorder:
             error=info,
         )
         self.turn_open = False
+        if self._live and self._exit is None:
+            # In a run, which has one turn, the end of the process follows at once.
+            self.error = None
+            self._change_state("ready", "agent_end")
 
     # -- messages -------------------------------------------------------------------------------
 
@@ -518,6 +598,9 @@ class Recorder:
         if not self._session_started:
             self.session_started(None, synthetic=True)
         self._compacting = True
+        if self._live:
+            self._before_compaction = self._state
+            self._change_state("compacting", "auto_compaction_start")
         self._emit(ev.AutoCompactionStart, reason=reason, synthetic=synthetic)
 
     def compaction_ended(self, reason: str, *, synthetic: bool = False) -> None:
@@ -525,6 +608,10 @@ class Recorder:
         self.compaction_started(reason, synthetic=True)
         self._compacting = False
         self._emit(ev.AutoCompactionEnd, reason=reason, synthetic=synthetic)
+        if self._live and self._state == "compacting":
+            self._change_state(
+                "working" if self.turn_open else self._before_compaction, "auto_compaction_end"
+            )
 
     def retrying(self, attempt: int, delay_ms: int | None, error: AgentError) -> None:
         """A model call failed; the runtime will try again."""

@@ -29,6 +29,7 @@ from bridle.core.options import (
     options_in_use,
 )
 from bridle.core.results import Availability, ReadyState, RunResult, TranscriptSummary
+from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
 from bridle.runtimes.dialects import Dialect
@@ -63,6 +64,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Folders made for this run alone; removed when it is over."""
     native_session_id: str | None = None
     """The id the agent will use, where Bridle can choose it."""
+    live: LiveFacts | None = None
+    """What the wire of a live conversation must know; None for a run of one prompt."""
 
 
 class AgentRuntime(ABC):
@@ -191,6 +194,26 @@ class AgentRuntime(ABC):
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
 
+    # -- live conversations ---------------------------------------------------------------------
+
+    def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Everything needed to start a process that takes many prompts (the drive `rpc`), with
+        `RunPlan.live` set and `keep_stdin` in its spec. `options.prompt` and its images play no
+        part: every message comes by the wire.
+
+        Contract: as `plan_run`. What the wire must know goes into `live`, not into the adapter.
+        """
+        raise UnsupportedOption(
+            self.id,
+            "drive rpc",
+            live_runtimes(self.id),
+            reason="it has no protocol for a conversation",
+        )
+
+    def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:
+        """The wire of a process that `plan_live` planned, now or before a crash of ours."""
+        raise NotImplementedError(f"{self.id} has no live wire")
+
     def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
         """What its CLI, started as `spec`, must be able to write in a sandbox.
 
@@ -277,6 +300,21 @@ def check_options(
     if missing and not options.ignore_unsupported:
         raise UnsupportedOption(runtime.id, missing[0], supporters(missing[0], runtime.id))
     return missing
+
+
+def live_runtimes(besides: str) -> list[str]:
+    """Names of the other runtimes that can be driven by a protocol."""
+    from bridle.runtimes.registry import available_runtimes, get_runtime
+
+    names = []
+    for name in available_runtimes():
+        try:
+            runtime = get_runtime(name)
+        except ConfigError:
+            continue
+        if name != besides and "rpc" in runtime.features_of(runtime.dialect(None)[0]).drives:
+            names.append(name)
+    return names
 
 
 def supporters(option: str, besides: str) -> list[str]:

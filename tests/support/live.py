@@ -1,0 +1,63 @@
+"""A live conversation with a real or scripted agent, for the tests of its wire."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from bridle.core.events import AgentEnd, Event
+from bridle.core.options import RunOptions
+from bridle.core.redact import Redactor, secrets_in
+from bridle.drives.conversation import AttachedConversation
+from bridle.drives.live import Outgoing
+from bridle.drives.print_drive import PermissionPolicy, refuse_all
+from bridle.drives.recorder import Recorder
+from bridle.running import new_session_id
+from bridle.runtimes.base import AgentRuntime
+
+DEADLINE = 120.0
+"""Seconds for each wait; far more than any needs, so only a hang meets it."""
+
+
+@contextmanager
+def conversing(
+    runtime: AgentRuntime,
+    options: RunOptions,
+    env: Mapping[str, str],
+    permission: PermissionPolicy = refuse_all,
+) -> Iterator[AttachedConversation]:
+    """A conversation that is ready for its first prompt."""
+    plan = runtime.plan_live(options, env, new_session_id())
+    assert plan.live is not None
+    recorder = Recorder(
+        runtime=runtime.id,
+        session_id=plan.session_id,
+        options=options,
+        cwd=plan.spec.cwd,
+        runtime_version=plan.installation.version or "",
+        redactor=Redactor([*secrets_in(plan.spec.env), *plan.secrets]),
+        drive="rpc",
+    )
+    wire = runtime.live_wire(plan.live, recorder)
+    talk = AttachedConversation(
+        plan.spec, wire, recorder, private_dirs=plan.private_dirs, permission=permission
+    )
+    try:
+        talk.start()
+        talk.wait_ready(DEADLINE)
+        yield talk
+    finally:
+        talk.close()
+
+
+def say(talk: AttachedConversation, text: str, **fields: tuple[str, ...]) -> AgentEnd:
+    """Prompt, wait until the turn is over, and return its end."""
+    message = Outgoing(id=new_session_id(), text=text, **fields)
+    turn = talk.recorder.turn
+    talk.prompt(message)
+    talk.wait(lambda: talk.recorder.turn > turn and talk.recorder.is_ready, DEADLINE)
+    assert talk.deliveries[message.id].taken
+    return last_end(talk.events)
+
+
+def last_end(events: list[Event]) -> AgentEnd:
+    """The end of the last turn."""
+    return next(event for event in reversed(events) if isinstance(event, AgentEnd))
