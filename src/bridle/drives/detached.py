@@ -200,6 +200,11 @@ class DetachedProcess:
         """The agent's process id, None before it is known."""
         return _number(self._path("pid"))
 
+    @property
+    def holder(self) -> int | None:
+        """The holder's process id while it lives."""
+        return _number(self._path("holder")) if self._holder_lives() else None
+
     def exit(self, redactor: Redactor | None = None) -> ProcessExit | None:
         """How the agent ended; None while it lives.
 

@@ -259,6 +259,20 @@ def command_words(pid: int) -> list[str]:
         return []
 
 
+def environment(pid: int) -> dict[str, str]:
+    """The variables that a living process was started with; {} when it is gone or not ours."""
+    if sys.platform == "linux":
+        words = _read_proc(f"/proc/{pid}/environ").split(b"\0")
+        pairs = (os.fsdecode(word).partition("=") for word in words if b"=" in word)
+        return {name: value for name, _, value in pairs}
+    import psutil
+
+    try:
+        return dict(psutil.Process(pid).environ())
+    except psutil.Error:
+        return {}
+
+
 def _still(process: Process) -> bool:
     """Whether that very process lives; its parent and group may have changed meanwhile."""
     now = look(process.pid)
