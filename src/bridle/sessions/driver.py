@@ -45,6 +45,7 @@ from bridle.sessions.store import SessionRecord, SessionStore
 
 _PIECE = 1 << 20
 """Bytes of the journal taken at once, so that one chatty session does not starve the others."""
+_TURN_CLOCKS = ("first_progress", "inactivity", "turn")
 _NO_ANSWER = "nobody answered in time; do without it"
 
 Publish = Callable[["SessionDriver", list[Event]], None]
@@ -236,15 +237,17 @@ class SessionDriver:
 
     # -- going on -------------------------------------------------------------------------------
 
-    def poll(self) -> None:
-        """Take what happened, keep the clocks, send what is due."""
+    def poll(self) -> bool:
+        """Take what happened, keep the clocks, send what is due; True when there is more to take
+        right now."""
         if self._player.finished:
             self._flush()
-            return
+            return False
+        before = self._process.journal_size
         try:
             self._flush()
             if self.trouble is not None:
-                return
+                return False
             progressed = self._take()
             self._flush()
             if not progressed:
@@ -256,6 +259,7 @@ class SessionDriver:
             self._flush()
         except HoldingFailed as problem:
             self._give_up(problem)
+        return self._process.journal_size - before >= _PIECE
 
     def _take(self) -> bool:
         lines = self._read()
@@ -517,7 +521,7 @@ class SessionDriver:
             self._aborted_at = None
         for clock, until, seconds in self._running_clocks():
             if now >= until and not progressed:
-                if clock in ("first_progress", "inactivity", "turn") and not recorder.turn_open:
+                if clock in _TURN_CLOCKS and not recorder.turn_open:
                     # A prompt that was never taken: there is no turn to abort.
                     clock = "startup"
                 self._decide(Expire(clock=clock, seconds=seconds, **self._now()))
