@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from bridle.core.errors import WrongUse
+
 _NAME_LENGTH = 90
 """Longest path of a Unix socket that every system takes, with some room."""
 
@@ -42,6 +44,28 @@ class StateHome(msgspec.Struct, frozen=True):
             if not os.path.exists(ignore):
                 with open(ignore, "w") as file:
                     file.write("*\n")
+
+
+def token_path(home: StateHome) -> str:
+    """Where the daemon of a home keeps the token that it asks for."""
+    return os.path.join(home.root, "daemon.token")
+
+
+def socket_path(home: StateHome) -> str:
+    """Where the daemon of a home listens: in it, unless that path is too long for a socket; then
+    in a private folder of the user's that is named after it."""
+    path = os.path.join(home.root, "daemon.sock")
+    if len(os.fsencode(path)) <= _NAME_LENGTH:
+        return path
+    import hashlib
+
+    folder = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/tmp", f"bridle-{os.getuid()}")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    status = os.stat(folder)
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise WrongUse(f"{folder} is not private to you", hint="remove it, or set XDG_RUNTIME_DIR")
+    name = hashlib.sha256(os.fsencode(os.path.realpath(home.root))).hexdigest()[:16]
+    return os.path.join(folder, f"{name}.sock")
 
 
 def user_home(env: Mapping[str, str]) -> StateHome:
