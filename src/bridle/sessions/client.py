@@ -75,6 +75,15 @@ class DaemonClient:
                     ) from None
         raise AssertionError("unreachable")
 
+    def wait_gone(self, seconds: float = 30.0) -> None:
+        """Wait until the daemon has let its sessions go and ended the connection."""
+        if self._socket is not None:
+            self._socket.settimeout(seconds)
+            with contextlib.suppress(OSError):
+                while self._socket.recv(_CHUNK):
+                    pass
+            self.close()
+
     def events(self, session: str, after: int = 0, *, follow: bool = True) -> Iterator[AnyEvent]:
         """The session's events with a number above `after`; with `follow` also those to come,
         until its process is gone. A daemon that is lost meanwhile is replaced."""

@@ -179,6 +179,8 @@ class Daemon:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             listening.close()
+            for client in list(self._clients):
+                client.close()
 
     def _connect(self, mask: int) -> None:
         assert self._socket is not None
