@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,14 @@ def wait_tool(talk: AttachedConversation) -> None:
     """Until a tool runs and has shown that it does."""
     begun = Path(talk.process.spec.cwd) / "begun"
     talk.wait(lambda: bool(talk.recorder.running_tools), DEADLINE)
-    while not begun.exists():
+    pump_until(talk, begun.exists)
+
+
+def pump_until(talk: AttachedConversation, done: Callable[[], bool]) -> None:
+    """Until something happened outside the conversation."""
+    until = time.monotonic() + DEADLINE
+    while not done():
+        assert time.monotonic() < until
         talk.pump(time.monotonic() + 0.02)
 
 
@@ -63,6 +71,7 @@ def test_turns_follow_the_script_as_runs_do(stage: Stage) -> None:
         built = talk.recorder.result()
         talk.leave()
         talk.wait(lambda: talk.recorder.state == "stopped", DEADLINE)
+    assert first.usage is not None
     assert (first.text, first.usage.input_tokens, first.cost_usd) == ("One.", 12, 1.0)
     assert failed.status == "failed"
     assert failed.error is not None
@@ -155,7 +164,7 @@ def test_abort_while_the_model_server_is_silent(stage: Stage) -> None:
         options = stage.options(model_server=server, model="one")
         with conversing(ScriptedRuntime(), options, stage.env) as talk:
             talk.prompt(Outgoing(id="p", text="Begin."))
-            talk.wait(lambda: bool(of(talk, ev.MessageUpdate)), DEADLINE)
+            pump_until(talk, lambda: bool(model.requests))
             talk.abort()
             talk.wait_ready(DEADLINE)
             assert last_end(talk.events).status == "aborted"

@@ -26,16 +26,12 @@ class Sources:
         self._server: ServerModel | None = None
         self._player: Player | None = None
         self._digest = ""
-        if request.get("server"):
-            from .server import ServerModel
-
-            self._server = ServerModel(request, interrupt)
 
     def of(self, prompt: str) -> tuple[str, Source]:
         """The source for `prompt`, with the digest of its script. Raises `Failure` when no
         conversation of the script fits."""
-        if self._server is not None:
-            return "", self._server
+        if self._request.get("server"):
+            return "", self._asked_server()
         script = self._script(prompt)
         digest = script["digest"]
         if self._player is None or self._digest != digest:
@@ -55,6 +51,14 @@ class Sources:
         self._request["model"] = model
         if self._server is not None:
             self._server.set_model(model)
+
+    def _asked_server(self) -> ServerModel:
+        # Made with the first prompt: an agent that is not used yet weighs half as much without it.
+        if self._server is None:
+            from .server import ServerModel
+
+            self._server = ServerModel(self._request, self._interrupt)
+        return self._server
 
     def _script(self, prompt: str) -> dict[str, Any]:
         scripts: list[dict[str, Any]] = self._request["scripts"]
