@@ -142,10 +142,12 @@ _found: dict[str, str] | None = None
 def _entries() -> dict[str, str]:
     global _found
     if _found is None:
-        _found = {}
+        found: dict[str, str] = {}
         for file in _entry_point_files():
             for name, target in _group_of(file):
-                _found.setdefault(name, target)
+                found.setdefault(name, target)
+        # Only when it is whole: another thread may look at the same time.
+        _found = found
     return _found
 
 

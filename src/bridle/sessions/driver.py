@@ -7,6 +7,7 @@ given and what the event file holds, completes both, and goes on.
 
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import TypedDict
@@ -18,7 +19,7 @@ from bridle.core.events import AgentEnd, ErrorRaised, Event, SessionStart, State
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.detached import DetachedProcess, HoldingFailed
-from bridle.drives.processes import environment
+from bridle.drives.processes import environment, kill_marked
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Patience, ProcessExit
 from bridle.runtimes.base import AgentRuntime
@@ -46,6 +47,8 @@ from bridle.sessions.store import SessionRecord, SessionStore
 _PIECE = 1 << 20
 """Bytes of the journal taken at once, so that one chatty session does not starve the others."""
 _TURN_CLOCKS = ("first_progress", "inactivity", "turn")
+_CLEANING = 0.05
+"""Seconds between looks whether what an agent left behind is gone."""
 _NO_ANSWER = "nobody answered in time; do without it"
 
 Publish = Callable[["SessionDriver", list[Event]], None]
@@ -87,6 +90,8 @@ class SessionLock:
     def release(self) -> None:
         """Let it go; again has no effect."""
         if self._handle >= 0:
+            # Closing alone would not do: a process that is being started right now has a copy.
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
             os.close(self._handle)
             self._handle = -1
 
@@ -131,6 +136,7 @@ class SessionDriver:
         self._player: Player
         self._redactor = Redactor()
         self._input_closed = False
+        self._cleaning: threading.Thread | None = None
         self._step = -1
         self._step_until = 0.0
         self._asked: dict[str, float] = {}
@@ -155,8 +161,10 @@ class SessionDriver:
 
     @property
     def is_over(self) -> bool:
-        """Whether the session's process is gone and all it said was taken."""
-        return self._player.finished and not self._unlogged
+        """Whether the session's process is gone with all that it started, and all it said was
+        taken."""
+        cleaning = self._cleaning is not None and self._cleaning.is_alive()
+        return self._player.finished and not self._unlogged and not cleaning
 
     def open(self) -> None:
         """Play what happened so far, and complete what the driver before left half done."""
@@ -273,6 +281,9 @@ class SessionDriver:
         ended = self._exit()
         if ended is None:
             return
+        if ended.code is None:
+            # Its holder is gone, but it may still be there and write: it must not any more.
+            kill_marked(self.record.session_id)
         # What it said last may have come between the two looks.
         while lines := self._read():
             for line in lines:
@@ -289,7 +300,8 @@ class SessionDriver:
     def _end(self, ended: ProcessExit) -> None:
         self._player.finish(ended)
         self._unsent = b""
-        _in_background(self._process, self.record.session_id)
+        if not self.record.is_over:
+            self._cleaning = _in_background(self._process, self.record.session_id)
 
     def _give_up(self, problem: AgentError) -> None:
         """The files are gone: what the agent says cannot be seen any more, so it must not act."""
@@ -413,6 +425,23 @@ class SessionDriver:
         self._decide(Leave(reason=reason, **self._now()))
         self.poll()
 
+    def is_idle_now(self) -> bool:
+        """Whether the agent waits for a prompt and none is on its way, with its process looked at
+        this very moment."""
+        while self._player.is_idle and not self._player.finished:
+            before = self._process.journal_size
+            self.poll()
+            if self._process.journal_size == before:
+                # Nothing was said meanwhile, so its process was looked at too.
+                break
+        return self._player.is_idle
+
+    def wait_over(self, seconds: float) -> bool:
+        """Whether the session is over, once what its agent left behind had time to go."""
+        if self._cleaning is not None:
+            self._cleaning.join(seconds)
+        return self.is_over
+
     def close(self) -> None:
         """Stop driving; the agent goes on by itself."""
         self._log.rest()
@@ -468,6 +497,8 @@ class SessionDriver:
 
     def deadline(self) -> float | None:
         """When to `poll` at the latest (monotonic), None when only a change calls for it."""
+        if self._player.finished:
+            return None if self.is_over else time.monotonic() + _CLEANING
         waits = [until for _, until, _ in self._running_clocks()]
         waits += [asked + self.clocks.permission for asked in self._asked.values()]
         if self._step >= 0 or self._stopping():
@@ -584,10 +615,8 @@ def _monotonic_of(ts: float) -> float:
     return time.monotonic() - max(0.0, time.time() - ts)
 
 
-def _in_background(process: DetachedProcess, session_id: str) -> None:
-    """End what the agent left running, without keeping others waiting for it."""
-    import threading
-
-    threading.Thread(
-        target=process.end_leftovers, args=(session_id,), name="bridle-leftovers", daemon=False
-    ).start()
+def _in_background(process: DetachedProcess, session_id: str) -> threading.Thread:
+    """End what the agent left running, without keeping other sessions waiting for it."""
+    thread = threading.Thread(target=process.end_leftovers, args=(session_id,))
+    thread.start()
+    return thread

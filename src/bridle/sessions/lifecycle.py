@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from bridle.runtimes.base import RunPlan
 
 
+_CLEANING = 15.0
+"""Seconds for what the last process left behind to be ended."""
+
+
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Who the agent of a session is; it finds this in its environment."""
 
@@ -123,7 +127,7 @@ def resume_session(
     driver = SessionDriver(home, record, runtime, store, lock)
     try:
         driver.open()
-        if not driver.is_over:
+        if not driver.wait_over(_CLEANING):
             raise WrongUse(
                 f"session {record.name or record.session_id} is alive",
                 hint="send it a message, or stop it first",

@@ -154,6 +154,8 @@ class Player:
             self.recorder.fail(ProtocolDrift(f"the adapter failed at the end: {problem!r}"))
         self.recorder.finish(exit)
         self.questions.clear()
+        # A message that the agent died with was not refused: the next process is given it again.
+        self.recorder.deliveries = [each for each in self.recorder.deliveries if each.taken]
         self._settle()
         self._bytes.clear()
 

@@ -185,7 +185,8 @@ class SessionService:
         driver = self._engine.adopt(record)
 
         def idle() -> TurnReport | None:
-            if driver.is_over or driver.player.is_idle:
+            # What was true a moment ago is not enough: its process may just have died.
+            if driver.is_over or driver.is_idle_now():
                 return self.report(driver.record)
             return None
 

@@ -12,8 +12,9 @@ from bridle.core import events as ev
 def check_event_order(events: Iterable[ev.Event]) -> list[str]:
     """What is wrong with the order of a whole session's events; empty when nothing is.
 
-    `events` are all events of one process, from `session_start` to `session_end`. Each problem is
-    one line that names the event by its `seq`. Contract: never raises on events.
+    `events` are all events of a run, or of a live session with one process or several after one
+    another, each from `session_start` to `session_end`. Each problem is one line that names the
+    event by its `seq`. Contract: never raises on events.
     """
     checker = _Checker()
     for event in events:
@@ -29,6 +30,7 @@ class _Checker:
         self._seq = 0
         self._session: str | None = None
         self._over = False
+        self._live = False
         self._state = "starting"
         self._turn = 0
         self._turn_open = False
@@ -63,6 +65,8 @@ class _Checker:
         self._need(event.seq == self._seq + 1, f"seq follows {self._seq}")
         self._seq = event.seq
         self._need(bool(event.ts) and event.ts.endswith("Z"), "ts is not a time in UTC")
+        if isinstance(event, ev.SessionStart):
+            self._begin(event)
         self._need(not self._over, "comes after session_end")
         if self._session is None:
             self._need(isinstance(event, ev.SessionStart), "comes before session_start")
@@ -71,8 +75,12 @@ class _Checker:
 
     # -- session --------------------------------------------------------------------------------
 
-    def _on_session_start(self, event: ev.SessionStart) -> None:
-        self._need(event.seq == 1, "is not the first event")
+    def _begin(self, event: ev.SessionStart) -> None:
+        """A process begins: the first one, or the next of a live session."""
+        self._need(event.seq == 1 or (self._live and self._over), "is not the first event")
+        self._live = event.drive != "print"
+        self._over = False
+        self._state = "starting"
 
     def _on_state(self, event: ev.StateChange) -> None:
         self._need(event.old == self._state, f"changes from {event.old}, but is {self._state}")
@@ -82,13 +90,17 @@ class _Checker:
 
     def _on_session_end(self, event: ev.SessionEnd) -> None:
         self._need(not self._turn_open, "a turn is still open")
-        self._need(self._turn > 0, "there was no turn")
         self._need(not self._compacting, "a compaction is still open")
+        self._over = True
+        if self._live:
+            final = self._state in ("stopped", "failed", "lost")
+            self._need(final, f"state is {self._state} and the process is gone")
+            return
+        self._need(self._turn > 0, "there was no turn")
         wanted = "stopped" if self._turn_status == "completed" else "failed"
         self._need(
             self._state == wanted, f"state is {self._state} after a turn {self._turn_status}"
         )
-        self._over = True
 
     # -- turns ----------------------------------------------------------------------------------
 

@@ -72,7 +72,8 @@ class Checker:
 
     def _check_leaf(self, value: object, kind: Any, line: int | None, where: str) -> None:
         try:
-            msgspec.convert(value, kind)
+            # A number of a YAML document knows how it was written, and is none to msgspec.
+            msgspec.convert(float(value) if isinstance(value, float) else value, kind)
         except msgspec.ValidationError as error:
             self.add(line, f"{where}: {_plain(str(error))}{_nearest_value(value, kind)}")
 

@@ -78,7 +78,7 @@ class Loop:
         """One turn, from its prompt to a reply that calls no tool, answered by `source` (with the
         digest of its script). Raises `Failure`."""
         self._digest, replies = source
-        self._store.add("user", text=prompt, images=images)
+        self._heard(prompt, images, message_id)
         self._face.emit({"type": "turn_start"})
         if message_id:
             self._face.emit({"type": "taken", "id": message_id})
@@ -100,10 +100,19 @@ class Loop:
             self._interrupt.check()
             self._deliver()
 
+    def _heard(self, text: str, images: list[dict[str, str]], message_id: str, **how: Any) -> None:
+        """Write down what the user said, once: a process that was killed before it could say that
+        it took a message is followed by one that is given the same again."""
+        if message_id:
+            if any(r["type"] == "user" and r.get("id") == message_id for r in self._store.records):
+                return
+            how["id"] = message_id
+        self._store.add("user", text=text, images=images, **how)
+
     def _deliver(self) -> None:
         """Let what was said meanwhile reach the model, now that the tools are done."""
         for message in self._inbox.take() if self._inbox else ():
-            self._store.add("user", text=message["text"], images=message["images"], steer=True)
+            self._heard(message["text"], message["images"], message["id"], steer=True)
             self._face.emit({"type": "taken", "id": message["id"]})
 
     def _reply(self, source: Source) -> Reply:

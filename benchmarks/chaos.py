@@ -1,0 +1,318 @@
+"""Kills parts of live sessions at random moments and counts what was lost or doubled.
+
+`python -m benchmarks.chaos [--runs 300] [--seed 1] [--workers 3]`
+
+Each run starts a session, gives it messages (prompt, steer, follow-ups), and kills one part with
+SIGKILL at a random moment: the daemon, a driver that runs in a program of its own, the agent, or
+the shell that holds it. Then the session is taken up again, and it must be that:
+
+- every message that was accepted is in the agent's own transcript exactly once;
+- the events on disk are numbered without a gap or a repeat, keep the order contract, and are the
+  very events that playing the journal and the ledger anew gives;
+- a session whose agent was killed is told to be failed or lost, and can be gone on with;
+- nothing of the session is left running at the end.
+
+Exit status 1 when anything was lost, doubled, or wrong.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from bridle.core.errors import BridleError
+from bridle.core.events import Event
+from bridle.core.options import RunOptions
+from bridle.drives.processes import kill_marked, look, marked_processes
+from bridle.running import new_session_id
+from bridle.runtimes.registry import get_runtime
+from bridle.sessions.client import DaemonClient
+from bridle.sessions.event_log import EventLog
+from bridle.sessions.home import StateHome
+from bridle.sessions.lifecycle import resume_session, start_session
+from bridle.sessions.replay import replayed
+from bridle.sessions.store import SessionRecord, SessionStore
+from bridle.testing.contract import check_event_order
+
+TARGETS = ("driver", "daemon", "agent", "holder")
+DEADLINE = 90.0
+TURN = """
+- text: "a few words that come slowly, one after another, to be cut somewhere"
+  shell: "sleep 0.05; echo one"
+  fault: {slow: 0.004}
+- text: "and the end of it"
+"""
+
+DRIVER = """
+import sys
+from bridle.sessions.daemon import find_runtime
+from bridle.sessions.engine import Engine
+from bridle.sessions.home import StateHome
+engine = Engine(StateHome(sys.argv[1]), find_runtime)
+engine.call(engine.adopt_living).add_done_callback(lambda done: print("up", flush=True))
+engine.run()
+"""
+
+
+class Wrong(Exception):
+    """Something was lost, doubled, or untrue."""
+
+
+class Run:
+    """One session and what is done to it."""
+
+    def __init__(self, base: Path, number: int, seed: int) -> None:
+        self.random = random.Random(f"{seed}-{number}")
+        self.folder = base / f"run-{number}"
+        self.work = self.folder / "work"
+        self.work.mkdir(parents=True)
+        self.home = StateHome(str(self.folder / "state"))
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder / "home"),
+            "LANG": "C.UTF-8",
+            "BRIDLE_DAEMON_IDLE": "20",
+        }
+        self.target = self.random.choice(TARGETS)
+        self.notes: Counter[str] = Counter()
+        self.accepted: list[str] = []
+        self.driver: subprocess.Popen[str] | None = None
+
+    def play(self) -> None:
+        """The whole run; raises `Wrong`."""
+        script = self.folder / "script.yaml"
+        script.write_text(TURN * 12)
+        options = RunOptions(
+            prompt="",
+            cwd=str(self.work),
+            permission_mode="bypass",
+            provider_options={"script": str(script)},
+            account_dir=str(self.folder / "account"),
+        )
+        store = SessionStore(self.home)
+        self.record = start_session(
+            self.home, store, get_runtime("scripted"), options, env=self.env
+        )
+        store.close()
+        try:
+            self._disturb()
+            self._recover()
+            self._check()
+        finally:
+            if self.driver is not None:
+                self.driver.kill()
+                self.driver.wait()
+            self._end_daemon()
+            kill_marked(self.record.session_id)
+
+    # -- the disturbance ------------------------------------------------------------------------
+
+    def _disturb(self) -> None:
+        if self.target == "driver":
+            self.driver = subprocess.Popen(
+                [sys.executable, "-c", DRIVER, self.home.root],
+                stdout=subprocess.PIPE,
+                text=True,
+                env=self.env,
+            )
+            assert self.driver.stdout is not None
+            self.driver.stdout.readline()
+        else:
+            with DaemonClient(self.home) as client:
+                client.request("wait_ready", session=self.record.session_id, timeout=DEADLINE)
+                self.daemon = client.request("status")["pid"]
+        killer = threading.Timer(self.random.uniform(0.0, 0.5), self._kill)
+        killer.start()
+        try:
+            if self.target != "driver":
+                self._talk()
+        finally:
+            killer.join()
+        if self.target == "driver":
+            self._talk()
+
+    def _talk(self) -> None:
+        kinds = ["prompt", "steer", "follow_up", "follow_up"]
+        with DaemonClient(self.home) as client:
+            for kind in kinds:
+                message_id = new_session_id()
+                try:
+                    client.request(
+                        "send",
+                        session=self.record.session_id,
+                        kind=kind,
+                        text=f"{kind} {message_id}",
+                        message_id=message_id,
+                        timeout=0.01,
+                    )
+                    self.accepted.append(message_id)
+                except BridleError as problem:
+                    # Refused in words: the agent is gone, and nothing was taken.
+                    self.notes[f"refused ({problem.kind})"] += 1
+                time.sleep(self.random.uniform(0.0, 0.1))
+
+    def _kill(self) -> None:
+        pid: int | None = None
+        run = Path(self.home.run_folder(self.record.session_id, 1))
+        if self.target == "driver" and self.driver is not None:
+            pid = self.driver.pid
+        elif self.target == "daemon":
+            pid = self.daemon
+        else:
+            name = {"agent": "pid", "holder": "holder"}[self.target]
+            word = (run / name).read_text().strip() if (run / name).exists() else ""
+            pid = int(word) if word else None
+        if pid is not None:
+            self.notes["killed"] += 1
+            os.kill(pid, signal.SIGKILL)
+        until = time.monotonic() + 10
+        while pid and (look(pid) or (self.target == "agent" and not (run / "exit").exists())):
+            # Death takes a moment, and the shell needs one to tell; until then nobody can know.
+            if time.monotonic() > until:
+                raise Wrong("what was killed does not die")
+            time.sleep(0.001)
+
+    # -- afterwards -----------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        with DaemonClient(self.home) as client:
+            report = client.request("wait_idle", session=self.record.session_id, timeout=DEADLINE)
+            if report is None:
+                raise Wrong("it never came to rest")
+            if self.target in ("agent", "holder"):
+                if report["state"] not in ("failed", "lost"):
+                    raise Wrong(f"its agent was killed and it says {report['state']}")
+                self.notes[f"told {report['state']}"] += 1
+                self._resume(client)
+            elif report["state"] != "ready":
+                raise Wrong(f"nothing was done to its agent and it says {report['state']}")
+            report = client.request("wait_idle", session=self.record.session_id, timeout=DEADLINE)
+            if report is None or report["state"] != "ready":
+                raise Wrong(f"it did not go on: {report}")
+            client.request("stop", session=self.record.session_id, timeout=DEADLINE)
+
+    def _resume(self, client: DaemonClient) -> None:
+        client.request("release", session=self.record.session_id)
+        store = SessionStore(self.home)
+        try:
+            record = store.get(self.record.session_id)
+            resume_session(self.home, store, get_runtime("scripted"), record, env=self.env)
+        finally:
+            store.close()
+        told = client.request("wait_ready", session=self.record.session_id, timeout=DEADLINE)
+        if told is None or told["state"] in ("failed", "lost"):
+            raise Wrong(f"it could not be resumed: {told}")
+        self.notes["resumed"] += 1
+
+    def _check(self) -> None:
+        store = SessionStore(self.home)
+        record = store.get(self.record.session_id)
+        store.close()
+        self._check_messages(record)
+        self._check_events(record)
+        until = time.monotonic() + 20
+        while marked_processes(record.session_id):
+            if time.monotonic() > until:
+                raise Wrong("something of the session is still running")
+            time.sleep(0.05)
+
+    def _check_messages(self, record: SessionRecord) -> None:
+        [transcript] = (self.folder / "account").rglob(f"{record.native_session_id}.jsonl")
+        heard = Counter(
+            entry.get("id")
+            for entry in map(json.loads, transcript.read_text().splitlines())
+            if entry["type"] == "user"
+        )
+        for message_id in self.accepted:
+            self.notes["messages"] += 1
+            if heard[message_id] == 0:
+                raise Wrong(f"message {message_id} was lost")
+            if heard[message_id] > 1:
+                raise Wrong(f"message {message_id} was doubled")
+        if set(heard) - set(self.accepted):
+            raise Wrong("the agent heard a message that was refused")
+
+    def _check_events(self, record: SessionRecord) -> None:
+        events: list[Event] = list(EventLog(self.home.folder(record.session_id)).read())
+        numbers = [event.seq for event in events]
+        if numbers != list(range(1, len(events) + 1)):
+            raise Wrong("the events are not numbered without a gap")
+        again = replayed(self.home, record, get_runtime("scripted"))
+        if [_bare(e) for e in events] != [_bare(e) for e in again]:
+            raise Wrong("the journal played anew gives other events")
+        if wrong := check_event_order(events):
+            raise Wrong(wrong[0])
+        self.notes["events"] += len(events)
+
+    def _end_daemon(self) -> None:
+        try:
+            with DaemonClient(self.home, start=False) as client:
+                client.request("shutdown")
+                client.wait_gone()
+        except BridleError:
+            pass
+
+
+def _bare(event: Event) -> dict[str, object]:
+    """An event without the moment it was written down."""
+    plain: dict[str, object] = msgspec.to_builtins(event)
+    plain.pop("ts")
+    return plain
+
+
+def main() -> int:
+    """Play all runs and print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--keep", action="store_true", help="keep the folders of wrong runs")
+    args = parser.parse_args()
+    base = Path(tempfile.mkdtemp(prefix="chaos-"))
+    total: Counter[str] = Counter()
+    wrong: list[str] = []
+    began = time.monotonic()
+
+    def one(number: int) -> None:
+        run = Run(base, number, args.seed)
+        try:
+            run.play()
+        except Exception as problem:
+            wrong.append(f"run {number} ({run.target}): {type(problem).__name__}: {problem}")
+            sys.stderr.write(f"{wrong[-1]}\n")
+        else:
+            if not args.keep:
+                shutil.rmtree(run.folder, ignore_errors=True)
+        total["runs"] += 1
+        total[f"kill of the {run.target}"] += run.notes["killed"]
+        total.update({k: v for k, v in run.notes.items() if k != "killed"})
+        if total["runs"] % 25 == 0:
+            sys.stderr.write(f"{total['runs']} of {args.runs}\n")
+
+    with ThreadPoolExecutor(args.workers) as pool:
+        list(pool.map(one, range(args.runs)))
+    for name, count in sorted(total.items()):
+        print(f"{name:<28}{count:>8}")
+    print(f"{'seconds':<28}{time.monotonic() - began:>8.0f}")
+    print(f"{'lost, doubled or untrue':<28}{len(wrong):>8}")
+    for line in wrong:
+        print(line)
+    if not wrong and not args.keep:
+        shutil.rmtree(base, ignore_errors=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
