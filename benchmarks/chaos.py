@@ -113,7 +113,7 @@ class Run:
         finally:
             if self.driver is not None:
                 self.driver.kill()
-                self.driver.wait()
+                self.driver.communicate()
             self._end_daemon()
             kill_marked(self.record.session_id)
 

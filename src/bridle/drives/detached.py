@@ -31,7 +31,7 @@ from bridle.drives.processes import (
     send_signal,
 )
 from bridle.drives.spec import SESSION_MARK, ProcessExit, ProcessSpec
-from bridle.drives.starting import Uninterrupted, start_error
+from bridle.drives.starting import Uninterrupted, leave_running, reap, start_error
 
 _HOLDER = """
 d=$1; shift
@@ -56,9 +56,6 @@ _CHUNK = 1 << 20
 _FAREWELL = 1.5
 _START_GRACE = 10.0
 """Seconds for a holder to appear after its folder was made."""
-
-_children: list[subprocess.Popen[bytes]] = []
-"""Holders that this process started; looked at now and then so that none stays a zombie."""
 
 
 class HoldingFailed(Crashed):
@@ -90,7 +87,6 @@ class DetachedProcess:
         os.mkfifo(self._path("stdin"), 0o600)
         for name in ("input", "journal", "errors"):
             os.close(os.open(self._path(name), os.O_WRONLY | os.O_CREAT, 0o600))
-        _reap()
         with Uninterrupted():
             try:
                 _check_program(spec)
@@ -105,7 +101,7 @@ class DetachedProcess:
                 )
             except (OSError, ValueError) as problem:
                 raise start_error(spec, problem) from None
-            _children.append(holder)
+            leave_running(holder)
 
     # -- what the agent says --------------------------------------------------------------------
 
@@ -243,7 +239,7 @@ class DetachedProcess:
         return os.path.join(self.folder, name)
 
     def _holder_lives(self) -> bool:
-        _reap()
+        reap()
         pid = _number(self._path("holder"))
         if pid is None:
             # It is started right now, or its starter died before it could be.
@@ -328,7 +324,3 @@ def _age(path: str) -> float:
         return max(0.0, time.time() - os.stat(path).st_mtime)
     except OSError:
         return float("inf")
-
-
-def _reap() -> None:
-    _children[:] = [child for child in _children if child.poll() is None]

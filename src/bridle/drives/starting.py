@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from types import FrameType, TracebackType
 
@@ -81,3 +82,17 @@ def start_error(spec: ProcessSpec, problem: OSError | ValueError) -> AgentError:
             f"cannot start {program}: {why}", hint="install it, or check that it can be executed"
         )
     return Crashed(f"cannot start {program}: {why}")
+
+
+_left_running: "list[subprocess.Popen[bytes]]" = []
+
+
+def leave_running(child: "subprocess.Popen[bytes]") -> None:
+    """Let a child outlive this process; while both live, it is reaped when it has ended."""
+    reap()
+    _left_running.append(child)
+
+
+def reap() -> None:
+    """Take the exit status of children that were left running and have ended."""
+    _left_running[:] = [child for child in _left_running if child.poll() is None]

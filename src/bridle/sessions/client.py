@@ -18,6 +18,7 @@ import msgspec
 from bridle.core import errors
 from bridle.core.errors import BridleError, Unavailable
 from bridle.core.events import AnyEvent
+from bridle.drives.starting import leave_running
 from bridle.sessions import driver as _driver
 from bridle.sessions import store as _store
 from bridle.sessions.home import StateHome, socket_path, token_path
@@ -184,7 +185,7 @@ def start_daemon(home: StateHome) -> "subprocess.Popen[bytes]":
     if home.project is not None:
         words.append(home.project)
     try:
-        return subprocess.Popen(
+        daemon = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -192,6 +193,8 @@ def start_daemon(home: StateHome) -> "subprocess.Popen[bytes]":
             cwd="/",
             start_new_session=True,
         )
+        leave_running(daemon)
+        return daemon
     finally:
         os.close(log)
 

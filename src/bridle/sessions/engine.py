@@ -157,9 +157,11 @@ class Engine:
         else:
             # A clock that ran out but could not act yet must not make the loop spin.
             self._deadlines[session_id] = max(deadline, time.monotonic() + 0.02)
-        self._answer_waiters(session_id)
         if driver.is_over:
+            # Let go first: who waits for the end may want to resume it at once.
             self.release(session_id)
+        else:
+            self._answer_waiters(session_id)
 
     def _woken(self, mask: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -225,7 +227,7 @@ class Engine:
         self._by_folder.pop(driver.run_folder, None)
         self._deadlines.pop(session_id, None)
         driver.close()
-        self._answer_waiters(session_id, driver)
+        self._answer_waiters(session_id)
 
     # -- telling --------------------------------------------------------------------------------
 
@@ -260,7 +262,7 @@ class Engine:
         self._waiters.setdefault(session_id, []).append(_Waiter(done, future, until))
         return future
 
-    def _answer_waiters(self, session_id: str, driver: SessionDriver | None = None) -> None:
+    def _answer_waiters(self, session_id: str) -> None:
         waiting = self._waiters.get(session_id)
         if not waiting:
             return

@@ -105,7 +105,9 @@ class SessionService:
 
         def settled() -> Receipt | None:
             receipt = self.receipt(driver, message_id)
-            on_its_way = not receipt.delivered and not receipt.queued and receipt.error is None
+            # While the agent starts, a message is as good as on its way.
+            waits = receipt.queued and driver.record.state != "starting"
+            on_its_way = not receipt.delivered and not waits and receipt.error is None
             return None if on_its_way and not driver.is_over else receipt
 
         return self._engine.wait(driver.record.session_id, settled, timeout)

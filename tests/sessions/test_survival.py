@@ -1,0 +1,247 @@
+"""What a session survives: its driver, its daemon, its agent, its files, its clock."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.chaos import Run
+
+from bridle.core import events as ev
+from bridle.core.errors import Unavailable, WrongUse
+from bridle.drives.processes import marked_processes
+from bridle.runtimes.registry import get_runtime
+from bridle.sessions.clocks import Clocks
+from bridle.sessions.driver import SessionHeld
+from bridle.sessions.replay import replayed
+from bridle.sessions.store import SessionStore
+from bridle.testing.contract import check_event_order
+from tests.sessions.place import Place, wait
+
+SLOW = """
+- text: "some words that take their time"
+  shell: "touch began; sleep 0.5"
+  fault: {slow: 0.01}
+- text: the end
+"""
+
+
+def kill(file: Path) -> None:
+    """Kill the process whose number stands in a file."""
+    wait(file.exists)
+    os.kill(int(file.read_text()), signal.SIGKILL)
+
+
+def test_another_driver_takes_up_where_the_first_was(place: Place) -> None:
+    first = place.host()
+    record = place.start(SLOW + "- text: next\n")
+    first.send(record, "go")
+    first.send(record, "then this", "follow_up")
+    wait((place.work / "began").exists)
+    first.close()
+    second = place.host()
+    report = second.idle(record)
+    assert (report.turn, report.text) == (2, "next")
+    second.stop(record)
+    events = place.events(record)
+    assert check_event_order(events) == []
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    again = replayed(place.home, place.record(record), get_runtime("scripted"))
+    assert [type(event) for event in again] == [type(event) for event in events]
+
+
+def test_two_drivers_cannot_hold_one_session(place: Place) -> None:
+    first, second = place.host(), place.host()
+    record = place.start("- text: one\n")
+    first.idle(record)
+    with pytest.raises(SessionHeld):
+        second.driver(record)
+    first.close()
+    assert second.idle(record).state == "ready"
+
+
+def test_an_agent_that_is_killed_is_seen_dead_and_goes_on(place: Place) -> None:
+    host = place.host()
+    record = place.start(SLOW + "- text: more\n")
+    host.send(record, "go")
+    wait((place.work / "began").exists)
+    kill(place.run_file(record, "pid"))
+    report = host.idle(record)
+    assert (report.state, report.status) == ("failed", "failed")
+    assert report.error is not None
+    assert report.error["kind"] == "crashed"
+    assert marked_processes(record.session_id) == []
+    resumed = place.resume(record)
+    assert resumed.run == 2
+    host.send(resumed, "go on")
+    assert host.idle(resumed).status == "completed"
+    host.stop(resumed)
+    assert check_event_order(place.events(record)) == []
+
+
+def test_a_session_that_lives_is_not_resumed(place: Place) -> None:
+    record = place.start("- text: one\n")
+    with pytest.raises(WrongUse, match="is alive"):
+        place.resume(record)
+
+
+def test_a_killed_holder_is_a_lost_session(place: Place) -> None:
+    host = place.host()
+    record = place.start(SLOW)
+    host.send(record, "go")
+    wait((place.work / "began").exists)
+    kill(place.run_file(record, "holder"))
+    assert host.idle(record).state == "lost"
+    assert marked_processes(record.session_id) == []
+
+
+def test_after_a_reboot_the_files_tell(place: Place) -> None:
+    record = place.start(SLOW)
+    host = place.host()
+    host.send(record, "go")
+    wait((place.work / "began").exists)
+    host.close()
+    # Everything is gone at once and nobody could write how it ended.
+    for name in ("holder", "pid", "pump"):
+        kill(place.run_file(record, name))
+    place.run_file(record, "exit").unlink(missing_ok=True)
+    after = place.host()
+    assert after.idle(record).state == "lost"
+    resumed = place.resume(record)
+    after.send(resumed, "hello again")
+    assert after.idle(resumed).status == "completed"
+
+
+def test_a_hung_agent_is_called_hung(place: Place) -> None:
+    host = place.host(Clocks(inactivity=0.4, abort=0.4))
+    record = place.start("- text: begun\n  fault: {stall: 60}\n")
+    host.send(record, "go")
+    report = host.idle(record)
+    assert report.status == "timed_out"
+
+
+def test_a_tool_may_be_silent_for_longer(place: Place) -> None:
+    host = place.host(Clocks(inactivity=0.3, tool_inactivity=30.0))
+    record = place.start('- shell: "sleep 1"\n- text: done\n')
+    host.send(record, "go")
+    assert host.idle(record).status == "completed"
+
+
+def test_a_turn_has_its_own_limit(place: Place) -> None:
+    host = place.host(Clocks(turn=0.5, abort=5.0))
+    record = place.start('- shell: "sleep 20"\n- text: done\n- text: fine\n')
+    host.send(record, "go")
+    report = host.idle(record)
+    assert (report.state, report.status) == ("ready", "timed_out")
+    host.send(record, "again")
+    assert host.idle(record).status == "completed"
+
+
+def test_an_agent_that_never_gets_ready_is_ended(place: Place) -> None:
+    record = place.start("- text: one\n")
+    # It is stopped before it can say a word.
+    wait(place.run_file(record, "pid").exists)
+    place.run_file(record, "journal").write_bytes(b"")
+    os.kill(int(place.run_file(record, "pid").read_text()), signal.SIGSTOP)
+    place.run_file(record, "journal").write_bytes(b"")
+    host = place.host(Clocks(startup=0.5))
+    report = host.idle(record)
+    assert report.state == "failed"
+    assert marked_processes(record.session_id) == []
+
+
+def test_a_journal_that_vanishes_ends_the_session(place: Place) -> None:
+    host = place.host()
+    record = place.start(SLOW)
+    host.send(record, "go")
+    wait((place.work / "began").exists)
+    place.run_file(record, "journal").unlink()
+    report = host.idle(record)
+    assert report.state == "lost"
+    assert report.error is not None
+    assert "journal" in report.error["message"]
+    assert marked_processes(record.session_id) == []
+
+
+def test_a_fifo_that_vanishes_does_not_matter(place: Place) -> None:
+    host = place.host()
+    record = place.start("- text: one\n- text: two\n")
+    host.send(record, "go")
+    host.idle(record)
+    place.run_file(record, "stdin").unlink()
+    host.send(record, "again")
+    assert host.idle(record).text == "two"
+
+
+def test_a_full_disk_loses_nothing(place: Place) -> None:
+    host = place.host()
+    record = place.start("- text: one\n- text: two\n")
+    driver = host.driver(record)
+    host.idle(record)
+    size = os.stat(Path(place.home.folder(record.session_id)) / "ledger.jsonl").st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        # No file of this process may grow beyond what the ledger is now.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
+        with pytest.raises(Unavailable, match="ledger"):
+            host.send(record, "x" * 4096, message_id="refused")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert driver.player.is_idle
+    host.send(record, "go", message_id="taken")
+    assert host.idle(record).text == "one"
+
+
+def test_a_clock_that_is_set_back_does_no_harm(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import time
+
+    host = place.host(Clocks(inactivity=20.0))
+    record = place.start('- shell: "touch began; sleep 0.5"\n- text: one\n')
+    host.send(record, "go")
+    wait((place.work / "began").exists)
+    host.close()
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() - 86400)
+    assert place.host().idle(record).status == "completed"
+
+
+def test_an_agent_killed_in_the_middle_of_a_line(place: Place) -> None:
+    host = place.host()
+    record = place.start("- text: one\n")
+    host.idle(record)
+    with place.run_file(record, "journal").open("ab") as journal:
+        journal.write(b'{"type":"text","te')
+    kill(place.run_file(record, "pid"))
+    wait(place.run_file(record, "exit").exists)
+    report = host.idle(record)
+    assert report.state == "failed"
+    events = place.events(record)
+    assert check_event_order(events) == []
+    assert any(isinstance(event, ev.Unknown) for event in events)
+
+
+def test_a_store_can_be_used_by_many_at_once(place: Place) -> None:
+    record = place.start("- text: one\n")
+    code = (
+        "import sys\n"
+        "from bridle.sessions.home import StateHome\n"
+        "from bridle.sessions.store import SessionStore\n"
+        "store = SessionStore(StateHome(sys.argv[1]))\n"
+        "for _ in range(200): store.put(store.get(sys.argv[2]))\n"
+    )
+    words = [sys.executable, "-c", code, place.home.root, record.session_id]
+    running = [subprocess.Popen(words) for _ in range(4)]
+    assert [process.wait(60) for process in running] == [0, 0, 0, 0]
+    store = SessionStore(place.home)
+    assert store.get(record.session_id).session_id == record.session_id
+    store.close()
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_kills_at_random_moments(tmp_path: Path, number: int) -> None:
+    Run(tmp_path, number, seed=os.getpid()).play()
