@@ -1,0 +1,245 @@
+"""`bridle session` and `bridle daemon` as programs call them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridle.drives.processes import kill_marked
+
+BRIDLE = str(Path(sys.executable).parent / "bridle")
+
+
+class Shell:
+    """Runs `bridle` in a home and a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder / "home"),
+            "LANG": "C.UTF-8",
+            "BRIDLE_DAEMON_IDLE": "30",
+        }
+        self.sessions: list[str] = []
+
+    def run(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        """Run a command to its end."""
+        return subprocess.run(
+            [BRIDLE, *words],
+            cwd=self.work,
+            env=self.env,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    def json(self, *words: str, stdin: str = "") -> Any:
+        """Run a command that must succeed; returns what it printed."""
+        done = self.run(*words, "--json", stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def start(self, script: str, *words: str) -> dict[str, Any]:
+        """Start a scripted session."""
+        file = self.work / f"script-{len(self.sessions)}.yaml"
+        file.write_text(script)
+        told: dict[str, Any] = self.json(
+            *("session", "start", "--runtime", "scripted", "--permission", "bypass"),
+            *("--provider-option", f"script={file}", *words),
+        )
+        self.sessions.append(told["session_id"])
+        return told
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    here = Shell(tmp_path)
+    yield here
+    here.run("daemon", "stop")
+    for session_id in here.sessions:
+        kill_marked(session_id)
+
+
+def test_a_conversation(shell: Shell) -> None:
+    told = shell.start("- text: one\n- text: two\n- text: three\n", "--name", "talk")
+    assert set(told) == {
+        *("session_id", "native_session_id", "runtime", "drive", "pid", "state"),
+    }
+    assert (told["runtime"], told["drive"], told["state"]) == ("scripted", "rpc", "ready")
+    sent = shell.json("session", "send", "talk", "hello")
+    assert (sent["delivered"], sent["turn"]) == (True, 1)
+    waited = shell.json("session", "wait", "talk")
+    assert {key: waited[key] for key in ("state", "turn", "status", "text")} == {
+        "state": "ready",
+        "turn": 1,
+        "status": "completed",
+        "text": "one",
+    }
+    shell.json("session", "follow-up", "talk", "-", stdin="by stdin")
+    assert shell.json("session", "wait", told["session_id"][:8])["text"] == "two"
+    shell.json("session", "steer", "talk", "and this")
+    assert shell.json("session", "wait", "talk")["text"] == "three"
+    [listed] = shell.json("session", "list")["sessions"]
+    assert set(listed) == {
+        *("session_id", "native_session_id", "name", "runtime", "drive", "state"),
+        *("workdir", "pid", "started_at", "ready_at"),
+    }
+    assert (listed["name"], listed["workdir"]) == ("talk", str(shell.work))
+    assert shell.json("session", "show", "talk")["turn"] == 3
+    stopped = shell.json("session", "stop", "talk", "--reason", "enough")
+    assert stopped["state"] == "stopped"
+    lines = shell.run("session", "logs", "talk").stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert events[-1]["type"] == "session_end"
+
+
+def test_a_prompt_at_the_start(shell: Shell) -> None:
+    told = shell.start("- text: hello\n", "the prompt")
+    assert shell.json("session", "wait", told["session_id"])["text"] == "hello"
+
+
+def test_every_command_works_when_the_daemon_was_just_killed(shell: Shell) -> None:
+    told = shell.start("- text: one\n- text: two\n", "--name", "talk")
+
+    def kill_daemon() -> None:
+        pid = shell.json("daemon", "status")["pid"]
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+
+    kill_daemon()
+    assert shell.json("session", "send", "talk", "hello")["delivered"]
+    kill_daemon()
+    assert shell.json("session", "wait", "talk")["text"] == "one"
+    kill_daemon()
+    assert shell.json("session", "list")["sessions"][0]["state"] == "ready"
+    kill_daemon()
+    assert shell.json("session", "abort", "talk")["aborted"] is False
+    kill_daemon()
+    assert shell.run("session", "logs", "talk").stdout
+    kill_daemon()
+    assert shell.json("session", "stop", "talk")["state"] == "stopped"
+    kill_daemon()
+    resumed = shell.json("session", "resume", "talk", "go on")
+    assert resumed["native_session_id"] == told["native_session_id"]
+    assert shell.json("session", "wait", "talk")["text"] == "two"
+
+
+def test_exit_statuses(shell: Shell) -> None:
+    shell.start('- shell: "sleep 30"\n- text: late\n', "go", "--name", "slow")
+    late = shell.run("session", "wait", "slow", "--timeout", "0.3", "--json")
+    assert late.returncode == 7
+    assert json.loads(late.stdout)["error"]["kind"] == "timeout"
+    assert shell.run("session", "send", "nobody", "hi").returncode == 2
+    assert shell.run("session", "send", "slow", "hi", "--delivery", "tmux").returncode == 2
+    assert shell.run("session", "send", "slow", "").returncode == 2
+    assert shell.run("session", "dance").returncode == 2
+    assert shell.json("session", "abort", "slow", "--reason", "enough")["aborted"]
+    aborted = shell.run("session", "wait", "slow", "--json")
+    assert aborted.returncode == 130
+    assert json.loads(aborted.stdout)["status"] == "aborted"
+    shell.run("session", "stop", "slow")
+    over = shell.run("session", "send", "slow", "hi")
+    assert over.returncode == 2
+    assert "resume" in over.stderr
+
+
+def test_an_agent_that_does_not_start(shell: Shell) -> None:
+    failed = shell.run("session", "start", "--runtime", "claude", "--json")
+    assert failed.returncode == 3
+    assert json.loads(failed.stdout)["error"]["kind"] == "not_installed"
+
+
+def test_a_name_is_taken_only_while_its_session_lives(shell: Shell) -> None:
+    shell.start("- text: one\n", "--name", "same")
+    file = shell.work / "script-0.yaml"
+    words = ["session", "start", "--runtime", "scripted", "--name", "same"]
+    words += ["--provider-option", f"script={file}"]
+    refused = shell.run(*words)
+    assert refused.returncode == 2
+    assert "alive" in refused.stderr
+    shell.run("session", "stop", "same")
+    shell.sessions.append(shell.json(*words)["session_id"])
+
+
+def test_permission_from_the_command_line(shell: Shell) -> None:
+    file = shell.work / "ask.yaml"
+    file.write_text('- shell: "touch made"\n- text: done\n')
+    told = shell.json(
+        *("session", "start", "go", "--runtime", "scripted", "--permission", "ask"),
+        *("--provider-option", f"script={file}"),
+    )
+    name = told["session_id"]
+    shell.sessions.append(name)
+    request = None
+    for line in _lines(shell, name):
+        event = json.loads(line)
+        if event["type"] == "permission_request":
+            request = event["request_id"]
+            shell.json("session", "permit", name, request, "allow")
+        elif event["type"] == "agent_end":
+            break
+    assert request is not None
+    assert (shell.work / "made").exists()
+
+
+def _lines(shell: Shell, name: str) -> Iterator[str]:
+    """The lines of `logs -f`, as they come."""
+    with subprocess.Popen(
+        [BRIDLE, "session", "logs", name, "-f"],
+        cwd=shell.work,
+        env=shell.env,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield from process.stdout
+        finally:
+            process.kill()
+
+
+def test_a_project_keeps_its_own_sessions(shell: Shell) -> None:
+    (shell.work / ".bridle").mkdir()
+    told = shell.start("- text: one\n")
+    assert (shell.work / ".bridle" / "state" / "sessions" / told["session_id"]).is_dir()
+    assert (shell.work / ".bridle" / "state" / ".gitignore").read_text() == "*\n"
+    assert len(shell.json("session", "list")["sessions"]) == 1
+    assert shell.json("session", "stop", told["session_id"])["state"] == "stopped"
+
+
+def test_attach_shows_and_sends(shell: Shell) -> None:
+    told = shell.start("- text: first answer\n- text: second answer\n")
+    name = told["session_id"]
+    with subprocess.Popen(
+        [BRIDLE, "session", "attach", name],
+        cwd=shell.work,
+        env=shell.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write("hello\n")
+        process.stdin.flush()
+        for line in process.stderr:
+            if "turn 1" in line:
+                break
+        process.stdin.write("/stop\n")
+        process.stdin.close()
+        rest = process.stderr.read()
+        assert process.wait(60) == 0
+    assert "process exited 0" in rest
+    assert shell.json("session", "show", name)["state"] == "stopped"
