@@ -210,7 +210,7 @@ def test_atif_keeps_the_rules_and_tells_the_steps(made: MadeSession) -> None:
     for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
         summed = sum(step.get("metrics", {}).get(name, 0) for step in steps)
         assert final[f"total_{name}"] == summed
-    assert trajectory["notes"] == "2 user messages reached no turn and are not steps."
+    assert trajectory["notes"] == "User messages that reached no turn, and are no steps: 2."
 
 
 def test_atif_says_so_when_a_runtime_only_tells_totals(tmp_path: Path) -> None:

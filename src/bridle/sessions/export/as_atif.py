@@ -165,7 +165,9 @@ class _Trajectory:
                 "Totals are the runtime's own; it does not tell the tokens of every single step."
             )
         if self._undelivered:
-            found.append(f"{self._undelivered} user messages reached no turn and are not steps.")
+            found.append(
+                f"User messages that reached no turn, and are no steps: {self._undelivered}."
+            )
         return " ".join(found)
 
 
