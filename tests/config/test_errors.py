@@ -27,7 +27,8 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     ),
     "unknown key, far": (
         "xyzzy: 1\n",
-        "1: unknown key `xyzzy`; known keys: runtime, providers, models, budgets, guards, watchdog",
+        "1: unknown key `xyzzy`; known keys: runtime, providers, models, budgets, guards, "
+        "sessions, hooks, profiles, watchdog",
     ),
     "unknown key below an open name": (
         "models:\n  fast:\n    model: m\n    provdier: p\n",
@@ -56,6 +57,39 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     "number without end": (
         "budgets: {runSeconds: .inf}\n",
         "1: budgets.runSeconds: must be a number above 0, not .inf",
+    ),
+    "number below the least": (
+        "sessions: {startup: -1}\n",
+        "1: sessions.startup: must be a number of 0 or more, not -1",
+    ),
+    "a clock that must run": (
+        "sessions: {abort: 0}\n",
+        "1: sessions.abort: must be a number above 0, not 0",
+    ),
+    "whole number below the least": (
+        "runtime: {adapters: {pi: {ready: {retries: -2}}}}\n",
+        "1: runtime.adapters.pi.ready.retries: must be a whole number of 0 or more, not -2",
+    ),
+    "unknown delivery": (
+        "runtime: {adapters: {pi: {delivery: stdni}}}\n",
+        "1: runtime.adapters.pi.delivery: must be rpc or stdin or tmux, not "
+        '"stdni"; did you mean `stdin`?',
+    ),
+    "one command instead of a list": (
+        "hooks: {SessionStart: notify}\n",
+        '1: hooks.SessionStart: must be a list, not "notify"',
+    ),
+    "unknown hook": (
+        "hooks:\n  sessionStart: [notify]\n",
+        "2: unknown key `hooks.sessionStart`; did you mean `SessionStart`?",
+    ),
+    "unknown profile": (
+        "profiles: [gastwon]\n",
+        '1: profiles[0]: must be gastown or overstory, not "gastwon"; did you mean `gastown`?',
+    ),
+    "a number for the runtime": (
+        "runtime: 3\n",
+        "1: runtime: must be a text, not 3",
     ),
     "wrong choice": (
         "runtime:\n  adapters:\n    a:\n      binary: b\n      prompt: stdni\n",

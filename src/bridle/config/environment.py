@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bridle.core.errors import ConfigError, WrongUse
+from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer
 
 RUNTIME = "BRIDLE_RUNTIME"
@@ -12,7 +12,7 @@ MODEL_SERVER = "BRIDLE_MODEL_SERVER"
 MODEL_SERVER_KEY = "BRIDLE_MODEL_SERVER_KEY"
 PROFILE = "BRIDLE_PROFILE"
 
-_PROFILES = {"forge": "FORGE_BACKEND"}
+_BACKENDS = {"forge": "FORGE_BACKEND"}
 """Other systems' names for the runtime, read only when their profile is switched on."""
 
 
@@ -21,6 +21,8 @@ def environment_values(env: Mapping[str, str]) -> tuple[str | None, dict[str, ob
     fields: dict[str, object] = {}
     if model := env.get(MODEL):
         fields["model"] = model
+    if named := tuple(each for each in _profiles(env.get(PROFILE, "")) if each not in _BACKENDS):
+        fields["profiles"] = named
     if url := env.get(MODEL_SERVER):
         fields["model_server"] = model_server(url, env)
     return _runtime(env), fields
@@ -31,15 +33,21 @@ def _runtime(env: Mapping[str, str]) -> str | None:
         return name
     if name := env.get(BACKEND):
         return runtime_of_backend(name)
-    for profile in env.get(PROFILE, "").replace(",", " ").split():
-        variable = _PROFILES.get(profile)
-        if variable is None:
-            raise ConfigError(
-                f"{PROFILE}: unknown profile {profile}", hint=f"known: {', '.join(_PROFILES)}"
-            )
-        if name := env.get(variable):
+    for profile, variable in _BACKENDS.items():
+        if profile in _profiles(env.get(PROFILE, "")) and (name := env.get(variable)):
             return runtime_of_backend(name)
     return None
+
+
+def _profiles(named: str) -> tuple[str, ...]:
+    if not named:
+        return ()
+    from bridle.config.profiles import check_profile, profiles_in
+
+    found = profiles_in(named)
+    for profile in found:
+        check_profile(profile, PROFILE)
+    return found
 
 
 def runtime_of_backend(name: str) -> str:

@@ -33,10 +33,19 @@ def _described(name: str, component: dict[str, Any]) -> dict[str, Any]:
         **component,
         "description": " ".join(component.get("description", "").split()),
         "properties": {
-            key: {**shape, "description": texts[key]} if key in texts else shape
+            key: {**_with_shorthand(shape), "description": texts[key]} if key in texts else shape
             for key, shape in component["properties"].items()
         },
     }
+
+
+def _with_shorthand(shape: dict[str, Any]) -> dict[str, Any]:
+    """A key whose section may be written as a bare text allows that too."""
+    section = getattr(schema, _referred(shape), None) if "$ref" in shape else None
+    if section is None or not section.shorthand:
+        return shape
+    rest = {key: value for key, value in shape.items() if key != "$ref"}
+    return {**rest, "anyOf": [{"type": "string"}, {"$ref": shape["$ref"]}]}
 
 
 def field_docs() -> dict[str, dict[str, str]]:
@@ -57,6 +66,7 @@ def field_docs() -> dict[str, dict[str, str]]:
                 and isinstance(field.target, ast.Name)
                 and isinstance(text, ast.Expr)
                 and isinstance(text.value, ast.Constant)
+                and field.target.id in written
             ):
                 texts[written[field.target.id]] = " ".join(str(text.value.value).split())
     return found
@@ -85,13 +95,14 @@ def _rows(sections: dict[str, Any], name: str, where: str) -> list[str]:
     lines: list[str] = []
     for key, shape in sections[name]["properties"].items():
         path = f"{where}{key}"
-        if "$ref" in shape:
-            lines += _rows(sections, _referred(shape), f"{path}.")
-            continue
+        own = next((each for each in shape.get("anyOf", [shape]) if "$ref" in each), None)
+        if own is None or "anyOf" in shape:
+            default = msgspec.json.encode(shape.get("default")).decode()
+            shown = "" if default in ("null", "{}", "[]") else f"`{default}`"
+            lines.append(f"| `{path}` | {_type(shape)} | {shown} | {shape['description']} |")
+        if own is not None:
+            lines += _rows(sections, _referred(own), f"{path}.")
         items = shape.get("additionalProperties", {})
-        default = msgspec.json.encode(shape.get("default")).decode()
-        shown = "" if default in ("null", "{}", "[]") else f"`{default}`"
-        lines.append(f"| `{path}` | {_type(shape)} | {shown} | {shape['description']} |")
         for below in items.get("anyOf", [items]):
             if "$ref" in below:
                 lines += _rows(sections, _referred(below), f"{path}.<name>.")
@@ -104,11 +115,20 @@ def _referred(shape: dict[str, Any]) -> str:
 
 def _type(shape: dict[str, Any]) -> str:
     """The type of a key in a reader's words."""
-    if "enum" in shape:
-        return " or ".join(f"`{each}`" for each in shape["enum"])
-    kinds = {"string": "text", "array": "list", "object": "mapping"}
-    choices = shape.get("anyOf", [shape])
-    words = [kinds.get(each["type"], each["type"]) for each in choices if each["type"] != "null"]
     if shape.get("type") == "array":
-        return f"list of {kinds.get(shape['items']['type'], shape['items']['type'])}s"
-    return " or ".join(words)
+        return f"list of {_plural(shape['items'])}"
+    words = [_type_word(each) for each in shape.get("anyOf", [shape])]
+    return " or ".join(word for word in words if word)
+
+
+def _type_word(shape: dict[str, Any]) -> str:
+    if "enum" in shape:
+        return " or ".join(f"`{each}`" for each in shape["enum"] if each is not None)
+    if "$ref" in shape:
+        return "mapping"
+    kinds = {"string": "text", "array": "list", "object": "mapping", "null": ""}
+    return kinds.get(shape["type"], str(shape["type"]))
+
+
+def _plural(shape: dict[str, Any]) -> str:
+    return _type_word(shape) if "enum" in shape else f"{_type_word(shape)}s"

@@ -118,6 +118,9 @@ class _Reader:
         return self._wrong(node, where, " or ".join(_words(each) for each in kinds))
 
     def _struct(self, node: Node, shape: shapes.StructType, where: str) -> Any:
+        if isinstance(node, ScalarNode) and (key := getattr(shape.cls, "shorthand", "")):
+            text = self._plain(node)
+            return {key: text} if isinstance(text, str) else self._wrong(node, where, "a text")
         fields = {field.encode_name: field for field in shape.fields}
         values: dict[str, Any] = {}
         for key, key_node, value_node in self._pairs(node, where):
@@ -164,11 +167,11 @@ class _Reader:
         if not isinstance(value, fitting) or (isinstance(value, bool) and bool not in fitting):
             return self._wrong(node, where, _words(shape))
         if (
-            isinstance(shape, shapes.FloatType)
+            isinstance(shape, shapes.FloatType | shapes.IntType)
             and isinstance(value, int | float)
             and not _in_range(value, shape)
         ):
-            return self._wrong(node, where, f"a number above {shape.gt or 0:g}")
+            return self._wrong(node, where, _range_words(shape))
         return value
 
     def _pairs(self, node: Node, where: str) -> list[tuple[str, Node, Node]]:
@@ -241,9 +244,19 @@ def _is_section(shape: shapes.Type) -> bool:
     return isinstance(shape, shapes.StructType | shapes.DictType | shapes.VarTupleType)
 
 
-def _in_range(value: float, shape: shapes.FloatType) -> bool:
-    """Whether a number is finite and above the limit that the schema sets, if any."""
-    return -_HUGE < value < _HUGE and (shape.gt is None or value > shape.gt)
+def _in_range(value: float, shape: shapes.FloatType | shapes.IntType) -> bool:
+    """Whether a number is finite and within the limit that the schema sets, if any."""
+    above = shape.gt is None or value > shape.gt
+    return -_HUGE < value < _HUGE and above and (shape.ge is None or value >= shape.ge)
+
+
+def _range_words(shape: shapes.FloatType | shapes.IntType) -> str:
+    kind = _words(shape)
+    return (
+        f"{kind} of {shape.ge:g} or more"
+        if shape.ge is not None
+        else f"{kind} above {shape.gt or 0:g}"
+    )
 
 
 def _words(shape: shapes.Type) -> str:

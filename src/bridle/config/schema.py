@@ -1,6 +1,6 @@
 """The shape of a configuration file. Keys are written as in the file (camelCase)."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import msgspec
 
@@ -11,7 +11,8 @@ from bridle.core.options import ModelServer, Provider, ResolvedModel
 class _Section(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    pass
+    shorthand: ClassVar[str] = ""
+    """The key that a bare text in the section's place sets; "" where there is no such form."""
 
 
 class PiSection(_Section, frozen=True, kw_only=True):
@@ -21,6 +22,25 @@ class PiSection(_Section, frozen=True, kw_only=True):
     """Provider prefix for names without one (`anthropic`, `amazon-bedrock`)."""
     model_map: dict[str, str] = {}
     """Alias to `provider/model`."""
+
+
+Above = Annotated[float, msgspec.Meta(gt=0)]
+FromZero = Annotated[float, msgspec.Meta(ge=0)]
+Strategy = Literal["prompt", "warmup"]
+Delivery = Literal["tmux", "stdin", "rpc"]
+
+
+class ReadySection(_Section, frozen=True, kw_only=True):
+    """`runtime.adapters.<name>.ready` in its long form: how it is known that a terminal waits."""
+
+    strategy: Strategy = "prompt"
+    """`prompt`: the screen shows it. `warmup`: a while is waited, then delivery is tried."""
+    text: str | None = None
+    """Preset: text that shows in its terminal when it waits for a prompt."""
+    warmup_seconds: FromZero = 3.0
+    """`warmup`: how long to wait before the first try."""
+    retries: Annotated[int, msgspec.Meta(ge=0)] = 5
+    """How often delivery is tried again, each time after twice the wait."""
 
 
 class AdapterSection(_Section, frozen=True, kw_only=True):
@@ -50,8 +70,12 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
     """Preset: how the prompt is given."""
     instruction_file: str = "AGENTS.md"
     """Preset: the file its instructions are written to, relative to the worktree."""
-    ready: str | None = None
-    """Preset: text that shows in its terminal when it waits for a prompt."""
+    ready: str | ReadySection | None = None
+    """How it is known that its terminal waits for a prompt: `prompt`, `warmup`, or the long form.
+    Preset: any other text is what then shows."""
+    delivery: Delivery | None = None
+    """How messages reach it in a session: `tmux` types them into its terminal, `rpc` or `stdin`
+    speak its protocol on its stdin. Absent: by its protocol where it has one."""
     install: str | None = None
     """Preset: the command that installs it, for the hint when it is missing."""
 
@@ -62,13 +86,30 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
         return [
             written
             for name, written in pairs
-            if name not in ("binary", "mode", "model")
+            if name not in ("binary", "mode", "model", "delivery", "ready")
             and getattr(self, name) != getattr(bare, name)
-        ]
+        ] + (["ready"] if self.ready_text is not None else [])
+
+    def readiness(self) -> ReadySection | None:
+        """`ready` in its long form, None when nothing is said."""
+        if self.ready is None or isinstance(self.ready, ReadySection):
+            return self.ready
+        if self.ready in get_args(Strategy):
+            return msgspec.convert({"strategy": self.ready}, ReadySection)
+        return ReadySection(text=self.ready)
+
+    @property
+    def ready_text(self) -> str | None:
+        """The text by which a preset's terminal shows that it waits."""
+        ready = self.readiness()
+        return ready.text if ready is not None else None
 
 
 class RuntimeSection(_Section, frozen=True, kw_only=True):
-    """`runtime`: which agent is used when none is named."""
+    """`runtime`: which agent is used when none is named. A bare name (`runtime: codex`) is the
+    default."""
+
+    shorthand: ClassVar[str] = "default"
 
     default: str | None = None
     """Runtime of runs that name none; `claude` when absent."""
@@ -105,9 +146,9 @@ class ModelSection(_Section, frozen=True, kw_only=True):
 class BudgetSection(_Section, frozen=True, kw_only=True):
     """`budgets`: limits that apply when a call sets none."""
 
-    run_usd: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    run_usd: Above | None = None
     """Most a run may cost, in US dollars."""
-    run_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    run_seconds: Above | None = None
     """Longest a run may take."""
 
 
@@ -141,6 +182,50 @@ class GuardsSection(_Section, frozen=True, kw_only=True):
     """What single capabilities get beyond, or short of, their role."""
 
 
+class SessionsSection(_Section, frozen=True, kw_only=True):
+    """`sessions`: the clocks of live sessions, in seconds. Where 0 is allowed it means never."""
+
+    startup: FromZero = 180.0
+    """From the start of the agent's process until it is ready; 0: no limit."""
+    first_progress: FromZero = 300.0
+    """From a prompt until the agent says anything; 0: no limit."""
+    inactivity: FromZero = 600.0
+    """Longest silence within a turn; 0: no limit."""
+    tool_inactivity: FromZero = 3600.0
+    """Longest silence within a turn while a tool runs; 0: no limit."""
+    turn: FromZero = 0.0
+    """Longest turn; 0: no limit."""
+    permission: Above = 300.0
+    """Until a permission request that nobody answers is refused."""
+    abort: Above = 30.0
+    """From an abort until the agent's process is ended because its turn goes on."""
+    leave: Above = 10.0
+    """From a polite goodbye until the agent's process is ended because it stays."""
+    daemon_idle: FromZero = 300.0
+    """Until a daemon without living sessions and clients ends; 0: never."""
+
+
+class HooksSection(_Section, frozen=True, kw_only=True):
+    """`hooks`: commands that are told of what happens in sessions, as JSON on their stdin."""
+
+    session_start: tuple[str, ...] = msgspec.field(name="SessionStart", default=())
+    """Run when an agent has named its session."""
+    session_stop: tuple[str, ...] = msgspec.field(name="SessionStop", default=())
+    """Run when an agent's process is gone."""
+    on_message: tuple[str, ...] = msgspec.field(name="OnMessage", default=())
+    """Run for each message that an agent wrote."""
+    on_error: tuple[str, ...] = msgspec.field(name="OnError", default=())
+    """Run for each error of a session."""
+    timeout_seconds: Above = 30.0
+    """How long a command may take before it is ended."""
+
+    def commands(self, event: str) -> tuple[str, ...]:
+        """The commands of a hook event, by its name."""
+        named = dict(zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True))
+        found: tuple[str, ...] = getattr(self, named[event])
+        return found
+
+
 class ConfigFile(_Section, frozen=True, kw_only=True):
     """What may stand in a configuration file."""
 
@@ -154,6 +239,12 @@ class ConfigFile(_Section, frozen=True, kw_only=True):
     """Limits of runs."""
     guards: GuardsSection = GuardsSection()
     """Rules of the guard."""
+    sessions: SessionsSection = SessionsSection()
+    """Clocks of live sessions."""
+    hooks: HooksSection = HooksSection()
+    """Commands that are told of what happens in sessions."""
+    profiles: tuple[Literal["gastown", "overstory"], ...] = ()
+    """Other systems whose names for an agent's variables it is given beside ours."""
     watchdog: dict[str, Any] = {}
     """Clocks of the watchdog."""
 
@@ -185,6 +276,16 @@ class Config(ConfigFile, frozen=True, kw_only=True):
         """The model of runs of `runtime` that name none; None leaves it to the agent."""
         section = self.runtime.adapters.get(runtime)
         return self.model or (section.model if section else None)
+
+    def readiness(self, runtime: str) -> ReadySection | None:
+        """How it is known that the terminal of `runtime` waits; None leaves it to the adapter."""
+        section = self.runtime.adapters.get(runtime)
+        return section.readiness() if section else None
+
+    def delivery(self, runtime: str) -> Delivery | None:
+        """How messages are to reach `runtime` in a session; None leaves it to the adapter."""
+        section = self.runtime.adapters.get(runtime)
+        return section.delivery if section else None
 
     def own_section(self, name: str) -> dict[str, Any]:
         """The runtime's own section (`runtime.<name>`), as plain data."""

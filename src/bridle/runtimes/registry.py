@@ -106,7 +106,8 @@ def _check_sections(config: "Config") -> None:
         if name in entries and (keys := section.preset_keys()):
             raise ConfigError(
                 f"{where}.{keys[0]}: only for runtimes declared by configuration",
-                hint=f"the adapter of {name} takes binary, mode and model",
+                hint=f"the adapter of {name} takes binary, mode, model, delivery, and as ready "
+                "prompt or warmup",
             )
 
 

@@ -173,7 +173,7 @@ class PresetRuntime(AgentRuntime):
 
     def detect_ready(self, pane: str) -> ReadyState:
         """Ready when the declared text shows; without one, nothing is waited for."""
-        wanted = self._section.ready
+        wanted = self._section.ready_text
         return Ready() if wanted is None or wanted in pane else Loading()
 
 
@@ -186,6 +186,7 @@ def check_acp_section(name: str, section: "AdapterSection") -> None:
         ("modelFlag", section.model_flag),
         ("prompt", section.prompt if section.prompt != "argument" else None),
         ("ready", section.ready),
+        ("delivery", section.delivery if section.delivery == "tmux" else None),
     ):
         if value:
             raise ConfigError(
@@ -203,9 +204,15 @@ def _check(name: str, section: "AdapterSection") -> None:
         )
     if not section.binary:
         raise ConfigError(f"{where}: `binary` is missing")
-    for key, flag in (("modelFlag", section.model_flag), ("ready", section.ready)):
+    for key, flag in (("modelFlag", section.model_flag), ("ready", section.ready_text)):
         if flag is not None and not flag.strip():
             raise ConfigError(f"{where}.{key}: is empty", hint="name it, or leave the key out")
+    ready = section.readiness()
+    if ready is not None and ready.strategy == "prompt" and ready.text is None:
+        raise ConfigError(
+            f"{where}.ready: `prompt` needs the text that its terminal then shows",
+            hint="give that text in its place, or `warmup`",
+        )
     file = section.instruction_file
     if not file or os.path.isabs(file) or ".." in file.split("/"):
         raise ConfigError(f"{where}.instructionFile: must be a path inside the worktree")

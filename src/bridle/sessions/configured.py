@@ -1,0 +1,49 @@
+"""What the configuration says about sessions, in the shapes that sessions use."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bridle.core.events import Drive
+from bridle.sessions.clocks import Clocks
+
+if TYPE_CHECKING:
+    from bridle.config import Config
+
+
+def configured_clocks(config: "Config") -> Clocks:
+    """The clocks of section `sessions`; what is 0 there is switched off."""
+    section = config.sessions
+    return Clocks(
+        startup=section.startup or None,
+        first_progress=section.first_progress or None,
+        inactivity=section.inactivity or None,
+        tool_inactivity=section.tool_inactivity or None,
+        turn=section.turn or None,
+        permission=section.permission,
+        abort=section.abort,
+        leave=section.leave,
+    )
+
+
+def configured_drive(config: "Config", runtime: str) -> Drive | None:
+    """The drive that `runtime.adapters.<name>.delivery` asks for; None when it says nothing.
+
+    `tmux` types into the agent's terminal. `stdin` and `rpc` both speak a protocol on the agent's
+    stdin, which is one drive.
+    """
+    delivery = config.delivery(runtime)
+    if delivery is None:
+        return None
+    return "tmux" if delivery == "tmux" else "rpc"
+
+
+def alias_variables(config: "Config", variables: Mapping[str, str]) -> dict[str, str]:
+    """`variables`, under our names, once more under those of the profiles that are switched on."""
+    if not config.profiles:
+        return {}
+    from bridle.config.profiles import aliases
+
+    found: dict[str, str] = {}
+    for profile in config.profiles:
+        found |= aliases(profile, variables)
+    return found

@@ -1,0 +1,277 @@
+"""The conversation of one session as a brief for an agent of another kind.
+
+A brief is always written: no runtime that Bridle drives is known to take in another one's
+conversation. What comes near it was looked at: Codex can append single raw items to a thread of its
+own, OpenCode and Pi can write a conversation out, and every `resume`, `load` and `fork` takes the
+agent's own conversations only. So a hand-over loses what only a transcript of the same agent could
+carry (the model's own state, tool results word for word), and the brief says so.
+"""
+
+import re
+from collections import deque
+
+from bridle.core import events as ev
+from bridle.sessions.conversation import AgentStep, Notice, Part, ToolUse, as_text, conversation
+from bridle.sessions.files_touched import Touch, commands_of, files_of
+from bridle.sessions.home import StateHome
+from bridle.sessions.store import SessionRecord
+from bridle.sessions.user_messages import TextCleaner, UserMessage
+
+SIZE = 24_000
+"""Characters of a brief, about 6,000 tokens: room enough, and no burden on any model."""
+_LEAST = 6_000
+
+_ASKED = 2_000
+_OUTCOME = 800
+_CALL = 300
+_RESULT = 600
+_SAID = 3_000
+"""Characters of one message, outcome, call, result and text that are kept."""
+_MOST_FILES = 400
+_MOST_COMMANDS = 20
+
+_INTRODUCTION = """\
+You take over a conversation that another coding agent ({runtime}) had with the user, in the same
+working directory. This brief was written by a program from that conversation's record. Take it as
+what you know of the work so far. It is not complete: look at the files themselves before you rely
+on anything here, and do not do again what is done.
+"""
+_SPACES = re.compile(r"\s+")
+
+
+def brief(
+    home: StateHome,
+    record: SessionRecord,
+    *,
+    size: int = SIZE,
+    cleaner: TextCleaner | None = None,
+) -> str:
+    """What another agent must know to go on with a session: what was asked, what was done, which
+    files were touched, how it stands, and the end of the transcript.
+
+    At most `size` characters (6,000 at least); what does not fit is left out, oldest first, and
+    the brief says how much that was. Works on a running session, as it stands. Raises
+    `Unavailable` for a damaged event file.
+    """
+    size = max(size, _LEAST)
+    digest = _Digest(record, size)
+    for part in conversation(home, record, cleaner):
+        digest.take(part)
+    return digest.text()
+
+
+class _Digest:
+    """Collects what a brief tells, within bounds, while the conversation goes by."""
+
+    def __init__(self, record: SessionRecord, size: int) -> None:
+        self._record = record
+        self._size = size
+        self._asked: list[str] = []
+        self._unheard: list[str] = []
+        self._outcomes: deque[str] = deque(maxlen=60)
+        self._turns = self._ended = 0
+        self._files: dict[str, Touch] = {}
+        self._forgotten_files = 0
+        self._commands: deque[str] = deque(maxlen=_MOST_COMMANDS)
+        self._command_count = 0
+        self._tools = 0
+        self._tail: deque[str] = deque()
+        self._tail_size = 0
+        self._entries = 0
+        self._cut = 0
+        self._thought = False
+        self._open_turn = 0
+        self._error = ""
+
+    # -- taking ---------------------------------------------------------------------------------
+
+    def take(self, part: Part) -> None:
+        """The next part of the conversation."""
+        if isinstance(part, UserMessage):
+            self._take_message(part)
+        elif isinstance(part, AgentStep):
+            self._take_step(part)
+        else:
+            self._take_notice(part)
+
+    def _take_message(self, message: UserMessage) -> None:
+        images = f" [with {len(message.images)} images]" if message.images else ""
+        text = self._short(message.text, _ASKED) + images
+        if message.fate != "delivered":
+            self._unheard.append(text)
+            return
+        self._open_turn = message.turn or 0
+        self._asked.append(f"{len(self._asked) + 1}. {_indented(text)}")
+        self._remember(f"USER: {text}")
+
+    def _take_step(self, step: AgentStep) -> None:
+        self._open_turn = step.turn
+        self._thought = self._thought or bool(step.thinking)
+        if step.text:
+            self._remember(f"AGENT: {self._short(step.text, _SAID)}")
+        for tool in step.tools:
+            self._take_tool(tool)
+
+    def _take_tool(self, tool: ToolUse) -> None:
+        self._tools += 1
+        for path, touch in files_of(tool, self._record.workdir).items():
+            known = self._files.pop(path, touch)
+            self._files[path] = "changed" if "changed" in (known, touch) else "read"
+        while len(self._files) > _MOST_FILES:
+            del self._files[next(iter(self._files))]
+            self._forgotten_files += 1
+        for command in commands_of(tool):
+            self._command_count += 1
+            self._commands.append(self._short(_SPACES.sub(" ", command), _CALL))
+        how = "failed" if tool.is_error else "not ended" if tool.is_open else "gave"
+        call = self._short(_SPACES.sub(" ", as_text(tool.args)), _CALL)
+        result = self._short(tool.result_text, _RESULT)
+        self._remember(f"TOOL {tool.name} {call}\n{how}: {result}".rstrip(": "))
+
+    def _take_notice(self, notice: Notice) -> None:
+        event = notice.event
+        if isinstance(event, ev.AgentEnd):
+            self._turns, self._open_turn = event.turn, 0
+            self._ended += 1
+            self._error = f"{event.error.kind}: {event.error.message}" if event.error else ""
+            said = self._short(event.text, _OUTCOME) or "(no closing words)"
+            failed = f" ({self._error})" if self._error else ""
+            self._outcomes.append(f"- Turn {event.turn} {notice.text}{failed}: {_indented(said)}")
+        elif notice.kind in ("compaction", "permission"):
+            self._remember(f"NOTE: {notice.kind}: {self._short(notice.text, _CALL)}")
+
+    def _remember(self, entry: str) -> None:
+        """Keep an entry of the transcript, and no more than could ever be shown."""
+        self._entries += 1
+        self._tail.append(entry)
+        self._tail_size += len(entry)
+        while self._tail_size > self._size and len(self._tail) > 1:
+            self._tail_size -= len(self._tail.popleft())
+
+    def _short(self, text: str, most: int) -> str:
+        """The beginning and the end of a text that is too long."""
+        text = text.strip()
+        if len(text) <= most:
+            return text
+        self._cut += 1
+        gone = f" [… {len(text) - most:,} characters …] "
+        first = most * 2 // 3
+        return f"{text[:first]}{gone}{text[len(text) - (most - first) :]}"
+
+    # -- telling --------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The whole brief."""
+        size = self._size
+        sections = [
+            f"# A conversation taken over from {self._record.runtime}\n\n"
+            + _INTRODUCTION.format(runtime=self._record.runtime)
+            + f"\n{self._facts()}",
+            _section("What was asked", self._fitted(self._asked, size // 4, "messages")),
+            _section("What was done", self._fitted(self._outcome_lines(), size // 7, "turns")),
+            _section("Files", self._fitted(self._file_lines(), size // 12, "files")),
+            _section("Last commands", self._fitted(self._command_lines(), size // 14, "commands")),
+            _section("How it stands", [self._standing()]),
+        ]
+        before = "\n".join(section for section in sections if section)
+        room = size - len(before) - len(_END) - 600
+        tail, shown = self._transcript(room)
+        after = [tail, _section("What is not in this brief", self._left_out(shown)), _END]
+        return "\n".join([before, *(section for section in after if section)])[:size]
+
+    def _facts(self) -> str:
+        record = self._record
+        model = f", model {record.model}" if record.model else ""
+        version = f" {record.runtime_version}" if record.runtime_version else ""
+        lines = [
+            f"- Agent: {record.runtime}{version}{model}",
+            f"- Working directory: {record.workdir}",
+            f"- Begun {record.started_at}, {self._turns} turns, {self._tools} tool calls",
+        ]
+        if record.task:
+            lines.append(f"- Task: {record.task}")
+        return "\n".join(lines) + "\n"
+
+    def _outcome_lines(self) -> list[str]:
+        gone = self._ended - len(self._outcomes)
+        return [*([f"- ({gone} earlier turns left out)"] if gone else []), *self._outcomes]
+
+    def _file_lines(self) -> list[str]:
+        latest = [f"- {path} ({touch})" for path, touch in self._files.items()]
+        # Changed ones last: they are kept when room is short.
+        return sorted(latest, key=lambda line: line.endswith("(changed)"))
+
+    def _command_lines(self) -> list[str]:
+        return [f"- `{command}`" for command in self._commands]
+
+    def _standing(self) -> str:
+        record = self._record
+        lines = [
+            f"The session is {record.state}{f' ({record.evidence})' if record.evidence else ''}."
+        ]
+        if self._open_turn:
+            lines.append(f"Turn {self._open_turn} was not finished: its request may be half done.")
+        elif self._error:
+            lines.append(f"The last turn failed: {self._short(self._error, _CALL)}.")
+        elif self._turns:
+            lines.append("The last turn was finished.")
+        if self._unheard:
+            lines.append("Messages of the user that never reached the agent:")
+            unheard = [f"- {_indented(each)}" for each in self._unheard]
+            lines += self._fitted(unheard, self._size // 12, "messages")
+        return "\n".join(lines)
+
+    def _transcript(self, room: int) -> tuple[str, int]:
+        """The end of the transcript that fits, and how many entries that is."""
+        kept: deque[str] = deque()
+        for entry in reversed(self._tail):
+            room -= len(entry) + 2
+            if room < 0:
+                break
+            kept.appendleft(entry)
+        shown = "".join(f"{entry}\n\n" for entry in kept)
+        return f"\n## The end of the transcript\n\n{shown}" if kept else "", len(kept)
+
+    def _left_out(self, shown: int) -> list[str]:
+        gone, all_of_them = self._entries - shown, self._entries
+        lines = (
+            (gone, f"{gone} of {all_of_them} entries of the transcript, the oldest."),
+            (self._cut, "The middle of long texts, marked with […]."),
+            (self._thought, "The agent's reasoning."),
+            (self._forgotten_files, f"{self._forgotten_files} files that were named early on."),
+            (self._command_count, "Files that commands changed and that no other tool named."),
+        )
+        found = [f"- {line}" for holds, line in lines if holds]
+        return found or ["- Nothing of the record; the agent's own memory cannot be carried."]
+
+    def _fitted(self, lines: list[str], room: int, what: str) -> list[str]:
+        """The first line and as many of the last as fit, one at least, with a word about those
+        between."""
+        if sum(len(line) + 1 for line in lines) <= room:
+            return lines
+        first = self._short(lines[0], room // 3)
+        rest = deque([self._short(lines[-1], room // 3)] if len(lines) > 1 else [])
+        room -= len(first) + sum(map(len, rest)) + 100
+        for line in reversed(lines[1:-1]):
+            room -= len(line) + 1
+            if room < 0:
+                break
+            rest.appendleft(line)
+        gone = len(lines) - 1 - len(rest)
+        return [first, *([f"  (… {gone} {what} left out …)"] if gone else []), *rest]
+
+
+_END = """
+## Now
+
+Go on from here with what the user asks next. If a request above is unfinished and nothing newer
+replaces it, finish it.
+"""
+
+
+def _section(title: str, lines: list[str]) -> str:
+    return f"\n## {title}\n\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n   ")

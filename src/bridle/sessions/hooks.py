@@ -1,0 +1,287 @@
+"""Hook events: one schema for what happens in any session, told to commands and to subscribers.
+
+    session_start   SessionStart   an agent named its session, first or again
+    session_end     SessionStop    its process is gone
+    message_end     OnMessage      it wrote a message that has text
+    error           OnError        something failed
+
+They come from the session's own events alone, so they are the same for every runtime and drive. The
+engine hands each batch of events over once it is on disk. A hook event is sent once at most: when
+the driver is killed between writing events and telling of them, nobody is told again.
+"""
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from bridle.config.schema import HooksSection
+from bridle.core import events as ev
+from bridle.core.redact import Redactor, secrets_in
+from bridle.drives.recorder import utc_now
+from bridle.drives.spec import SESSION_MARK
+from bridle.sessions.home import StateHome
+from bridle.sessions.store import SessionRecord
+
+HookName = Literal["SessionStart", "SessionStop", "OnMessage", "OnError"]
+
+_WAITING = 1000
+"""Hook events that may wait; more are lost, and the log says so."""
+_TAIL = 2000
+_LOG_SIZE = 1 << 20
+
+
+class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command reads on its stdin, as one line of JSON."""
+
+    event: HookName
+    runtime: str
+    session_id: str
+    workdir: str
+    project: str | None = None
+    role: str | None = None
+    task: str | None = None
+    actor: str | None = None
+    timestamp: str
+    data: dict[str, Any] = {}
+
+
+Subscriber = Callable[[HookEvent], None]
+
+
+def hook_events(record: SessionRecord, events: Iterable[ev.Event]) -> list[HookEvent]:
+    """The hook events of a session's events, in their order."""
+    found = []
+    state: str = record.state
+    for event in events:
+        if isinstance(event, ev.StateChange):
+            state = event.new
+        told = _told(record, event, state)
+        if told is not None:
+            name, data = told
+            found.append(
+                HookEvent(
+                    event=name,
+                    runtime=record.runtime,
+                    session_id=record.session_id,
+                    workdir=record.workdir,
+                    project=record.project,
+                    role=record.capability,
+                    task=record.task,
+                    actor=record.actor,
+                    timestamp=event.ts,
+                    data={"seq": event.seq, **data},
+                )
+            )
+    return found
+
+
+def _told(
+    record: SessionRecord, event: ev.Event, state: str
+) -> tuple[HookName, dict[str, Any]] | None:
+    """The hook that an event is, with the data that goes with it."""
+    match event:
+        case ev.SessionStart():
+            return "SessionStart", {
+                "name": record.name,
+                "native_session_id": event.native_session_id,
+                "model": event.model,
+                "runtime_version": event.runtime_version,
+                "drive": event.drive,
+                "resumed": record.run > 1,
+            }
+        case ev.SessionEnd():
+            return "SessionStop", {
+                "name": record.name,
+                "state": state,
+                "exit_code": event.exit_code,
+                "signal": event.signal,
+                "reason": event.reason,
+            }
+        case ev.MessageEnd() if event.text:
+            return "OnMessage", {
+                "message": event.text,
+                "message_id": event.message_id,
+                "model": event.model,
+                "stop_reason": event.stop_reason,
+                "usage": msgspec.to_builtins(event.usage),
+            }
+        case ev.ErrorRaised():
+            return "OnError", {
+                "kind": event.kind,
+                "message": event.message,
+                "retryable": event.retryable,
+                "hint": event.hint,
+            }
+        case _:
+            return None
+
+
+class HookRunner:
+    """Tells commands and subscribers of the hook events of one state home's sessions.
+
+    Contract: `published` returns at once, whatever the hooks do; they run one after another in a
+    thread of their own, in the order things happened. What fails, takes too long or is lost because
+    too much waits is written to the home's private log (`hooks.log`) and stops nothing. Safe to use
+    from several threads.
+    """
+
+    def __init__(
+        self, hooks: HooksSection, home: StateHome, *, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.log_path = os.path.join(home.root, "hooks.log")
+        self._hooks = hooks
+        given = dict(os.environ if env is None else env)
+        # A hook is not part of the session: with its mark it would be ended together with it.
+        given.pop(SESSION_MARK, None)
+        self._env = given
+        self._redactor = Redactor(secrets_in(given))
+        self._subscribers: list[Subscriber] = []
+        self._waiting: queue.Queue[HookEvent | None] = queue.Queue(_WAITING)
+        self._lost = 0
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._running: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    def subscribe(self, handler: Subscriber) -> Callable[[], None]:
+        """Have `handler` called with each hook event, in the runner's thread; returns how to stop
+        that. What it raises is logged."""
+        with self._lock:
+            self._subscribers = [*self._subscribers, handler]
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._subscribers = [each for each in self._subscribers if each is not handler]
+
+        return unsubscribe
+
+    def published(self, record: SessionRecord, events: Iterable[ev.Event]) -> None:
+        """A batch of a session's events is on disk: tell of those that are hook events."""
+        if self._closed:
+            return
+        for event in hook_events(record, events):
+            if not self._subscribers and not self._hooks.commands(event.event):
+                continue
+            try:
+                self._waiting.put_nowait(event)
+            except queue.Full:
+                self._lost += 1
+                continue
+            self._start()
+
+    def close(self, seconds: float = 5.0) -> None:
+        """Wait for the hooks that wait or run, at most that long; then end what still runs and log
+        what was not told. No further event is taken."""
+        self._closed = True
+        thread = self._thread
+        if thread is None:
+            return
+        until = time.monotonic() + seconds
+        with contextlib.suppress(queue.Full):
+            self._waiting.put(None, timeout=seconds)
+        thread.join(max(0.0, until - time.monotonic()))
+        if not thread.is_alive():
+            return
+        while True:
+            try:
+                left = self._waiting.get_nowait()
+            except queue.Empty:
+                break
+            if left is not None:
+                self._log(left, "", "not told: Bridle ended first")
+        self._waiting.put(None)
+        running = self._running
+        if running is not None:
+            _kill(running)
+        thread.join(seconds)
+
+    # -- the thread -----------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None:
+                    self._thread = threading.Thread(
+                        target=self._work, name="bridle-hooks", daemon=True
+                    )
+                    self._thread.start()
+
+    def _work(self) -> None:
+        while (event := self._waiting.get()) is not None:
+            if self._lost:
+                lost, self._lost = self._lost, 0
+                self._log(event, "", f"{lost} hook events were lost: too many waited")
+            for handler in self._subscribers:
+                try:
+                    handler(event)
+                except Exception as problem:
+                    self._log(event, getattr(handler, "__qualname__", "subscriber"), repr(problem))
+            for command in self._hooks.commands(event.event):
+                self._run(event, command)
+
+    def _run(self, event: HookEvent, command: str) -> None:
+        """Run one command. Its stdin and stderr are files, so that neither a command that reads
+        nothing nor one that leaves a child behind can hold us up."""
+        try:
+            with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+                given.write(msgspec.json.encode(event) + b"\n")
+                given.seek(0)
+                self._running = process = subprocess.Popen(
+                    ("/bin/sh", "-c", command),
+                    stdin=given,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                    cwd=event.workdir if os.path.isdir(event.workdir) else "/",
+                    env=self._env,
+                    start_new_session=True,
+                )
+                try:
+                    code = process.wait(self._hooks.timeout_seconds)
+                    problem = f"exited {code}" if code else ""
+                except subprocess.TimeoutExpired:
+                    _kill(process)
+                    process.wait()
+                    problem = f"took longer than {self._hooks.timeout_seconds:g} s"
+                if problem:
+                    said.seek(max(0, said.seek(0, os.SEEK_END) - _TAIL))
+                    self._log(event, command, problem, said.read().decode(errors="replace"))
+        except OSError as trouble:
+            self._log(event, command, f"could not be run: {trouble.strerror}")
+        finally:
+            self._running = None
+
+    def _log(self, event: HookEvent, hook: str, problem: str, stderr: str = "") -> None:
+        entry = {
+            "ts": utc_now(),
+            "level": "warning",
+            "event": event.event,
+            "session_id": event.session_id,
+            "hook": self._redactor.text(hook),
+            "problem": self._redactor.text(problem),
+            "stderr": self._redactor.text(stderr),
+        }
+        # A log that cannot be written must not stop the hooks.
+        with contextlib.suppress(OSError):
+            if os.path.exists(self.log_path) and os.stat(self.log_path).st_size > _LOG_SIZE:
+                os.replace(self.log_path, f"{self.log_path}.1")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            handle = os.open(self.log_path, flags, 0o600)
+            try:
+                os.write(handle, msgspec.json.encode(entry) + b"\n")
+            finally:
+                os.close(handle)
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """End a command and what it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)

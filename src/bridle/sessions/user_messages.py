@@ -1,0 +1,205 @@
+"""What the user told the agent of a session, and when it reached it.
+
+Events hold the agent's side alone. The user's is in the ledger: what was accepted and what was
+handed to the agent. Which turn a message began is not written there, so the two are laid side by
+side, process by process: a prompt is only sent while no turn is open, and the next turn is its own.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from bridle.core.events import AgentStart, SessionEnd, decode_event
+from bridle.core.redact import Redactor, secrets_in
+from bridle.core.secret_patterns import without_secret_shapes
+from bridle.sessions.event_log import EventLog
+from bridle.sessions.home import StateHome
+from bridle.sessions.ledger import Accept, Begin, Drop, Entry, MessageKind, Send
+from bridle.sessions.store import SessionRecord
+
+MessageFate = Literal["delivered", "sent", "queued", "dropped"]
+"""`delivered`: it is part of a turn. `sent`: handed to the agent, and nothing shows that it took
+it. `queued`: still to be sent. `dropped`: will not be sent."""
+
+_MILLISECOND = 0.001
+"""Events tell their time no finer than this."""
+
+
+class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of the user, secrets removed from its text."""
+
+    id: str
+    kind: MessageKind
+    text: str
+    images: tuple[str, ...] = ()
+    accepted_at: str = ""
+    sent_at: str | None = None
+    turn: int | None = None
+    """The turn that it began or, for a steer, reached."""
+    steered: bool = False
+    """Whether it was sent into a turn that was open, rather than to begin one."""
+    fate: MessageFate = "queued"
+
+
+class TextCleaner:
+    """Takes secrets out of the user's own words: the values of this environment, and whatever looks
+    like a key. What the agent said was cleaned when it said it."""
+
+    def __init__(self, redactor: Redactor | None = None) -> None:
+        self._redactor = redactor or Redactor(secrets_in(os.environ))
+
+    def text(self, text: str) -> str:
+        """`text` without secrets."""
+        return without_secret_shapes(self._redactor.text(text))
+
+
+class _Sent(msgspec.Struct):
+    id: str
+    run: int
+    ts: float
+    steer: bool
+
+
+class _Turn(msgspec.Struct):
+    number: int
+    ts: float
+
+
+def user_messages(
+    home: StateHome, record: SessionRecord, cleaner: TextCleaner | None = None
+) -> list[UserMessage]:
+    """Every message of a session: the delivered ones in the order of their turns, then the rest in
+    the order they came. Reads only; safe while the session is driven."""
+    cleaner = cleaner or TextCleaner()
+    folder = home.folder(record.session_id)
+    accepted: dict[str, Accept] = {}
+    sent: dict[str, _Sent] = {}
+    dropped: set[str] = set()
+    run = -1
+    for entry in ledger_entries(folder):
+        if isinstance(entry, Begin):
+            run += 1
+            for message in entry.carried:
+                accepted.setdefault(message.id, message)
+        elif isinstance(entry, Accept):
+            accepted.setdefault(entry.id, entry)
+        elif isinstance(entry, Send):
+            # Sent again, it did not arrive before: the last time counts, also for the order.
+            sent.pop(entry.id, None)
+            sent[entry.id] = _Sent(entry.id, run, entry.ts, entry.steer)
+        elif isinstance(entry, Drop):
+            dropped.add(entry.id)
+    turns = _turns_by_run(folder)
+    reached = _reached(list(sent.values()), turns)
+    made = [
+        _message(accepted[name], sent.get(name), reached.get(name), name in dropped, cleaner)
+        for name in [*sent, *(each for each in accepted if each not in sent)]
+        if name in accepted
+    ]
+    # A turn's prompt was sent before its steers, and sorting keeps that order.
+    return sorted(made, key=lambda each: float("inf") if each.turn is None else each.turn)
+
+
+def _message(
+    accept: Accept, sent: _Sent | None, turn: int | None, dropped: bool, cleaner: TextCleaner
+) -> UserMessage:
+    fate: MessageFate = "queued"
+    if turn is not None:
+        fate = "delivered"
+    elif sent is not None:
+        fate = "sent"
+    elif dropped:
+        fate = "dropped"
+    return UserMessage(
+        id=accept.id,
+        kind=accept.kind,
+        text=cleaner.text(accept.text),
+        images=accept.images,
+        accepted_at=iso(accept.ts),
+        sent_at=None if sent is None else iso(sent.ts),
+        turn=turn,
+        steered=sent is not None and sent.steer,
+        fate=fate,
+    )
+
+
+def ledger_entries(folder: str) -> Iterator[Entry]:
+    """The finished entries of a session's ledger, which is left as it is: its driver may be writing
+    the next one at this moment."""
+    decoder = msgspec.json.Decoder(Entry)
+    try:
+        with open(os.path.join(folder, "ledger.jsonl"), "rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield decoder.decode(line)
+    except FileNotFoundError:
+        return
+
+
+def _turns_by_run(folder: str) -> list[list[_Turn]]:
+    """The turns of each process of the session: every process's events end with `session_end`."""
+    runs: list[list[_Turn]] = [[]]
+    for line in EventLog(folder).lines():
+        # One event of a thousand is looked into; the tag comes first in each line.
+        if not line.startswith((b'{"type":"agent_start"', b'{"type":"session_end"')):
+            continue
+        event = decode_event(line)
+        if isinstance(event, AgentStart):
+            runs[-1].append(_Turn(event.turn, seconds(event.ts)))
+        elif isinstance(event, SessionEnd):
+            runs.append([])
+    return runs
+
+
+def _reached(sent: list[_Sent], runs: list[list[_Turn]]) -> dict[str, int]:
+    """The turn of each message that reached one."""
+    found: dict[str, int] = {}
+    for number, turns in enumerate(runs):
+        here = [each for each in sent if each.run == number]
+        prompts = [each for each in here if not each.steer]
+        found |= _begun(prompts, turns)
+        for steer in here:
+            before = [turn for turn in turns if turn.ts < steer.ts + _MILLISECOND]
+            if steer.steer and before:
+                found[steer.id] = before[-1].number
+    return found
+
+
+def _begun(prompts: list[_Sent], turns: list[_Turn]) -> dict[str, int]:
+    """Which turn each prompt of one process began.
+
+    As many prompts as turns are told apart by their order, whatever the clocks said. Else a prompt
+    was refused, or the agent began a turn by itself, and the times must tell.
+    """
+    if len(prompts) == len(turns):
+        return {each.id: turn.number for each, turn in zip(prompts, turns, strict=True)}
+    found: dict[str, int] = {}
+    at = 0
+    for turn in turns:
+        # A prompt that another one followed well before this turn began was not taken.
+        while at + 1 < len(prompts) and prompts[at + 1].ts < turn.ts:
+            at += 1
+        if at < len(prompts) and prompts[at].ts < turn.ts + _MILLISECOND:
+            found[prompts[at].id] = turn.number
+            at += 1
+    return found
+
+
+def seconds(ts: str) -> float:
+    """An event's time as seconds since 1970; 0 when it has none."""
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(ts).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def iso(ts: float) -> str:
+    """A moment as events write it: RFC 3339 in UTC, to the millisecond."""
+    from datetime import UTC, datetime
+
+    moment = datetime.fromtimestamp(ts, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"

@@ -1,0 +1,162 @@
+"""What a configuration says about sessions: clocks, hooks, delivery, readiness, profiles."""
+
+from pathlib import Path
+
+import pytest
+
+from bridle.config import Config, load_config
+from bridle.config.edit import set_value
+from bridle.config.profiles import aliases
+from bridle.config.schema import AdapterSection, ReadySection, RuntimeSection
+from bridle.core.errors import ConfigError
+from bridle.core.results import Loading, Ready
+from bridle.runtimes.preset import PresetRuntime, check_acp_section
+from bridle.runtimes.registry import get_runtime
+from bridle.sessions.clocks import Clocks
+from bridle.sessions.configured import alias_variables, configured_clocks, configured_drive
+
+CANONICAL = {
+    "BRIDLE_SESSION_ID": "s1",
+    "BRIDLE_AGENT_NAME": "ivy",
+    "BRIDLE_CAPABILITY": "builder",
+    "BRIDLE_PROJECT": "greenplace",
+    "BRIDLE_ACTOR": "greenplace/polecats/ivy",
+    "BRIDLE_WORKTREE_PATH": "/w",
+}
+
+
+def configured(tmp_path: Path, text: str, **env: str) -> Config:
+    (tmp_path / ".bridle").mkdir(exist_ok=True)
+    (tmp_path / ".bridle" / "config.yaml").write_text(text)
+    return load_config(str(tmp_path), {"HOME": str(tmp_path / "home"), **env})
+
+
+def test_the_defaults_are_those_of_the_clocks() -> None:
+    assert configured_clocks(Config()) == Clocks()
+
+
+def test_clocks_are_read_and_zero_switches_off(tmp_path: Path) -> None:
+    config = configured(
+        tmp_path,
+        "sessions: {startup: 0, firstProgress: 1.5, toolInactivity: 7, turn: 60, leave: 2,"
+        " daemonIdle: 0}",
+    )
+    clocks = configured_clocks(config)
+    assert clocks == Clocks(
+        startup=None, first_progress=1.5, tool_inactivity=7.0, turn=60.0, leave=2.0
+    )
+    assert config.sessions.daemon_idle == 0
+
+
+def test_hooks_are_read_by_the_names_of_their_events(tmp_path: Path) -> None:
+    config = configured(tmp_path, "hooks: {OnError: [a, b], timeoutSeconds: 2}")
+    assert config.hooks.commands("OnError") == ("a", "b")
+    assert config.hooks.commands("SessionStart") == ()
+    assert config.hooks.timeout_seconds == 2
+
+
+@pytest.mark.parametrize("text", ['{ "runtime": "codex" }', "runtime: codex", "runtime:\n  codex"])
+def test_a_bare_runtime_is_the_default(tmp_path: Path, text: str) -> None:
+    config = configured(tmp_path, text)
+    assert config.runtime == RuntimeSection(default="codex")
+
+
+def test_a_bare_runtime_lies_over_the_users_sections(tmp_path: Path) -> None:
+    user = tmp_path / "home" / ".config" / "bridle"
+    user.mkdir(parents=True)
+    (user / "config.yaml").write_text(
+        "runtime: {default: claude, adapters: {codex: {ready: warmup, delivery: stdin}}}"
+    )
+    config = configured(tmp_path, '{"runtime": "codex"}')
+    assert config.runtime.default == "codex"
+    assert config.delivery("codex") == "stdin"
+    assert config.readiness("codex") == ReadySection(strategy="warmup")
+
+
+def test_setting_the_default_in_a_file_with_a_bare_runtime(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("# mine\nruntime: codex\n")
+    set_value(str(path), ("runtime", "default"), "pi")
+    assert path.read_text() == "# mine\nruntime:\n  default: pi\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("prompt", ReadySection(strategy="prompt")),
+        ("warmup", ReadySection(strategy="warmup")),
+        ("{strategy: warmup, warmupSeconds: 1, retries: 0}", None),
+    ],
+)
+def test_any_runtime_takes_a_strategy(
+    tmp_path: Path, text: str, wanted: ReadySection | None
+) -> None:
+    config = configured(tmp_path, f"runtime: {{adapters: {{claude: {{ready: {text}}}}}}}")
+    assert get_runtime("claude", config).id == "claude"
+    wanted = wanted or ReadySection(strategy="warmup", warmup_seconds=1.0, retries=0)
+    assert config.readiness("claude") == wanted
+    assert config.readiness("codex") is None
+
+
+def test_a_runtime_with_an_adapter_takes_no_text(tmp_path: Path) -> None:
+    config = configured(tmp_path, 'runtime: {adapters: {claude: {ready: "> "}}}')
+    with pytest.raises(ConfigError, match=r"claude\.ready: only for runtimes declared"):
+        get_runtime("claude", config)
+
+
+@pytest.mark.parametrize("ready", ["$ ", ReadySection(text="$ ")])
+def test_a_preset_still_takes_its_text(ready: str | ReadySection) -> None:
+    runtime = PresetRuntime("mine", AdapterSection(binary="b", ready=ready))
+    assert runtime.detect_ready("loading") == Loading()
+    assert runtime.detect_ready("$ ") == Ready()
+
+
+def test_a_preset_may_warm_up_instead_but_a_prompt_needs_its_text() -> None:
+    runtime = PresetRuntime("mine", AdapterSection(binary="b", ready="warmup"))
+    assert runtime.detect_ready("anything") == Ready()
+    with pytest.raises(ConfigError, match="needs the text"):
+        PresetRuntime("mine", AdapterSection(binary="b", ready="prompt"))
+    odd = AdapterSection(binary="b", ready=ReadySection(text="prompt"))
+    assert PresetRuntime("mine", odd).detect_ready("prompt") == Ready()
+
+
+def test_an_acp_preset_has_no_terminal() -> None:
+    check_acp_section("mine", AdapterSection(binary="b", protocol="acp", delivery="rpc"))
+    with pytest.raises(ConfigError, match=r"mine\.delivery"):
+        check_acp_section("mine", AdapterSection(binary="b", protocol="acp", delivery="tmux"))
+
+
+@pytest.mark.parametrize(
+    ("delivery", "drive"), [("tmux", "tmux"), ("stdin", "rpc"), ("rpc", "rpc")]
+)
+def test_the_delivery_chooses_the_drive(tmp_path: Path, delivery: str, drive: str) -> None:
+    config = configured(tmp_path, f"runtime: {{adapters: {{codex: {{delivery: {delivery}}}}}}}")
+    assert configured_drive(config, "codex") == drive
+    assert configured_drive(config, "claude") is None
+
+
+def test_profiles_say_the_same_under_other_names() -> None:
+    assert aliases("gastown", CANONICAL) == {
+        "GT_SESSION_ID": "s1",
+        "GT_ROLE": "builder",
+        "GT_RIG": "greenplace",
+        "GT_POLECAT": "ivy",
+        "BD_ACTOR": "greenplace/polecats/ivy",
+        "GT_WORKDIR": "/w",
+    }
+    assert aliases("overstory", {"BRIDLE_AGENT_NAME": "ivy"}) == {"OVERSTORY_AGENT_NAME": "ivy"}
+    with pytest.raises(ConfigError, match="unknown profile nope"):
+        aliases("nope", CANONICAL)
+
+
+def test_profiles_are_switched_on_by_file_or_environment(tmp_path: Path) -> None:
+    config = configured(tmp_path, "profiles: [overstory]")
+    assert set(alias_variables(config, CANONICAL)) == {
+        "OVERSTORY_AGENT_NAME",
+        "OVERSTORY_WORKTREE_PATH",
+    }
+    both = configured(tmp_path, "profiles: [overstory]", BRIDLE_PROFILE="gastown, overstory")
+    assert {"BD_ACTOR", "OVERSTORY_AGENT_NAME"} <= set(alias_variables(both, CANONICAL))
+    forge = configured(tmp_path, "profiles: [overstory]", BRIDLE_PROFILE="forge")
+    assert forge.profiles == ("overstory",)
+    assert alias_variables(Config(), CANONICAL) == {}
