@@ -74,7 +74,7 @@ def test_a_conversation(version: str, place: Place) -> None:
         SCRIPT
         + """
 - {text: Second., usage: {input_tokens: 10, output_tokens: 1}}
-- {fault: {status: 401}}
+- {fault: {status: 401, times: 1}}
 - {text: Third.}
 - {text: Fourth.}
 - {text: Fifth.}
@@ -348,21 +348,67 @@ def test_resume_after_close_and_after_a_kill(version: str, place: Place) -> None
     log.check_repeatable()
 
 
-def test_compaction_on_request(version: str, place: Place) -> None:
-    words = "word " * 12_000
-    script = [{"text": words}, {"text": words}, {"text": "Short."}, {"text": "After."}]
+def test_compaction(version: str, place: Place) -> None:
+    """On request between turns; by itself within one, which then goes on."""
+    first, second, fourth, fifth = [f"{name} " + "word " * 12_000 for name in "abde"]
+    script = [
+        {"text": first},
+        {"text": second},
+        {"text": "Short."},
+        {"text": fourth},
+        {"text": fifth},
+        {"fault": {"kind": "context_overflow", "times": 1}},
+        {"text": "Healed."},
+        {"text": "After."},
+    ]
     runtime = pi(version)
     log = record_wires(runtime)
-    with ScriptedModel(script) as model:
-        with conversing(runtime, options(place, model), place.env()) as talk:
-            for text in ("One.", "Two.", "Three."):
-                say(talk, text)
-            assert isinstance(talk.wire, CompactionControl)
-            talk.wire.compact()
-            talk.pump(time.monotonic())
-            talk.wait(lambda: bool(of(talk, ev.AutoCompactionEnd)), DEADLINE)
-            assert talk.recorder.is_ready
-            assert of(talk, ev.AutoCompactionEnd)[0].reason == "manual"
-            assert say(talk, "Four.").text == "After."
+    with (
+        ScriptedModel(script) as model,
+        conversing(runtime, options(place, model), place.env()) as talk,
+    ):
+        for text in ("One.", "Two.", "Three."):
+            say(talk, text)
+        assert isinstance(talk.wire, CompactionControl)
+        talk.wire.compact()
+        talk.pump(time.monotonic())
+        talk.wait(lambda: bool(of(talk, ev.AutoCompactionEnd)), DEADLINE)
+        assert talk.recorder.is_ready
+        assert of(talk, ev.AutoCompactionEnd)[0].reason == "manual"
+        say(talk, "Four.")
         assert "One." not in bodies(model)[-1]
+        say(talk, "Five.")
+        healed = say(talk, "Six.")
+        assert (healed.status, healed.text) == ("completed", "Healed.")
+        assert [each.reason for each in of(talk, ev.AutoCompactionEnd)] == [
+            "manual",
+            "overflow",
+        ]
+        assert say(talk, "Seven.").text == "After."
+        assert talk.recorder.turn == 7
     log.check_repeatable()
+
+
+def test_the_users_own_folder_stays_as_it_is(version: str, place: Place) -> None:
+    """A change of model is for this conversation; the conversation itself is the user's."""
+    with ScriptedModel([{"text": "One."}, {"text": "Two."}]) as model:
+        place.login(model, settings={"theme": "dark"})
+        before = {path.name: path.read_bytes() for path in place.agent_dir.glob("*.json")}
+        wanted = RunOptions(
+            prompt="", cwd=str(place.repo), permission_mode="bypass", model="lab/scripted"
+        )
+        with conversing(pi(version), wanted, place.env()) as talk:
+            assert isinstance(talk.wire, ModelSwitch)
+            talk.wire.set_model("lab/scripted:off")
+            assert say(talk, "First words.").text == "One."
+            native = talk.recorder.native_session_id
+        after = {path.name: path.read_bytes() for path in place.agent_dir.glob("*.json")}
+        assert {name: after[name] for name in before} == before
+        again = RunOptions(**{**_fields(wanted), "resume": native})
+        with conversing(pi(version), again, place.env()) as talk:
+            assert say(talk, "Second words.").text == "Two."
+        assert "First words." in bodies(model)[-1]
+
+
+def _fields(options: RunOptions) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in options.__struct_fields__}
