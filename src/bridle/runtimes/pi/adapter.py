@@ -50,6 +50,7 @@ from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, PiDialect
 from bridle.runtimes.private import new_private_dir, write_private
 
 if TYPE_CHECKING:
+    from bridle.drives.live import LiveFacts, LiveWire
     from bridle.sandbox import SandboxNeeds
 
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
@@ -84,7 +85,8 @@ their own; the holder finds those by the session's mark."""
 
 
 class PiRuntime(AgentRuntime):
-    """The Pi coding agent (`pi`), one process for each prompt in its JSON mode."""
+    """The Pi coding agent (`pi`): a process for each prompt in its JSON mode, or one for many in
+    its rpc mode."""
 
     id: ClassVar[str] = "pi"
     binary: ClassVar[str] = "pi"
@@ -109,8 +111,11 @@ class PiRuntime(AgentRuntime):
             reports_cost=True,
             retries=True,
             resume=True,
+            steer=True,
+            follow_up=True,
+            abort=True,
             compaction=True,
-            drives=("print",),
+            drives=("print", "rpc"),
             instruction_file=self.instruction_path,
         )
 
@@ -144,6 +149,37 @@ class PiRuntime(AgentRuntime):
 
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything, then make the private files that the run needs."""
+        return self._plan(options, env, session_id, live=False)
+
+    def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """As a run, in Pi's rpc mode; every prompt comes by the wire."""
+        from bridle.drives.live import LiveFacts
+
+        options = msgspec.structs.replace(options, prompt="", images=())
+        plan = self._plan(options, env, session_id, live=True)
+        names = {name: self.settings.options.get(name) for name in ("provider", "modelMap")}
+        return msgspec.structs.replace(
+            plan,
+            spec=msgspec.structs.replace(plan.spec, stdin=None, keep_stdin=True),
+            live=LiveFacts(
+                runtime=self.id,
+                runtime_version=plan.installation.version or "",
+                dialect=plan.dialect.name,
+                cwd=plan.spec.cwd,
+                resume=options.resume,
+                own={"model": self._model(options), "names": names},
+            ),
+        )
+
+    def live_wire(self, facts: "LiveFacts", recorder: Recorder) -> "LiveWire":
+        """The wire of a conversation in Pi's rpc mode."""
+        from bridle.runtimes.pi.live import PiLiveWire
+
+        return PiLiveWire(facts, recorder)
+
+    def _plan(
+        self, options: RunOptions, env: Mapping[str, str], session_id: str, *, live: bool
+    ) -> RunPlan:
         installation = self.installation()
         dialect, _, warning = self.dialect(installation.version)
         ignored = check_options(self, options, self.features_of(dialect))
@@ -156,7 +192,7 @@ class PiRuntime(AgentRuntime):
         native, session_flags = self._session(options, user_dir, cwd, env, dialect, session_id)
         trust, trust_warning = trust_flags(dialect, cwd, choices.trust_project)
         flags = [
-            *_JSON_MODE,
+            *(_RPC_MODE if live else _JSON_MODE),
             *(("--model", model) if model else ()),
             *_thinking(choices, options),
             *session_flags,
@@ -166,7 +202,11 @@ class PiRuntime(AgentRuntime):
         tail = [*options.raw_args, *image_arguments(options.images)]
         if options.append_system_prompt_file is not None:
             readable_file(options.append_system_prompt_file, "system prompt")
-        private, files, agent_home = self._files(options, changes, user_dir, env)
+        # There a choice of model is saved, which must not reach the user's own folder.
+        own_home = live and dialect.saves_model
+        private, files, agent_home = self._files(
+            options, changes, user_dir, env, live=live, own_home=own_home
+        )
         child = {
             name: value
             for name, value in agent_env(env, options, session_id, cwd).items()
@@ -292,6 +332,9 @@ class PiRuntime(AgentRuntime):
         changes: home.Changes,
         user_dir: str | None,
         env: Mapping[str, str],
+        *,
+        live: bool,
+        own_home: bool,
     ) -> tuple[tuple[str, ...], list[str], str | None]:
         """Private folders, flags that name files, and the configuration folder if not the user's.
 
@@ -306,7 +349,7 @@ class PiRuntime(AgentRuntime):
             )
             if text
         ]
-        needs_home = user_dir is None or changes.needs_folder
+        needs_home = user_dir is None or changes.needs_folder or own_home
         asks = options.permission_mode == "ask"
         private = new_private_dir(env, "pi") if needs_home or texts or asks else None
         flags: list[str] = []
@@ -314,7 +357,7 @@ class PiRuntime(AgentRuntime):
             from bridle.runtimes.pi.ask import FILE_NAME, extension_code
 
             assert private is not None
-            flags += ["-e", write_private(private, FILE_NAME, extension_code())]
+            flags += ["-e", write_private(private, FILE_NAME, extension_code(live=live))]
         for flag, text in texts:
             assert private is not None
             flags += [flag, write_private(private, f"{flag.strip('-')}.md", text)]
@@ -431,6 +474,7 @@ class PiRuntime(AgentRuntime):
 
 
 _JSON_MODE = ("--mode", "json")
+_RPC_MODE = ("--mode", "rpc")
 _AND_REMOVE = 'folder=$1; shift; trap : INT; "$@"; code=$?; rm -rf -- "$folder"; exit $code'
 """Runs a command and then removes a folder; for a session whose end nobody else waits for."""
 _ALL_KEY_VARIABLES = frozenset(name for names in KEY_VARIABLES.values() for name in names)

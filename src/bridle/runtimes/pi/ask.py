@@ -1,7 +1,9 @@
 """Permission mode `ask` for an agent that asks for nothing by itself: a small extension of Pi.
 
 In Pi's terminal interface it asks the person there. In the JSON mode nobody can be asked, since
-Pi reads its stdin to the end before it starts; there it refuses, with a reason the model reads.
+Pi reads its stdin to the end before it starts; there it refuses, with a reason the model reads. In
+a live conversation it asks Bridle, by a dialog that carries the whole call and brings back the
+reason too.
 """
 
 FILE_NAME = "bridle-ask.ts"
@@ -29,9 +31,31 @@ export default function (pi) {
 }
 """
 
+LIVE_TITLE = "bridle permission request"
+"""The title of the dialog by which a live conversation asks."""
 
-def extension_code() -> str:
+_LIVE_CODE = """\
+const free = new Set(%(free)s);
+export default function (pi) {
+  pi.on("tool_call", async (event, ctx) => {
+    if (free.has(event.toolName)) return undefined;
+    if (!ctx.hasUI) return { block: true, reason: %(refusal)s };
+    const call = { id: event.toolCallId, tool: event.toolName, args: event.input };
+    const said = await ctx.ui.input(%(title)s, JSON.stringify(call), { signal: ctx.signal });
+    let answer = {};
+    try { answer = JSON.parse(said) || {}; } catch {}
+    if (answer.allow === true) return undefined;
+    return { block: true, reason: String(answer.reason || "Permission was refused.") };
+  });
+}
+"""
+
+
+def extension_code(*, live: bool = False) -> str:
     """The extension's source."""
     import json
 
-    return _CODE % {"free": json.dumps(_FREE_TOOLS), "refusal": json.dumps(REFUSAL)}
+    words = {"free": _FREE_TOOLS, "refusal": REFUSAL, "title": LIVE_TITLE}
+    return (_LIVE_CODE if live else _CODE) % {
+        name: json.dumps(text) for name, text in words.items()
+    }

@@ -17,6 +17,7 @@ from bridle.runtimes.pi.dialects import (
     DEFAULT_TOOLS,
     PiDialect,
 )
+from bridle.runtimes.pi.images import media_type
 
 
 class ProviderOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,9 +101,6 @@ def tool_flags(options: RunOptions, dialect: PiDialect) -> list[str]:
     return flags
 
 
-_IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
-
-
 def image_arguments(paths: tuple[str, ...]) -> list[str]:
     """Arguments that put images into the prompt; `WrongUse` for a file that is none.
 
@@ -110,10 +108,7 @@ def image_arguments(paths: tuple[str, ...]) -> list[str]:
     """
     arguments = []
     for path in paths:
-        data = readable_file(path, "image")
-        if not data.startswith(_IMAGE_STARTS) and not (
-            data.startswith(b"RIFF") and data[8:12] == b"WEBP"
-        ):
+        if media_type(readable_file(path, "image")) is None:
             raise WrongUse(f"{path} is not an image Pi can send", hint="PNG, JPEG, GIF or WebP")
         arguments.append("@" + os.path.abspath(os.path.expanduser(path)))
     return arguments

@@ -23,6 +23,10 @@ class PiDialect(Dialect, frozen=True, kw_only=True):
     thinking_levels: tuple[str, ...]
     mcp: bool
     """Connects to the MCP servers of mcp.json in its configuration folder."""
+    clears_queue: bool
+    """Can be told to forget messages that it has queued (`clear_queue`, rpc)."""
+    saves_model: bool
+    """Writes a model that is chosen over rpc into settings.json, for all sessions to come."""
     override_file: bool
     """Reads `AGENTS.override.md` in place of `AGENTS.md`."""
 
@@ -46,6 +50,8 @@ DIALECTS = (
         key_from_variable="{}",
         thinking_levels=_LEVELS,
         mcp=False,
+        clears_queue=False,
+        saves_model=True,
         override_file=False,
     ),
     PiDialect(
@@ -61,6 +67,8 @@ DIALECTS = (
         key_from_variable="${{{}}}",
         thinking_levels=(*_LEVELS, "max"),
         mcp=True,
+        clears_queue=True,
+        saves_model=False,
         override_file=True,
     ),
 )

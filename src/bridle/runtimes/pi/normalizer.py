@@ -29,6 +29,8 @@ class PiNormalizer:
     that nothing follows it; the exit status proves nothing (it is 0 after a 401).
     """
 
+    _decode = staticmethod(wire.decode_line)
+
     def __init__(
         self,
         recorder: Recorder,
@@ -56,12 +58,15 @@ class PiNormalizer:
             return
         recorder = self._recorder
         try:
-            message = wire.decode_line(line)
+            message: Any = self._decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._unknown(line)
             return
         if recorder.options.include_raw:
             recorder.source(msgspec.json.decode(line))
+        self._handle(message)
+
+    def _handle(self, message: Any) -> None:
         handler = _HANDLERS.get(type(message))
         if handler is not None:
             handler(self, message)

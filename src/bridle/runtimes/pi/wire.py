@@ -1,4 +1,4 @@
-"""The lines that `pi --mode json` prints, as far as Bridle reads them.
+"""The lines that `pi --mode json` and `pi --mode rpc` print, as far as Bridle reads them.
 
 Only the fields that are used are declared: what is not declared is skipped without being built,
 which keeps the older dialect's repeated whole messages cheap.
@@ -149,6 +149,7 @@ class CompactionEnd(_Line, frozen=True, rename="camel", tag="compaction_end"):
     reason: str = ""
     result: CompactionResult | None = None
     aborted: bool = False
+    will_retry: bool = False
     error_message: str = ""
 
 
@@ -169,7 +170,9 @@ class SummaryRetry(_Line, frozen=True, rename="camel", tag="summarization_retry_
 
 
 class RetryEnd(_Line, frozen=True, tag="auto_retry_end"):
-    """Retrying is over; the messages tell how."""
+    """Retrying is over."""
+
+    success: bool = True
 
 
 class TurnStart(_Line, frozen=True, tag="turn_start"):
@@ -181,7 +184,9 @@ class TurnEnd(_Line, frozen=True, tag="turn_end"):
 
 
 class QueueUpdate(_Line, frozen=True, tag="queue_update"):
-    """Steering or follow-up messages were queued or taken."""
+    """Steering or follow-up messages were queued or taken; the whole queue each time."""
+
+    steering: tuple[str, ...] = ()
 
 
 class EntryAppended(_Line, frozen=True, tag="entry_appended"):
@@ -230,7 +235,68 @@ Line = (
     | ThinkingLevelChanged
 )
 
+
+class Response(_Line, frozen=True, tag="response"):
+    """The answer to a command (rpc only)."""
+
+    id: str | int | None = None
+    success: bool = False
+    error: str = ""
+    data: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Dialog(_Line, frozen=True, tag="extension_ui_request"):
+    """An extension asks or tells the person something (rpc only)."""
+
+    id: str
+    method: str = ""
+    title: str = ""
+    message: str = ""
+    placeholder: str = ""
+
+
+class ExtensionError(_Line, frozen=True, tag="extension_error"):
+    """An extension failed (rpc only)."""
+
+
+class BashUpdate(_Line, frozen=True, tag="bash_execution_update"):
+    """Output of a command that a person ran (rpc only)."""
+
+
+RpcLine = Line | Response | Dialog | ExtensionError | BashUpdate
+
+
+class Model(msgspec.Struct, frozen=True):
+    """A model as Pi describes it."""
+
+    id: str = ""
+    provider: str = ""
+
+
+class State(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer to `get_state`."""
+
+    session_id: str
+    model: Model | None = None
+    is_streaming: bool = False
+    is_compacting: bool = False
+    pending_message_count: int = 0
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The answer to `prompt`; the older dialect does not say what became of it."""
+
+    disposition: str = ""
+
+
+class Cleared(msgspec.Struct, frozen=True):
+    """The answer to `clear_queue`: what was taken out."""
+
+    steering: tuple[str, ...] = ()
+
+
 decode_line = msgspec.json.Decoder(Line).decode
+decode_rpc_line = msgspec.json.Decoder(RpcLine).decode
 _decode_blocks = msgspec.json.Decoder(list[Block]).decode
 _decode_any = msgspec.json.Decoder().decode
 
