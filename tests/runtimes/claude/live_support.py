@@ -23,6 +23,7 @@ from tests.runtimes.claude.support import check_order
 from tests.support.driving import Place
 from tests.support.live import DEADLINE, conversing
 from tests.support.real_cli import real_cli
+from tests.support.replaying import record_wires
 
 KEY = "sk-ant-scripted-0123456789abcdefghij"
 
@@ -32,16 +33,8 @@ def runtime_of(version: str) -> ClaudeRuntime:
     return ClaudeRuntime(AdapterSettings(binary=str(real_cli("claude", version))))
 
 
-@contextmanager
-def talking(
-    version: str,
-    place: Place,
-    model: ScriptedModel,
-    permission: PermissionPolicy = refuse_all,
-    **options: Any,
-) -> Iterator[AttachedConversation]:
-    """A conversation; when it is over, its events are in order, nothing was unknown and no process
-    is left."""
+def options_for(place: Place, model: ScriptedModel, **options: Any) -> RunOptions:
+    """Options of a conversation with a scripted model that can be resumed later."""
     account = place.home / "account"
     account.mkdir(exist_ok=True)
     wanted: dict[str, Any] = {
@@ -53,10 +46,25 @@ def talking(
         "model_server": ModelServer(url=model.url, api_key=KEY),
         "provider_options": {"max_retries": 0},
     }
-    with conversing(
-        runtime_of(version), RunOptions(**{**wanted, **options}), place.env(), permission
-    ) as talk:
+    return RunOptions(**{**wanted, **options})
+
+
+@contextmanager
+def talking(
+    version: str,
+    place: Place,
+    model: ScriptedModel,
+    permission: PermissionPolicy = refuse_all,
+    **options: Any,
+) -> Iterator[AttachedConversation]:
+    """A conversation; when it is over, its events are in order, nothing was unknown, no process is
+    left, and its wire can be built again."""
+    runtime = runtime_of(version)
+    logs = record_wires(runtime)
+    wanted = options_for(place, model, **options)
+    with conversing(runtime, wanted, place.env(), permission) as talk:
         yield talk
+    logs.check_repeatable()
     check_order(talk.events)
     unknown = [event.raw for event in talk.events if isinstance(event, ev.Unknown)]
     assert not unknown, unknown

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from bridle.core import events as ev
-from bridle.core.errors import TimedOut
+from bridle.core.errors import ResumeRefused
 from bridle.drives.conversation import AttachedConversation
 from bridle.drives.live import ModelSwitch
+from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Question
 from bridle.running import new_session_id
 from bridle.testing import ScriptedModel
@@ -20,7 +21,9 @@ from tests.runtimes.claude.live_support import (
     messages_of,
     of,
     only_the_agent,
+    options_for,
     outgoing,
+    runtime_of,
     statuses,
     talking,
     wait_file,
@@ -212,19 +215,21 @@ def test_failures_and_permissions(version: str, place: Place) -> None:
     def decide(question: Question) -> tuple[bool, str, str]:
         return "allowed" in question.args["command"], "me", "not this one"
 
-    with ScriptedModel(script) as model:
-        with talking(version, place, model, permission=decide, permission_mode="ask") as talk:
-            failed = say(talk, "one")
-            assert (failed.status, failed.error and failed.error.kind) == (
-                "failed",
-                "not_authenticated",
-            )
-            assert say(talk, "two").status == "completed"
-            assert say(talk, "three").text == "thanks"
-            assert (place.repo / "allowed.txt").exists()
-            assert say(talk, "four").text == "a pity"
-            assert not (place.repo / "refused.txt").exists()
-            assert "not this one" in messages_of(model)
+    with (
+        ScriptedModel(script) as model,
+        talking(version, place, model, permission=decide, permission_mode="ask") as talk,
+    ):
+        failed = say(talk, "one")
+        assert (failed.status, failed.error and failed.error.kind) == (
+            "failed",
+            "not_authenticated",
+        )
+        assert say(talk, "two").status == "completed"
+        assert say(talk, "three").text == "thanks"
+        assert (place.repo / "allowed.txt").exists()
+        assert say(talk, "four").text == "a pity"
+        assert not (place.repo / "refused.txt").exists()
+        assert "not this one" in messages_of(model)
     decisions = of(talk, ev.PermissionDecision)
     assert [(each.decision, each.by) for each in decisions] == [("allow", "me"), ("deny", "me")]
     asked = [change.new for change in of(talk, ev.StateChange)].count("waiting_permission")
@@ -233,18 +238,20 @@ def test_failures_and_permissions(version: str, place: Place) -> None:
 
 def test_an_abort_takes_back_an_open_question(version: str, place: Place) -> None:
     script = [{"text": "may I", "shell": "touch made.txt"}, {"text": "on"}]
-    with ScriptedModel(script) as model:
-        with talking(version, place, model, permission_mode="ask") as talk:
-            open_questions: list[Question] = []
-            talk._answer = open_questions.append  # type: ignore[method-assign] # nobody answers
-            talk.prompt(outgoing("one"))
-            wait_for(talk, ev.PermissionRequest)
-            talk.abort()
-            wait_ready(talk)
-            # An answer that comes too late changes nothing.
-            AttachedConversation._answer(talk, open_questions[0])
-            assert talk.recorder.is_ready
-            assert say(talk, "two").status == "completed"
+    with (
+        ScriptedModel(script) as model,
+        talking(version, place, model, permission_mode="ask") as talk,
+    ):
+        open_questions: list[Question] = []
+        setattr(talk, "_answer", open_questions.append)  # noqa: B010 (mypy forbids the other)
+        talk.prompt(outgoing("one"))
+        wait_for(talk, ev.PermissionRequest)
+        talk.abort()
+        wait_ready(talk)
+        # An answer that comes too late changes nothing.
+        AttachedConversation._answer(talk, open_questions[0])
+        assert talk.recorder.is_ready
+        assert say(talk, "two").status == "completed"
     assert statuses(talk) == ["aborted", "completed"]
     assert [each.by for each in of(talk, ev.PermissionDecision)] == ["claude"]
     assert not (place.repo / "made.txt").exists()
@@ -312,8 +319,7 @@ def test_compaction_on_demand(version: str, place: Place) -> None:
 
 
 def test_a_conversation_is_taken_up_again(version: str, place: Place) -> None:
-    """After it was closed and after the agent was killed; the agent does not take a message twice,
-    and a conversation that is not there is refused."""
+    """After it was closed and after the agent was killed; the agent takes no message twice."""
     script = [
         {"text": "first"},
         {"text": "second"},
@@ -355,5 +361,23 @@ def test_a_conversation_is_taken_up_again(version: str, place: Place) -> None:
             assert say(talk, "go on").text == "third"
             assert messages_of(model).count("REMEMBER-2") == 1
 
-        with pytest.raises(TimedOut), talking(version, place, model, resume=new_session_id()):
+
+def test_a_conversation_that_is_not_there_is_refused(version: str, place: Place) -> None:
+    with ScriptedModel([{"text": "never"}]) as model:
+        runtime = runtime_of(version)
+        options = options_for(place, model, resume=new_session_id())
+        plan = runtime.plan_live(options, place.env(), new_session_id())
+        assert plan.live is not None
+        recorder = Recorder(
+            runtime="claude", session_id=plan.session_id, options=options, drive="rpc"
+        )
+        talk = AttachedConversation(plan.spec, runtime.live_wire(plan.live, recorder), recorder)
+        talk.start()
+        while talk.pump(time.monotonic() + 60.0):
             pass
+        talk.close()
+    assert isinstance(recorder.stop_requested, ResumeRefused)
+    assert recorder.state == "failed"
+    assert not of(talk, ev.AgentStart)
+    assert [change.new for change in of(talk, ev.StateChange)] == ["failed"]
+    assert [request.method for request in model.requests if request.method == "POST"] == []

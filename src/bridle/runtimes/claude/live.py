@@ -70,6 +70,8 @@ class ClaudeLiveWire(ClaudeNormalizer):
         """Whether the CLI announced the open turn."""
         self._answering = False
         """Whether the message that the open turn answers is known."""
+        self._woken = False
+        """Whether background work ended and the agent has not spoken of it yet."""
         self._aborting = False
         self._interrupted: Literal["no", "asked", "done", "too early"] = "no"
         self._interrupt_id = ""
@@ -165,6 +167,13 @@ class ClaudeLiveWire(ClaudeNormalizer):
         if message_id in self._waiting:
             del self._waiting[message_id]
             self._recorder.message_taken(message_id)
+
+    def _take_own(self) -> None:
+        """The open turn is one that a message began. Of several that are joined all but the last
+        have come back already."""
+        if not self._answering and self._waiting:
+            self._answering = True
+            self._take(next(iter(self._waiting)))
 
     def _refuse(self, message_id: str, error: AgentError) -> None:
         self._waiting.pop(message_id, None)
@@ -291,6 +300,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
             if self._compacting:
                 return
             self._open_turn("system/init")
+            self._answering = True
         self._begun = True
         if self._interrupted == "too early":
             self._interrupt()
@@ -308,9 +318,12 @@ class ClaudeLiveWire(ClaudeNormalizer):
                 recorder.request_stop(error)
             return
         self._take_result(result)
-        if own and not self._answering and self._waiting:
-            # Its message was refused by a hook of the user's, or is a command of the CLI itself.
-            self._take(next(iter(self._waiting)))
+        if own:
+            # A message that a hook of the user's refused, or a command of the CLI itself, does not
+            # come back.
+            self._take_own()
+        else:
+            self._woken = False
         error = self._judge(result)
         if error is not None:
             recorder.fail(error)
@@ -340,6 +353,8 @@ class ClaudeLiveWire(ClaudeNormalizer):
 
     def _task(self, line: wire.System) -> None:
         super()._task(line)
+        if line.subtype == "task_notification" and line.status != "stopped":
+            self._woken = True
         if line.task_id in self._tasks:
             if line.subtype == "task_started" and self._recorder.turn_open:
                 self._turn_tasks[line.task_id] = None
@@ -364,6 +379,9 @@ class ClaudeLiveWire(ClaudeNormalizer):
         if self._aborting and self._interrupted == "done":
             # The model was called after the interrupt was heard: it had met nothing to stop.
             self._interrupt()
+        if self._begun and not self._woken:
+            # Some versions let a message come back only after the first block of the answer.
+            self._take_own()
         super()._open(message_id, model, streaming=streaming)
 
     # -- compaction -----------------------------------------------------------------------------
