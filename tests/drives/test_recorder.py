@@ -353,6 +353,18 @@ def test_the_text_of_a_secret_in_pieces_is_shown_redacted() -> None:
     assert last(events, ev.MessageEnd).text == f"key {REDACTED}."
 
 
+def test_a_question_is_decided_once() -> None:
+    recorder = make()
+    recorder.turn_started()
+    for by in ("agent", "person"):
+        recorder.permission_decided("q", tool_name="shell", decision="deny", by=by)
+    recorder.turn_ended()
+    recorder.permission_decided("q", tool_name="shell", decision="allow", by="person")
+    events = recorder.drain()
+    assert [e.by for e in events if isinstance(e, ev.PermissionDecision)] == ["agent"]
+    assert not recorder.turn_open
+
+
 def test_replies_wait_for_the_driver() -> None:
     recorder = make()
     recorder.reply(b"one\n")

@@ -356,3 +356,12 @@ def test_codex_says_what_a_request_is_for() -> None:
             headers = {"x-codex-turn-metadata": f'{{"request_kind": "{kind}"}}'}
             httpx2.post(model.url + client.path, json=client.body(), headers=headers)
             assert model.requests[-1].outcome == outcome
+
+
+def test_trying_a_model_out_takes_no_turn() -> None:
+    with ScriptedModel([{"text": "one"}]) as model:
+        client = Client(model.url, "anthropic-messages", stream=False)
+        client.say("Hi")
+        httpx2.post(model.url + client.path, json={**client.body(), "max_tokens": 1})
+        assert (model.requests[-1].outcome, model.requests[-1].side) == ("side", "model_check")
+        assert client.go_on().text == "one"

@@ -5,6 +5,8 @@ import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, cast
 
+from msgspec import structs
+
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
@@ -15,6 +17,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessSpec, StopStep
 from bridle.runtimes.base import (
@@ -25,6 +28,7 @@ from bridle.runtimes.base import (
     working_dir,
 )
 from bridle.runtimes.claude.command import (
+    LIVE_FLAGS,
     STREAM_FLAGS,
     PrivateFiles,
     headless_flags,
@@ -108,9 +112,11 @@ class ClaudeRuntime(AgentRuntime):
             retries=True,
             resume=True,
             fork=True,
+            steer=True,
+            follow_up=True,
             abort=True,
             compaction=True,
-            drives=("print",),
+            drives=("print", "rpc"),
             instruction_file=self.instruction_path,
         )
 
@@ -130,12 +136,39 @@ class ClaudeRuntime(AgentRuntime):
 
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything and write down the process of one headless run."""
+        return self._plan(options, env, session_id, live=False)
+
+    def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Check everything and write down the process of a conversation."""
+        plan = self._plan(options, env, session_id, live=True)
+        facts = LiveFacts(
+            runtime=self.id,
+            runtime_version=plan.installation.version or "",
+            dialect=plan.dialect.name,
+            cwd=plan.spec.cwd,
+            resume=options.resume,
+            own={"session": plan.native_session_id},
+        )
+        return structs.replace(plan, live=facts)
+
+    def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:
+        """The wire of a conversation."""
+        from bridle.runtimes.claude.live import ClaudeLiveWire
+
+        recorder.agent_counts_turns = True
+        dialect, _, _ = self.dialect(facts.runtime_version or None)
+        return ClaudeLiveWire(facts, recorder, known_models=dialect.known_models)
+
+    def _plan(
+        self, options: RunOptions, env: Mapping[str, str], session_id: str, *, live: bool
+    ) -> RunPlan:
+        """The process of a run, or of a conversation, whose messages come later."""
         found = self.installation()
         dialect, _, warning = self.dialect(found.version)
         ignored = self._checked(options, dialect)
         own = read_options(options.provider_options)
         cwd = working_dir(options)
-        stdin = user_message(options)
+        stdin = None if live else user_message(options)
         files = PrivateFiles(_run_folder(env))
         try:
             started_in = self._environment(options, own, env, session_id, cwd, files)
@@ -144,6 +177,7 @@ class ClaudeRuntime(AgentRuntime):
             argv = (
                 *found.command,
                 *STREAM_FLAGS,
+                *(LIVE_FLAGS if live else ()),
                 *run_flags(options, own, files),
                 *headless_flags(options, own),
                 *(("--session-id", session_id) if forked else ()),
@@ -159,7 +193,7 @@ class ClaudeRuntime(AgentRuntime):
                 env=started_in,
                 cwd=cwd,
                 stdin=stdin,
-                keep_stdin=options.permission_mode == "ask" or dialect.drops_output_at_exit,
+                keep_stdin=live or options.permission_mode == "ask" or dialect.drops_output_at_exit,
                 stop=STOP,
             ),
             session_id=session_id,

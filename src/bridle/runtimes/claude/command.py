@@ -11,6 +11,7 @@ import msgspec
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
 from bridle.runtimes.base import readable_file
+from bridle.runtimes.claude.control import content_of, user_line
 from bridle.runtimes.claude.provider_options import ClaudeOptions
 
 STREAM_FLAGS = (
@@ -22,6 +23,8 @@ STREAM_FLAGS = (
     "--verbose",
     "--include-partial-messages",
 )
+LIVE_FLAGS = ("--replay-user-messages",)
+"""Messages come back when the model is given them."""
 _LARGE = 16 * 1024
 """Texts longer than this go by file."""
 
@@ -189,16 +192,4 @@ def _check_names(names: tuple[str, ...], servers: list[str]) -> None:
 
 def user_message(options: RunOptions) -> bytes:
     """The prompt with its images, as the one line that goes to stdin."""
-    content: str | list[dict[str, object]] = options.prompt
-    if options.images:
-        content = [{"type": "text", "text": options.prompt}]
-        content += [_image_block(path) for path in options.images]
-    message = {"type": "user", "message": {"role": "user", "content": content}}
-    return msgspec.json.encode(message) + b"\n"
-
-
-def _image_block(path: str) -> dict[str, object]:
-    from bridle.runtimes.images import image_data
-
-    kind, text = image_data(path, "Claude")
-    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": text}}
+    return user_line(content_of(options.prompt, options.images))

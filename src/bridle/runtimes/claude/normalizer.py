@@ -16,6 +16,7 @@ from bridle.core.usage import NO_USAGE, Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit, Question
 from bridle.runtimes.claude import wire
+from bridle.runtimes.claude.control import answer_line, refusal_line
 from bridle.runtimes.claude.errors import (
     error_of_exit,
     error_of_prompt_block,
@@ -134,9 +135,11 @@ class ClaudeNormalizer:
         recorder.finish(exit)
 
     def _verdict(self, exit: ProcessExit) -> AgentError | None:
-        recorder, result = self._recorder, self._result
-        if result is None:
-            return error_of_exit(exit)
+        return error_of_exit(exit) if self._result is None else self._judge(self._result)
+
+    def _judge(self, result: wire.Result) -> AgentError | None:
+        """The failure that a result tells, with all that was said before it."""
+        recorder = self._recorder
         error = error_of_result(
             result,
             self._error_tag,
@@ -337,10 +340,14 @@ class ClaudeNormalizer:
         self._resets_at = line.rate_limit_info.resetsAt
 
     def _control_request(self, line: wire.ControlRequest) -> None:
+        if line.request.subtype == "can_use_tool":
+            self._ask(line)
+        else:
+            self._recorder.reply(refusal_line(line.request_id, line.request.subtype))
+
+    def _ask(self, line: wire.ControlRequest) -> None:
+        """Put Claude's question whether it may use a tool to whoever decides."""
         request = line.request
-        if request.subtype != "can_use_tool":
-            self._recorder.replies.append(_refusal(line.request_id, request.subtype))
-            return
         self._settle()
         if request.tool_use_id is not None:
             self._decided.add(request.tool_use_id)
@@ -351,7 +358,7 @@ class ClaudeNormalizer:
                 if allowed
                 else {"behavior": "deny", "message": reason}
             )
-            return _response(line.request_id, subtype="success", response=decision)
+            return answer_line(line.request_id, decision)
 
         self._recorder.permission_requested(
             Question(
@@ -366,6 +373,12 @@ class ClaudeNormalizer:
     # -- the end --------------------------------------------------------------------------------
 
     def _result_line(self, result: wire.Result) -> None:
+        self._take_result(result)
+        if not self._tasks:
+            self._recorder.input_done = True
+
+    def _take_result(self, result: wire.Result) -> None:
+        """Everything a result tells but how the work went."""
         recorder = self._recorder
         self._close_message(synthetic=True)
         self._result = result
@@ -374,8 +387,6 @@ class ClaudeNormalizer:
         self._count(result)
         for denial in result.permission_denials:
             self._denied(denial.tool_use_id, denial.tool_name, "")
-        if not self._tasks:
-            recorder.input_done = True
 
     def _count(self, result: wire.Result) -> None:
         """Take the process's totals; those of the processes before it are not this run's."""
@@ -405,8 +416,13 @@ class ClaudeNormalizer:
             self._recorder.unknown(line[:_GARBAGE].decode(errors="replace"))
             return
         self._recorder.unknown(raw)
-        if isinstance(raw, dict) and raw.get("type") == "result":
+        if not isinstance(raw, dict):
+            return
+        if raw.get("type") == "result":
             self._result_line(_tolerant_result(raw))
+        elif raw.get("type") == "control_request" and isinstance(raw.get("request_id"), str):
+            # The CLI waits for an answer, whatever it asked.
+            self._recorder.reply(refusal_line(raw["request_id"], "a request of this shape"))
 
 
 def _tolerant_result(raw: dict[str, Any]) -> wire.Result:
@@ -453,12 +469,3 @@ def _text_of(content: Any) -> str:
 def _retry_text(line: wire.System) -> str:
     status = "no answer" if line.error_status is None else f"status {line.error_status}"
     return f"{status} ({line.error or 'unknown'})"
-
-
-def _response(request_id: str, **response: Any) -> bytes:
-    reply = {"type": "control_response", "response": {"request_id": request_id, **response}}
-    return msgspec.json.encode(reply) + b"\n"
-
-
-def _refusal(request_id: str, subtype: str) -> bytes:
-    return _response(request_id, subtype="error", error=f"bridle does not answer {subtype}")

@@ -182,6 +182,9 @@ class User(msgspec.Struct, tag_field="type", tag="user"):
 
     message: UserBody
     parent_tool_use_id: str | None = None
+    uuid: str | None = None
+    isReplay: bool = False
+    """An echo: of a message of ours, under its id, or of a command's output."""
 
 
 class System(msgspec.Struct, tag_field="type", tag="system"):
@@ -259,6 +262,8 @@ class Result(msgspec.Struct, tag_field="type", tag="result"):
     model_usage_since_last_result: dict[str, ModelTotals] | None = None
     """Newer versions: what this process used since its last result."""
     permission_denials: list[Denial] = []
+    origin: Any = None
+    """What woke the model, when it was no message of ours."""
 
 
 class ControlBody(msgspec.Struct):
@@ -277,12 +282,33 @@ class ControlRequest(msgspec.Struct, tag_field="type", tag="control_request"):
     request: ControlBody
 
 
+class ControlAnswer(msgspec.Struct, frozen=True):
+    """What the CLI answered: `response` depends on the request, `error` tells a failure."""
+
+    subtype: str = ""
+    request_id: str = ""
+    error: str | None = None
+    response: Any = None
+
+
 class ControlResponse(msgspec.Struct, tag_field="type", tag="control_response"):
     """The answer to a request of ours."""
+
+    response: ControlAnswer = ControlAnswer()
 
 
 class ControlCancel(msgspec.Struct, tag_field="type", tag="control_cancel_request"):
     """The CLI takes back a question."""
+
+    request_id: str = ""
+
+
+class CommandLifecycle(msgspec.Struct, tag_field="type", tag="command_lifecycle"):
+    """How far a message of ours got: `queued`, `started`, `completed` or `cancelled`. Newer
+    versions only."""
+
+    command_uuid: str = ""
+    state: str = ""
 
 
 class RateLimitInfo(msgspec.Struct, frozen=True):
@@ -312,6 +338,7 @@ Line = (
     | ControlRequest
     | ControlResponse
     | ControlCancel
+    | CommandLifecycle
     | RateLimitEvent
     | KeepAlive
 )

@@ -97,6 +97,8 @@ class AnthropicMessages:
             tool_results=tuple(results),
             session=_session(headers, body),
             json_schema=_schema(body),
+            # Claude Code tries a model out before it changes to it.
+            purpose="model_check" if body.get("max_tokens") == 1 else None,
         )
 
     def plain(self, reply: Reply) -> dict[str, Any]:
