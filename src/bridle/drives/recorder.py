@@ -576,8 +576,11 @@ class Recorder:
         reason: str = "",
         tool_call_id: str | None = None,
     ) -> None:
-        """A tool call was allowed or refused."""
+        """A tool call was allowed or refused. In a conversation it has no effect without a turn:
+        the question went with the turn that asked it."""
         if not self.turn_open:
+            if self._live:
+                return
             self.turn_started(synthetic=True)
         self._emit(
             ev.PermissionDecision,

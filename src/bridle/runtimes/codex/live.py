@@ -38,40 +38,6 @@ from bridle.runtimes.raw import raw_of
 
 _RETRY = "Reconnecting... "
 
-_UNWANTED = (
-    "account/rateLimits/updated",
-    "item/commandExecution/terminalInteraction",
-    "item/fileChange/outputDelta",
-    "item/fileChange/patchUpdated",
-    "item/plan/delta",
-    "item/reasoning/textDelta",
-    "mcpServer/startupStatus/updated",
-    "remoteControl/status/changed",
-    "skills/changed",
-    "thread/goal/cleared",
-    "thread/goal/updated",
-    "thread/name/updated",
-    "thread/queue/changed",
-    "thread/readState/changed",
-    "thread/started",
-    "turn/diff/updated",
-)
-"""Notifications that Codex is asked to keep to itself; it does not promise to."""
-
-_PASSED_OVER = frozenset(
-    {
-        *_UNWANTED,
-        "configWarning",
-        "hook/completed",
-        "hook/started",
-        "item/reasoning/summaryPartAdded",
-        "thread/closed",
-        "thread/compacted",
-        "thread/status/changed",
-    }
-)
-"""Notifications that say nothing which is not told otherwise, or that `exec` does not show."""
-
 
 class CodexLiveWire:
     """The `LiveWire` of one `codex app-server`. It can change the model and compact."""
@@ -80,17 +46,15 @@ class CodexLiveWire:
         self._facts = facts
         self._recorder = recorder
         self._line = msgspec.json.Decoder(wire.Line)
-        self._items = ItemPlayer(recorder)
-        self._desk = Desk(self._items)
         self._outbox = Outbox(recorder, told_ids=bool(facts.own.get("told_ids")))
+        self._items = ItemPlayer(recorder, self._outbox.read)
+        self._desk = Desk(self._items)
         self._requests: dict[int, Callable[[wire.Line], None]] = {}
         self._count = 0
         self._thread_id = ""
         self._tally = Tally("", Usage())
         self._turn_id: str | None = None
         """The turn that Codex plays now."""
-        self._shown_turn: str | None = None
-        """The turn whose items are shown; for a moment longer than Codex plays it."""
         self._prompt: Outgoing | None = None
         """What was sent to begin a turn that has not begun yet."""
         self._held: list[Outgoing] = []
@@ -104,16 +68,10 @@ class CodexLiveWire:
         self._notice: wire.TurnError | None = None
         self._retries = 0
         self._notifications: dict[str, Callable[[bytes], None]] = {
+            **self._items.notifications,
             "turn/started": self._on_turn_started,
             "turn/completed": self._on_turn_completed,
-            "item/started": self._on_item_started,
-            "item/completed": self._on_item_completed,
-            "item/agentMessage/delta": self._on_text,
-            "item/reasoning/summaryTextDelta": self._on_thinking,
-            "item/commandExecution/outputDelta": self._on_output,
-            "item/mcpToolCall/progress": self._on_output,
             "thread/tokenUsage/updated": self._on_usage,
-            "turn/plan/updated": self._on_plan,
             "thread/settings/updated": self._on_settings,
             "model/rerouted": self._on_rerouted,
             "serverRequest/resolved": self._on_resolved,
@@ -125,7 +83,7 @@ class CodexLiveWire:
     def begin(self) -> None:
         """Introduce ourselves; the thread follows when Codex answers."""
         info = {"name": "bridle", "title": "Bridle", "version": __version__}
-        abilities = {"experimentalApi": True, "optOutNotificationMethods": list(_UNWANTED)}
+        abilities = {"experimentalApi": True, "optOutNotificationMethods": list(wire.UNWANTED)}
         self._ask("initialize", {"clientInfo": info, "capabilities": abilities}, self._initialized)
 
     def prompt(self, message: Outgoing) -> None:
@@ -231,7 +189,7 @@ class CodexLiveWire:
     def _told(self, method: str, params: bytes, line: bytes) -> None:
         handle = self._notifications.get(method)
         if handle is None:
-            if method not in _PASSED_OVER:
+            if method not in wire.PASSED_OVER:
                 self._recorder.unknown(raw_of(line))
             return
         try:
@@ -345,7 +303,7 @@ class CodexLiveWire:
         self._turn_id = told.turn.id
         self._prompt = None
         if not self._compacting:
-            self._shown_turn = told.turn.id
+            self._items.show(told.thread_id, told.turn.id)
             if not self._recorder.turn_open:
                 self._begin_turn("turn/started")
             held, self._held = self._held, []
@@ -380,13 +338,12 @@ class CodexLiveWire:
 
     def _end_turn(self) -> None:
         self._cleaning = False
-        self._shown_turn = None
         for message in self._held:
             self._outbox.refused(message.id)
         self._held = []
-        dropped = self._desk.turn_over()
-        questions = self._recorder.questions
-        questions[:] = [each for each in questions if each.request_id not in dropped]
+        for answer in self._desk.turn_over(self._thread_id):
+            self._recorder.reply(answer)
+        self._recorder.questions.clear()
         self._items.turn_over()
         self._recorder.turn_ended()
 
@@ -416,59 +373,6 @@ class CodexLiveWire:
 
     def _error_of(self, error: wire.TurnError) -> AgentError:
         return app_server_error(error.message, error.codex_error_info, self._recorder.model)
-
-    # -- items ----------------------------------------------------------------------------------
-
-    def _on_item_started(self, params: bytes) -> None:
-        told = msgspec.json.decode(params, type=wire.ItemChanged)
-        if not self._is_shown(told.thread_id, told.turn_id):
-            return
-        item = told.item
-        if isinstance(item, wire.UserMessage):
-            self._outbox.read(item.client_id)
-        elif isinstance(item, wire.Compaction):
-            self._recorder.compaction_started("automatic")
-        elif not isinstance(item, wire.AgentMessage | wire.Reasoning):
-            self._items.tool_started(item.as_exec())
-
-    def _on_item_completed(self, params: bytes) -> None:
-        told = msgspec.json.decode(params, type=wire.ItemChanged)
-        if not self._is_shown(told.thread_id, told.turn_id):
-            return
-        item = told.item
-        if isinstance(item, wire.AgentMessage):
-            self._items.text_completed(item)
-        elif isinstance(item, wire.Reasoning):
-            self._items.thinking_completed(item)
-        elif isinstance(item, wire.Compaction):
-            self._recorder.compaction_ended("automatic")
-        elif not isinstance(item, wire.UserMessage):
-            self._items.tool_completed(item.as_exec())
-
-    def _is_shown(self, thread_id: str, turn_id: str) -> bool:
-        """Whether it belongs to the open turn: a command that was left running ends in a later
-        one, and agents that were started speak for themselves."""
-        return thread_id == self._thread_id and turn_id == self._shown_turn
-
-    def _on_text(self, params: bytes) -> None:
-        told = msgspec.json.decode(params, type=wire.Delta)
-        if self._is_shown(told.thread_id, told.turn_id):
-            self._items.text_delta(told.item_id, told.delta)
-
-    def _on_thinking(self, params: bytes) -> None:
-        told = msgspec.json.decode(params, type=wire.Delta)
-        if self._is_shown(told.thread_id, told.turn_id):
-            self._items.thinking_delta(told.item_id, told.delta, told.summary_index)
-
-    def _on_output(self, params: bytes) -> None:
-        told = msgspec.json.decode(params, type=wire.Delta)
-        if self._is_shown(told.thread_id, told.turn_id):
-            self._recorder.tool_updated(told.item_id, told.delta or told.message)
-
-    def _on_plan(self, params: bytes) -> None:
-        told = msgspec.json.decode(params, type=wire.PlanUpdated)
-        if self._is_shown(told.thread_id, told.turn_id):
-            self._items.plan_updated(told)
 
     # -- what else Codex tells ------------------------------------------------------------------
 

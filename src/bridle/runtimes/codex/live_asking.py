@@ -21,6 +21,8 @@ _ELICITATION = "mcpServer/elicitation/request"
 _TOOL_CALL = "mcp_tool_call"
 
 Answers = Callable[[bool], dict[str, Any]]
+_Asked = tuple[str, str, str | None, Any, Answers]
+"""Thread, tool, tool call, arguments, answers."""
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -39,7 +41,8 @@ class Desk:
 
     def __init__(self, items: ItemPlayer) -> None:
         self._items = items
-        self._open: set[wire.RequestId] = set()
+        self._open: dict[wire.RequestId, tuple[str, Answers]] = {}
+        """Question -> the thread that asks, and how it is answered."""
 
     def question(self, request_id: wire.RequestId, method: str, params: bytes) -> Question | None:
         """The permission request in a question of Codex's; None when it is something else."""
@@ -49,35 +52,34 @@ class Desk:
             return None
         if found is None:
             return None
-        name, call_id, args, answers = found
-        self._open.add(request_id)
-
-        def answer(allowed: bool, reason: str) -> bytes:
-            # The wire has no place for a reason: the model is told that the user refused.
-            if request_id not in self._open:
-                return b""
-            self._open.discard(request_id)
-            return encode({"id": request_id, "result": answers(allowed)})
-
+        thread_id, name, call_id, args, answers = found
+        self._open[request_id] = (thread_id, answers)
         return Question(
             request_id=str(request_id),
             tool_name=name,
             args=args,
-            answer=answer,
+            answer=lambda allowed, reason: self._answer(request_id, allowed),
             tool_call_id=call_id,
         )
 
+    def _answer(self, request_id: wire.RequestId, allowed: bool) -> bytes:
+        """The wire has no place for a reason: the model is told that the user refused."""
+        known = self._open.pop(request_id, None)
+        return b"" if known is None else encode({"id": request_id, "result": known[1](allowed)})
+
     def resolved(self, request_id: wire.RequestId) -> None:
         """A question needs no answer any more."""
-        self._open.discard(request_id)
+        self._open.pop(request_id, None)
 
-    def turn_over(self) -> list[str]:
-        """Codex dropped what was open; the ids of those questions."""
-        dropped = [str(each) for each in self._open]
+    def turn_over(self, thread_id: str) -> list[bytes]:
+        """Nobody is asked any more. Codex drops the questions of the thread whose turn it was; for
+        those of agents that it started, a no each."""
+        others = [each for each, (thread, _) in self._open.items() if thread != thread_id]
+        refusals = [self._answer(each, False) for each in others]
         self._open.clear()
-        return dropped
+        return refusals
 
-    def _read(self, method: str, params: bytes) -> tuple[str, str | None, Any, Answers] | None:
+    def _read(self, method: str, params: bytes) -> _Asked | None:
         if method == _ELICITATION:
             return self._tool_call(msgspec.json.decode(params, type=wire.Elicitation))
         if method not in (_COMMAND, _PATCH, _PERMISSIONS):
@@ -95,18 +97,19 @@ class Desk:
         more = {"command": asked.command, "cwd": asked.cwd, "reason": asked.reason}
         more["grant_root"] = asked.grant_root
         args |= {key: value for key, value in more.items() if value is not None}
-        return name, asked.item_id, args, answers
+        return asked.thread_id, name, asked.item_id, args, answers
 
-    def _tool_call(self, asked: wire.Elicitation) -> tuple[str, str | None, Any, Answers] | None:
+    def _tool_call(self, asked: wire.Elicitation) -> _Asked | None:
         """Codex asks by this way whether a tool may be called; what servers ask is not for us."""
         if asked.meta is None or asked.meta.codex_approval_kind != _TOOL_CALL:
             return None
         call = self._items.mcp_call(asked.server_name)
         if call is None:
             args: Any = {"server": asked.server_name, "arguments": asked.meta.tool_params}
-            return _TOOL_CALL, None, args | {"reason": asked.message}, _elicit
+            args |= {"reason": asked.message}
+            return asked.thread_id, _TOOL_CALL, None, args, _elicit
         self._items.asked_about(call.id)
-        return tool_name(call), call.id, tool_args(call), _elicit
+        return asked.thread_id, tool_name(call), call.id, tool_args(call), _elicit
 
 
 def _decide(allowed: bool) -> dict[str, Any]:

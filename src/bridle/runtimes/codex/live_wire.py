@@ -13,6 +13,40 @@ from bridle.runtimes.codex import wire
 
 RequestId = int | str
 
+UNWANTED = (
+    "account/rateLimits/updated",
+    "item/commandExecution/terminalInteraction",
+    "item/fileChange/outputDelta",
+    "item/fileChange/patchUpdated",
+    "item/plan/delta",
+    "item/reasoning/textDelta",
+    "mcpServer/startupStatus/updated",
+    "remoteControl/status/changed",
+    "skills/changed",
+    "thread/goal/cleared",
+    "thread/goal/updated",
+    "thread/name/updated",
+    "thread/queue/changed",
+    "thread/readState/changed",
+    "thread/started",
+    "turn/diff/updated",
+)
+"""Notifications that Codex is asked to keep to itself; it does not promise to."""
+
+PASSED_OVER = frozenset(
+    {
+        *UNWANTED,
+        "configWarning",
+        "hook/completed",
+        "hook/started",
+        "item/reasoning/summaryPartAdded",
+        "thread/closed",
+        "thread/compacted",
+        "thread/status/changed",
+    }
+)
+"""Notifications that say nothing which is not told otherwise, or that `exec` does not show."""
+
 
 class RpcError(msgspec.Struct, frozen=True):
     """Why a request was refused."""
@@ -329,6 +363,7 @@ class Approval(msgspec.Struct, frozen=True, rename="camel"):
     """`item/commandExecution/requestApproval`, `item/fileChange/requestApproval` and
     `item/permissions/requestApproval`."""
 
+    thread_id: str
     item_id: str
     command: str | None = None
     cwd: str | None = None
@@ -344,12 +379,11 @@ class ElicitationMeta(msgspec.Struct, frozen=True):
     tool_params: Any = None
 
 
-class Elicitation(
-    msgspec.Struct, frozen=True, rename={"server_name": "serverName", "meta": "_meta"}
-):
+class Elicitation(msgspec.Struct, frozen=True, rename="camel"):
     """`mcpServer/elicitation/request`: a server asks the user, or Codex asks whether one of its
     tools may be called."""
 
+    thread_id: str
     server_name: str
     message: str = ""
-    meta: ElicitationMeta | None = None
+    meta: ElicitationMeta | None = msgspec.field(default=None, name="_meta")
