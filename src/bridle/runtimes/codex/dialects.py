@@ -24,6 +24,8 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     only tools that declare themselves read-only run, unless the sandbox is off."""
     tells_message_ids: bool
     """Whether the app-server gives back our own id with a message that the model reads."""
+    late_command_ends: bool
+    """Whether the app-server may tell the end of a quick command after that of its turn."""
     remote_terminal: bool
     """Whether the app-server can listen on a socket that terminals connect to (`--remote`)."""
     path_dir: str
@@ -48,6 +50,7 @@ DIALECTS = (
         inline_instructions=False,
         mcp_approval=False,
         tells_message_ids=False,
+        late_command_ends=True,
         remote_terminal=False,
         path_dir="path",
     ),
@@ -64,6 +67,7 @@ DIALECTS = (
         inline_instructions=True,
         mcp_approval=True,
         tells_message_ids=True,
+        late_command_ends=False,
         remote_terminal=True,
         path_dir="",
         model_migrations=(

@@ -7,6 +7,7 @@ What is not obvious on this wire:
 - a message is taken when it comes back as an item, not when its request is answered: what was
   accepted but not yet read is dropped by an interrupt;
 - interrupting leaves the running command alone; `thread/backgroundTerminals/clean` ends it;
+- older lines tell the end of a quick command a moment after that of its turn;
 - threads of sub-agents speak on the same wire.
 """
 
@@ -37,6 +38,7 @@ from bridle.runtimes.codex.live_usage import Tally
 from bridle.runtimes.raw import raw_of
 
 _RETRY = "Reconnecting... "
+_A_MOMENT = {"command": ["sleep", "1"], "sandboxPolicy": {"type": "dangerFullAccess"}}
 
 
 class CodexLiveWire:
@@ -61,14 +63,15 @@ class CodexLiveWire:
         """Steers that wait for the turn to begin."""
         self._abort = False
         self._interrupted = False
-        self._cleaning = False
-        """The turn was interrupted; it ends when what it left running is gone."""
+        self._closing = False
+        """Codex is done with the turn; it ends when what it left running is gone or told."""
         self._compacting = False
         self._new_model: str | None = None
         self._notice: wire.TurnError | None = None
         self._retries = 0
         self._notifications: dict[str, Callable[[bytes], None]] = {
             **self._items.notifications,
+            "item/completed": self._on_item_completed,
             "turn/started": self._on_turn_started,
             "turn/completed": self._on_turn_completed,
             "thread/tokenUsage/updated": self._on_usage,
@@ -88,6 +91,10 @@ class CodexLiveWire:
 
     def prompt(self, message: Outgoing) -> None:
         """Begin a turn. It is open from here on, so that it can be aborted before Codex says so."""
+        if self._recorder.turn_open or self._compacting:
+            # Codex would take it for a steer.
+            self._outbox.refused(message.id, Unavailable("codex plays another turn"))
+            return
         params: dict[str, Any] = {**self._facts.own.get("turn", {})}
         if self._new_model is not None:
             params["model"] = self._new_model
@@ -298,7 +305,7 @@ class CodexLiveWire:
         told = msgspec.json.decode(params, type=wire.TurnChanged)
         if told.thread_id != self._thread_id:
             return
-        if self._cleaning:
+        if self._closing:
             self._end_turn()
         self._turn_id = told.turn.id
         self._prompt = None
@@ -326,18 +333,27 @@ class CodexLiveWire:
             self._recorder.fail(error or Aborted("the turn was interrupted"))
         self._outbox.turn_over()
         if self._interrupted:
-            self._cleaning = True
+            self._closing = True
             clean = {"threadId": self._thread_id}
-            self._ask("thread/backgroundTerminals/clean", clean, self._cleaned)
+            self._ask("thread/backgroundTerminals/clean", clean, self._closed)
+        elif self._facts.own.get("late_ends") and self._items.commands_run:
+            # Codex's own clock: what really runs on is not waited for any longer than this.
+            self._closing = True
+            self._ask("command/exec", _A_MOMENT, self._closed)
         else:
             self._end_turn()
 
-    def _cleaned(self, answer: wire.Line) -> None:
-        if self._cleaning:
+    def _closed(self, answer: wire.Line) -> None:
+        if self._closing:
+            self._end_turn()
+
+    def _on_item_completed(self, params: bytes) -> None:
+        self._items.completed(params)
+        if self._closing and not self._interrupted and not self._items.commands_run:
             self._end_turn()
 
     def _end_turn(self) -> None:
-        self._cleaning = False
+        self._closing = False
         for message in self._held:
             self._outbox.refused(message.id)
         self._held = []

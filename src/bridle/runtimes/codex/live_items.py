@@ -31,7 +31,7 @@ class ItemPlayer:
     def __init__(self, recorder: Recorder, message_read: Callable[[str | None], None]) -> None:
         self.notifications: dict[str, Callable[[bytes], None]] = {
             "item/started": self._on_started,
-            "item/completed": self._on_completed,
+            "item/completed": self.completed,
             "item/agentMessage/delta": self._on_text,
             "item/reasoning/summaryTextDelta": self._on_thinking,
             "item/commandExecution/outputDelta": self._on_output,
@@ -51,6 +51,11 @@ class ItemPlayer:
     def show(self, thread_id: str, turn_id: str) -> None:
         """Show this turn from here on."""
         self._shown = (thread_id, turn_id)
+
+    @property
+    def commands_run(self) -> bool:
+        """Whether the end of a command was not told yet."""
+        return "command_execution" in self._recorder.running_tools
 
     def turn_over(self) -> None:
         """The turn is about to end."""
@@ -77,7 +82,8 @@ class ItemPlayer:
         elif not isinstance(item, wire.AgentMessage | wire.Reasoning):
             self._tool_started(item.as_exec())
 
-    def _on_completed(self, params: bytes) -> None:
+    def completed(self, params: bytes) -> None:
+        """Take an `item/completed`."""
         told = msgspec.json.decode(params, type=wire.ItemChanged)
         if (told.thread_id, told.turn_id) != self._shown:
             return

@@ -63,7 +63,7 @@ def plan_app_server(
     roots = args.writable_roots(mode, own, place)
     flags += args.config("sandbox_workspace_write.writable_roots", roots) if roots else []
     own_facts = _facts(options, own, routing, cwd, mode, policy)
-    own_facts["told_ids"] = dialect.tells_message_ids
+    own_facts |= {"told_ids": dialect.tells_message_ids, "late_ends": dialect.late_command_ends}
     if mode != FULL_ACCESS:
         check_sandbox(found, dialect, env)
     made = write_files(folder, routing, mcp.files)
