@@ -589,11 +589,14 @@ class Recorder:
         tool_call_id: str | None = None,
     ) -> None:
         """A tool call was allowed or refused. A repeat has no effect: the agent may have taken its
-        question back before somebody answered it."""
+        question back before somebody answered it. Nor has it one in a conversation without an
+        open turn: the question went with the turn that asked it."""
         if request_id in self._decided_requests:
             return
         self._decided_requests.add(request_id)
         if not self.turn_open:
+            if self._live:
+                return
             self.turn_started(synthetic=True)
         self._emit(
             ev.PermissionDecision,

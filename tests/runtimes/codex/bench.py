@@ -4,13 +4,16 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
+from bridle.drives.conversation import AttachedConversation
+from bridle.drives.print_drive import PermissionPolicy, refuse_all
 from bridle.drives.processes import marked_processes
 from bridle.running import Prepared, prepare
 from bridle.runtimes.base import AdapterSettings
@@ -18,6 +21,9 @@ from bridle.runtimes.codex import CodexRuntime
 from bridle.testing import ScriptedModel
 from tests.runtimes.codex.wires import check_order
 from tests.support.clis import cli_path
+from tests.support.driving import check_order as check_conversation
+from tests.support.live import conversing
+from tests.support.replaying import record_wires
 
 VERSIONS = ("0.120.0", "0.166.0")
 KEY = "sk-scripted-secret-0123"
@@ -56,6 +62,36 @@ class Bench:
     def close(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
+    def options(self, served: ScriptedModel | None, /, **options: Any) -> RunOptions:
+        """What runs and conversations here have in common."""
+        given: dict[str, Any] = {"prompt": "Please do it.", "cwd": str(self.repo), "model": MODEL}
+        given["permission_mode"] = "bypass"
+        if served is not None:
+            given["model_server"] = ModelServer(url=served.url, api_key=served.api_key)
+        return RunOptions(**(given | options))
+
+    @contextmanager
+    def talk(
+        self,
+        served: ScriptedModel,
+        /,
+        permission: PermissionPolicy = refuse_all,
+        **options: Any,
+    ) -> Iterator[AttachedConversation]:
+        """A conversation; afterwards its wire is proved repeatable and nothing is left of it."""
+        wires = record_wires(self.runtime)
+        given = self.options(served, **options)
+        try:
+            with conversing(self.runtime, given, self.env, permission) as talk:
+                yield talk
+        finally:
+            del self.runtime.__dict__["live_wire"]
+        wires.check_repeatable()
+        check_conversation(talk.events)
+        assert marked_processes(talk.recorder.session_id) == []
+        assert KEY not in " ".join(talk.process.spec.argv)
+        assert not any(KEY in str(event) for event in talk.events)
+
     def run(
         self,
         served: ScriptedModel | None,
@@ -65,11 +101,7 @@ class Bench:
         **options: Any,
     ) -> RunResult:
         """Run to the end; checks the order of events and that nothing is left behind."""
-        given: dict[str, Any] = {"prompt": "Please do it.", "cwd": str(self.repo), "model": MODEL}
-        given |= {"permission_mode": "bypass", "timeout": 60.0}
-        if served is not None:
-            given["model_server"] = ModelServer(url=served.url, api_key=served.api_key)
-        wanted = RunOptions(**(given | options))
+        wanted = self.options(served, **{"timeout": 60.0, **options})
         self.prepared = prepare(self.runtime, wanted, env=self.env)
         self.events = []
         for event in self.prepared.run.events():

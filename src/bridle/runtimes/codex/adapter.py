@@ -9,6 +9,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.features import Features
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan
@@ -44,7 +45,7 @@ HONOURED = frozenset(
 
 
 class CodexRuntime(AgentRuntime):
-    """OpenAI's Codex CLI, driven by `codex exec --json`."""
+    """OpenAI's Codex CLI, driven by `codex exec --json`, or in a conversation by its app-server."""
 
     id = "codex"
     binary = "codex"
@@ -65,7 +66,11 @@ class CodexRuntime(AgentRuntime):
             interactive=True,
             thinking=True,
             resume=True,
+            steer=True,
+            follow_up=True,
             abort=True,
+            compaction=True,
+            drives=("print", "rpc"),
             instruction_file=self.instruction_path,
         )
 
@@ -141,6 +146,18 @@ class CodexRuntime(AgentRuntime):
         from bridle.runtimes.codex.planning import plan_exec
 
         return plan_exec(self, options, env, session_id)
+
+    def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Everything needed to start `codex app-server` for `options`; checks all of it first."""
+        from bridle.runtimes.codex.live_plan import plan_app_server
+
+        return plan_app_server(self, options, env, session_id)
+
+    def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:
+        """The conversation with an app-server that `plan_live` planned."""
+        from bridle.runtimes.codex.live import CodexLiveWire
+
+        return CodexLiveWire(facts, recorder)
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The terminal interface for a person."""

@@ -97,14 +97,19 @@ def own_flags(own: CodexOptions) -> list[str]:
 
 def sandbox_flags(mode: str, own: CodexOptions, place: GitPlace | None) -> list[str]:
     """The sandbox, with the folders that may be written beside the working directory."""
-    flags = ["-s", mode]
-    if mode == WORKSPACE_WRITE:
-        dirs = [os.path.abspath(os.path.expanduser(each)) for each in own.add_dirs]
-        # Only where the repository knows this work tree: the agent can change what its `.git` says.
-        if place is not None and own.git_write and place.proven():
-            dirs += [each for each in commit_dirs(place) if os.path.isdir(each)]
-        flags += [word for each in dirs for word in ("--add-dir", each)]
-    return flags
+    roots = writable_roots(mode, own, place)
+    return ["-s", mode, *(word for each in roots for word in ("--add-dir", each))]
+
+
+def writable_roots(mode: str, own: CodexOptions, place: GitPlace | None) -> list[str]:
+    """The folders that may be written beside the working directory."""
+    if mode != WORKSPACE_WRITE:
+        return []
+    dirs = [os.path.abspath(os.path.expanduser(each)) for each in own.add_dirs]
+    # Only where the repository knows this work tree: the agent can change what its `.git` says.
+    if place is not None and own.git_write and place.proven():
+        dirs += [each for each in commit_dirs(place) if os.path.isdir(each)]
+    return dirs
 
 
 def image_flags(images: tuple[str, ...]) -> list[str]:

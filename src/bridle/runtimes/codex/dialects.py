@@ -22,6 +22,12 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     mcp_approval: bool
     """Whether a server's entry can approve the calls of its tools in advance. Where it cannot,
     only tools that declare themselves read-only run, unless the sandbox is off."""
+    tells_message_ids: bool
+    """Whether the app-server gives back our own id with a message that the model reads."""
+    late_command_ends: bool
+    """Whether the app-server may tell the end of a quick command after that of its turn."""
+    remote_terminal: bool
+    """Whether the app-server can listen on a socket that terminals connect to (`--remote`)."""
     path_dir: str
     """Folder beside the binary with helper programs (`rg`), which its npm launcher puts
     on PATH; empty where the binary finds them by itself."""
@@ -43,6 +49,9 @@ DIALECTS = (
         daemon=False,
         inline_instructions=False,
         mcp_approval=False,
+        tells_message_ids=False,
+        late_command_ends=True,
+        remote_terminal=False,
         path_dir="path",
     ),
     CodexDialect(
@@ -57,6 +66,9 @@ DIALECTS = (
         daemon=True,
         inline_instructions=True,
         mcp_approval=True,
+        tells_message_ids=True,
+        late_command_ends=False,
+        remote_terminal=True,
         path_dir="",
         model_migrations=(
             ("gpt-5.5", "gpt-6-sol"),

@@ -4,6 +4,8 @@ The texts are those of the captures. A 500 is the one status whose number is rep
 demand"); every other one stands in the text.
 """
 
+from typing import Any
+
 import msgspec
 
 from bridle.core.errors import (
@@ -75,6 +77,32 @@ def _status_in(text: str) -> int | None:
         if found and rest[:3].isdigit():
             return int(rest[:3])
     return None
+
+
+_INFO_KINDS: dict[str, type[AgentError]] = {
+    "contextWindowExceeded": ContextOverflow,
+    "usageLimitExceeded": RateLimited,
+    "rateLimitExceeded": RateLimited,
+    "serverOverloaded": Overloaded,
+    "flexUnavailable": Overloaded,
+    "policyCapacityUnavailable": Overloaded,
+    "unauthorized": NotAuthenticated,
+}
+
+
+def app_server_error(text: str, info: Any, model: str | None = None) -> AgentError:
+    """The error of a turn of the app-server: its words first, which are those of `exec` and tell
+    more; where they tell nothing, what Codex itself calls it (`codexErrorInfo`)."""
+    error = turn_error(text, model)
+    if type(error) is not Unavailable or error.hint != Unavailable.default_hint:
+        return error
+    if isinstance(info, str) and info in _INFO_KINDS:
+        return _INFO_KINDS[info](text)
+    for detail in info.values() if isinstance(info, dict) else ():
+        status = detail.get("httpStatusCode") if isinstance(detail, dict) else None
+        if isinstance(status, int):
+            return _status_error(status, text, model)
+    return error
 
 
 class _Inner(msgspec.Struct):

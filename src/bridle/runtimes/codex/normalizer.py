@@ -7,7 +7,6 @@ when the turn ends.
 """
 
 import os
-from typing import Any
 
 import msgspec
 
@@ -17,6 +16,13 @@ from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.codex import wire
 from bridle.runtimes.codex.errors import start_error, turn_error
+from bridle.runtimes.codex.items import (
+    refusal_of,
+    tool_args,
+    tool_failed,
+    tool_name,
+    tool_result,
+)
 from bridle.runtimes.codex.transcript import (
     command_results,
     find_rollout,
@@ -152,7 +158,7 @@ class CodexNormalizer:
         if isinstance(item, wire.ToolItem):
             if isinstance(item, wire.CommandExecution):
                 self._running[item.id] = item.command
-            self._recorder.tool_started(item.id, _tool_name(item), _args(item))
+            self._recorder.tool_started(item.id, tool_name(item), tool_args(item))
         elif isinstance(item, wire.ErrorItem):
             self._recorder.unknown(raw_of(line))
 
@@ -223,66 +229,20 @@ class CodexNormalizer:
         self._running.pop(item.id, None)
         if isinstance(item, wire.CollabToolCall):
             self._spawned = True
-        refusal = _refusal(item)
+        refusal = refusal_of(item)
         if refusal is not None:
             self._recorder.permission_decided(
                 item.id,
                 tool_call_id=item.id,
-                tool_name=_tool_name(item),
+                tool_name=tool_name(item),
                 decision="deny",
                 by="codex",
                 reason=refusal,
             )
         self._recorder.tool_ended(
             item.id,
-            tool_name=_tool_name(item),
-            args=_args(item),
-            is_error=_failed(item),
-            result=_result(item),
+            tool_name=tool_name(item),
+            args=tool_args(item),
+            is_error=tool_failed(item),
+            result=tool_result(item),
         )
-
-
-def _tool_name(item: wire.ToolItem) -> str:
-    return str(type(item).__struct_config__.tag)
-
-
-def _args(item: wire.ToolItem) -> Any:
-    if isinstance(item, wire.CommandExecution):
-        return {"command": item.command}
-    if isinstance(item, wire.FileChange):
-        return {"changes": item.changes}
-    if isinstance(item, wire.McpToolCall):
-        return {"server": item.server, "tool": item.tool, "arguments": item.arguments}
-    if isinstance(item, wire.WebSearch):
-        return {"query": item.query}
-    if isinstance(item, wire.CollabToolCall):
-        return {"tool": item.tool, "prompt": item.prompt}
-    return {"items": item.items}
-
-
-def _result(item: wire.ToolItem) -> Any:
-    if isinstance(item, wire.CommandExecution):
-        return {"output": item.aggregated_output, "exit_code": item.exit_code}
-    if isinstance(item, wire.FileChange):
-        return {"changes": item.changes, "status": item.status}
-    if isinstance(item, wire.McpToolCall):
-        return item.result if item.error is None else {"error": item.error.message}
-    if isinstance(item, wire.WebSearch):
-        return {"query": item.query, "action": item.action}
-    if isinstance(item, wire.CollabToolCall):
-        return {"threads": item.receiver_thread_ids, "states": item.agents_states}
-    return {"items": item.items}
-
-
-def _failed(item: wire.ToolItem) -> bool:
-    if isinstance(item, wire.CommandExecution) and item.exit_code not in (0, None):
-        return True
-    return getattr(item, "status", "") in ("failed", "declined")
-
-
-def _refusal(item: wire.ToolItem) -> str | None:
-    """Why Codex's own mode refused the call, None when it did not."""
-    if isinstance(item, wire.McpToolCall) and item.error is not None:
-        text = item.error.message
-        return text if "requires approval" in text else None
-    return "declined by codex" if getattr(item, "status", "") == "declined" else None

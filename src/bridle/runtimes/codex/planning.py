@@ -58,7 +58,7 @@ def plan_exec(
         args.refuse_bad_resume(options.resume)
     folder = private_folder(env, session_id)
     routing = route(options, env, folder, own)
-    mcp = _servers(options, folder)
+    mcp = plan_mcp(options, folder)
     if mcp.flags and mode != FULL_ACCESS and not (dialect.mcp_approval and bypass):
         warnings.append("codex: refuses calls of MCP tools that do not say they only read")
     prompt, files, before = _instructions(options, folder, warnings)
@@ -80,11 +80,11 @@ def plan_exec(
         check_sandbox(found, dialect, env)
     # All on one side of `exec`: a `-c` after it makes older lines forget every one before it.
     argv = (*found.command, "exec", *args.feature_flags(dialect), *before, *after)
-    made = _write_files(folder, routing, {**files, **mcp.files})
+    made = write_files(folder, routing, {**files, **mcp.files})
     return RunPlan(
         spec=ProcessSpec(
             argv=argv,
-            env=_environment(found, dialect, options, env, session_id, cwd, routing, mcp),
+            env=environment(found, dialect, options, env, session_id, cwd, routing, mcp),
             cwd=cwd,
             stdin=prompt.encode(errors="replace"),
             stop=STOP,
@@ -137,7 +137,8 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
     return Routing(home=home, flags=tuple(flags), env=variables, secrets=(key,) if key else ())
 
 
-def _servers(options: RunOptions, folder: str) -> McpPlan:
+def plan_mcp(options: RunOptions, folder: str) -> McpPlan:
+    """What the MCP servers of `options` need."""
     if options.mcp_config is None:
         return McpPlan()
     approve = options.permission_mode == "bypass"
@@ -168,7 +169,7 @@ def _instructions(
     return prompt, files, flags
 
 
-def _write_files(folder: str, routing: Routing, files: dict[str, str]) -> bool:
+def write_files(folder: str, routing: Routing, files: dict[str, str]) -> bool:
     """Make the run's private folder, when it needs one; whether it did."""
     if not files and not routing.private:
         return False
@@ -183,7 +184,7 @@ def _write_files(folder: str, routing: Routing, files: dict[str, str]) -> bool:
     return True
 
 
-def _environment(
+def environment(
     found: Installation,
     dialect: CodexDialect,
     options: RunOptions,

@@ -42,6 +42,18 @@ def sandbox_mode(options: RunOptions) -> str:
     return READ_ONLY
 
 
+def live_mode(options: RunOptions) -> tuple[str, str]:
+    """Sandbox and approval policy of a conversation, which can ask.
+
+    A yes of the person's lets a command leave the sandbox, so where the caller named a sandbox
+    nothing is asked and it holds, as in `exec`. Else `ask` has everything asked that does more
+    than read.
+    """
+    if options.permission_mode == "bypass" or options.sandbox in ("read-only", "worktree"):
+        return sandbox_mode(options), "never"
+    return (FULL_ACCESS if options.sandbox == "off" else WORKSPACE_WRITE), "untrusted"
+
+
 def check_sandbox(found: Installation, dialect: CodexDialect, env: Mapping[str, str]) -> None:
     """Raise `GuardRefused` when Codex's sandbox cannot work on this machine.
 

@@ -1,0 +1,57 @@
+"""What becomes of the messages that were sent to Codex."""
+
+from bridle.core.errors import AgentError, Unavailable
+from bridle.drives.recorder import Recorder
+
+
+class Outbox:
+    """Messages between being sent and being read.
+
+    Codex answers a request before the message is read; a message is part of the conversation only
+    when it comes back as an item. Between the two an interrupt makes Codex forget it.
+    """
+
+    def __init__(self, recorder: Recorder, *, told_ids: bool) -> None:
+        self._recorder = recorder
+        self._told_ids = told_ids
+        """Whether items tell our ids; else they come back in the order of sending."""
+        self._waiting: dict[str, bool] = {}
+        """Message id -> whether its request was accepted."""
+
+    def sent(self, message_id: str) -> None:
+        """A message went out."""
+        self._waiting[message_id] = False
+
+    def accepted(self, message_id: str, *, turn_runs: bool) -> None:
+        """Its request was answered well; without a turn that could read it, that means nothing."""
+        if message_id in self._waiting:
+            self._waiting[message_id] = True
+            if not turn_runs:
+                self.refused(message_id)
+
+    def read(self, told_id: str | None) -> None:
+        """A message came back; one of somebody else's is none of ours."""
+        message_id = told_id if self._told_ids else next(iter(self._waiting), None)
+        if message_id is not None and message_id in self._waiting:
+            del self._waiting[message_id]
+            self._recorder.message_taken(message_id)
+
+    def refused(self, message_id: str, error: AgentError | None = None) -> None:
+        """Codex does not have the message and will not get it."""
+        self._waiting.pop(message_id, None)
+        self._recorder.message_refused(message_id, error or _too_late())
+
+    def turn_over(self) -> None:
+        """What was accepted and not read is forgotten; the others' answers are still to come."""
+        for message_id, accepted in list(self._waiting.items()):
+            if accepted:
+                self.refused(message_id)
+
+    def gone(self, error: AgentError) -> None:
+        """The process is gone."""
+        for message_id in list(self._waiting):
+            self.refused(message_id, error)
+
+
+def _too_late() -> AgentError:
+    return Unavailable("the turn ended before codex read the message", hint="send it as a prompt")

@@ -1,0 +1,135 @@
+"""Plans one `codex app-server`: the options of a run, as flags of the process where they concern
+all of it, and as parameters of its thread where the wire has to say them."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bridle.core.errors import UnsupportedOption
+from bridle.core.options import RunOptions
+from bridle.core.usage import NO_USAGE, Usage
+from bridle.drives.live import LiveFacts
+from bridle.drives.spec import POLITE_STOP, ProcessSpec
+from bridle.repository import find_git
+from bridle.runtimes.base import RunPlan, check_options, working_dir
+from bridle.runtimes.codex import arguments as args
+from bridle.runtimes.codex.install import private_folder
+from bridle.runtimes.codex.planning import Routing, environment, plan_mcp, route, write_files
+from bridle.runtimes.codex.provider_options import CodexOptions, read_options
+from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sandbox, live_mode
+from bridle.runtimes.codex.transcript import find_rollout, read_rollout
+from bridle.runtimes.codex_trust import trust_flags
+from bridle.runtimes.given import added_instructions, json_object
+
+if TYPE_CHECKING:
+    from bridle.runtimes.codex.adapter import CodexRuntime
+
+
+def plan_app_server(
+    runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
+) -> RunPlan:
+    """The plan of a conversation; raises before anything is written or started."""
+    found = runtime.installation()
+    dialect, _, warning = runtime.dialect(found.version)
+    warnings = [warning] if warning else []
+    # What comes with a prompt comes by the wire.
+    options = msgspec.structs.replace(options, prompt="", images=())
+    ignored = check_options(runtime, options, runtime.features_of(dialect))
+    cwd = working_dir(options)
+    own = read_options(options.provider_options)
+    if own.profile:
+        ignored = (*ignored, _refuse_profile(options))
+        own = msgspec.structs.replace(own, profile=None)
+    mode, policy = live_mode(options)
+    if options.resume:
+        args.refuse_bad_resume(options.resume)
+    folder = private_folder(env, session_id)
+    routing = route(options, env, folder, own)
+    mcp = plan_mcp(options, folder)
+    bypass = options.permission_mode == "bypass"
+    approved = mode == FULL_ACCESS or (dialect.mcp_approval and bypass)
+    if mcp.flags and policy == "never" and not approved:
+        warnings.append("codex: refuses calls of MCP tools that do not say they only read")
+    if mode == WORKSPACE_WRITE and policy == "never" and not bypass:
+        warnings.append("codex: nobody is asked before it changes files in its worktree")
+    place = find_git(cwd)
+    flags = args.settings_flags(options.settings) if options.settings else []
+    flags += [*args.own_flags(own), *routing.flags, *mcp.flags]
+    if options.model:
+        flags += args.config("model", options.model)
+    flags += trust_flags(cwd, place, "" if routing.private else routing.home)
+    roots = args.writable_roots(mode, own, place)
+    flags += args.config("sandbox_workspace_write.writable_roots", roots) if roots else []
+    own_facts = _facts(options, own, routing, cwd, mode, policy)
+    own_facts |= {"told_ids": dialect.tells_message_ids, "late_ends": dialect.late_command_ends}
+    if mode != FULL_ACCESS:
+        check_sandbox(found, dialect, env)
+    made = write_files(folder, routing, mcp.files)
+    features = args.feature_flags(dialect)
+    return RunPlan(
+        spec=ProcessSpec(
+            argv=(*found.command, "app-server", *features, *flags, *options.raw_args),
+            env=environment(found, dialect, options, env, session_id, cwd, routing, mcp),
+            cwd=cwd,
+            keep_stdin=True,
+            # Unlike `exec`, it ends its commands on SIGTERM and leaves them running on SIGINT.
+            stop=POLITE_STOP,
+        ),
+        session_id=session_id,
+        installation=found,
+        dialect=dialect,
+        secrets=(*routing.secrets, *mcp.secrets),
+        ignored_options=ignored,
+        warnings=tuple(warnings),
+        private_dirs=(folder,) if made else (),
+        native_session_id=options.resume,
+        live=LiveFacts(
+            runtime=runtime.id,
+            runtime_version=found.version or "",
+            dialect=dialect.name,
+            cwd=cwd,
+            resume=options.resume,
+            own=own_facts,
+        ),
+    )
+
+
+def _refuse_profile(options: RunOptions) -> str:
+    if not options.ignore_unsupported:
+        raise UnsupportedOption(
+            "codex", "provider option profile", [], reason="the app-server takes no profile"
+        )
+    return "profile"
+
+
+def _facts(
+    options: RunOptions, own: CodexOptions, routing: Routing, cwd: str, mode: str, policy: str
+) -> dict[str, Any]:
+    """What the wire says of the thread and of each turn, and what the thread had used before."""
+    thread: dict[str, Any] = {"cwd": cwd, "sandbox": mode, "approvalPolicy": policy}
+    if options.model:
+        thread["model"] = options.model
+    if any(flag.startswith("model_provider=") for flag in routing.flags):
+        # A resumed thread would else look for the provider it began with.
+        thread["modelProvider"] = args.PROVIDER
+    if options.system_prompt is not None:
+        thread["baseInstructions"] = options.system_prompt
+    added = added_instructions(options)
+    if added is not None:
+        thread["developerInstructions"] = added
+    turn: dict[str, Any] = {}
+    if own.output_schema:
+        turn["outputSchema"] = json_object(os.path.abspath(own.output_schema), "output schema")
+    before = _used_before(routing, options.resume)
+    return {"thread": thread, "turn": turn, "before": msgspec.to_builtins(before)}
+
+
+def _used_before(routing: Routing, resume: str | None) -> Usage:
+    """The running total of a thread that is taken up: its wire goes on counting from there."""
+    path = find_rollout(routing.home, resume) if resume else None
+    if path is None:
+        return NO_USAGE
+    part = read_rollout(path, os.stat(path).st_size)
+    return part.before if part else NO_USAGE
