@@ -65,6 +65,11 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Key of the reader in `history.READERS` that finds this run's usage in the agent's files."""
     reports_cost: bool = False
     """Whether `usage_update` tells what this process cost so far."""
+    cost_restarts: bool = False
+    """Whether that begins at nothing also for a session that was loaded."""
+    own_turns: bool = False
+    """Whether it starts turns of its own between prompts, each ended by a `usage_update` with what
+    it cost."""
     names: NameSource = "kind"
     """Where the name of a tool stands: the protocol has none."""
     late_input: bool = False
@@ -218,6 +223,8 @@ CLAUDE = AcpAgent(
     system_prompt_meta=True,
     usage="prompt",
     reports_cost=True,
+    cost_restarts=True,
+    own_turns=True,
     names="title",
 )
 
