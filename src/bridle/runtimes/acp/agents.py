@@ -46,6 +46,8 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """The runtime of the same product, which reads its transcripts and writes its instructions."""
     home_variable: str | None = None
     """Variable that moves its configuration home."""
+    home_folders: dict[str, str] = msgspec.field(default_factory=dict)
+    """Variables that move parts of it, and where these are below the account's folder."""
     model_variable: str | None = None
     model_flags: tuple[str, ...] = ()
     """Words that choose the model, `{}` standing for it; without these and a variable the model is
@@ -140,8 +142,15 @@ OPENCODE = AcpAgent(
     native="opencode-{platform}/bin/opencode",
     install="npm install -g opencode-ai",
     routing="opencode",
-    options=frozenset({"provider", "model_server", "images"}),
+    options=frozenset({"provider", "account_dir", "model_server", "images"}),
     logins=(".local/share/opencode/auth.json",),
+    home_folders={
+        "XDG_CONFIG_HOME": "config",
+        "XDG_DATA_HOME": "data",
+        "XDG_STATE_HOME": "state",
+        "XDG_CACHE_HOME": "cache",
+        "OPENCODE_TEST_HOME": "home",
+    },
     usage="none",
     history="opencode",
     reports_cost=True,
@@ -160,11 +169,12 @@ GEMINI = AcpAgent(
     instruction_file="GEMINI.md",
     install="npm install -g @google/gemini-cli",
     routing="gemini",
-    options=frozenset({"model_server", "images"}),
+    options=frozenset({"account_dir", "model_server", "images"}),
     # It starts itself again as a child, and a signal to the parent is then ignored.
     env={"GEMINI_CLI_NO_RELAUNCH": "true"},
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"),
     logins=(".gemini/oauth_creds.json",),
+    home_variable="GEMINI_CLI_HOME",
     model_flags=("-m", "{}"),
     usage="quota",
     names="id_prefix",
@@ -182,12 +192,18 @@ CLINE = AcpAgent(
     native="@cline/cli-{platform}/bin/cline",
     install="npm install -g cline",
     routing="cline",
-    options=frozenset({"model_server", "images"}),
+    options=frozenset({"account_dir", "model_server", "images"}),
     # Otherwise a daemon that outlives everything executes the session, in its own environment.
     env={"CLINE_SESSION_BACKEND_MODE": "local"},
     family="cline",
     keys=("CLINE_API_KEY",),
     logins=(".cline/data/settings/providers.json",),
+    home_variable="CLINE_DIR",
+    home_folders={
+        "CLINE_DATA_DIR": "data",
+        "CLINE_SESSION_DATA_DIR": "data/sessions",
+        "CLINE_PROVIDER_SETTINGS_PATH": "data/settings/providers.json",
+    },
     usage="none",
     history="cline",
     names="title_prefix",

@@ -119,6 +119,9 @@ class AcpMachine(ABC):
             self._answered(message)
 
     def _told(self, notice: acp.Notice, line: bytes) -> None:
+        if notice.method == "$/cancel_request":
+            self._turns.withdrawn(wire.decode_cancelled(notice.params))
+            return
         if notice.method != "session/update":
             self._recorder.unknown(raw_of(line))
             return

@@ -38,8 +38,13 @@ class AcpPlan(RunPlan, frozen=True, kw_only=True):
 
 def prompt_blocks(options: RunOptions) -> list[dict[str, Any]]:
     """The prompt with its images, as content blocks."""
-    blocks: list[dict[str, Any]] = [{"type": "text", "text": options.prompt}]
-    for path in options.images:
+    return content_blocks(options.prompt, options.images)
+
+
+def content_blocks(text: str, images: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A message as content blocks; `WrongUse` for a file that is no image."""
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}]
+    for path in images:
         from bridle.runtimes.images import image_data
 
         kind, data = image_data(path)

@@ -29,6 +29,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     max_retries: int
     home: str | None = None
     """A private home, when nothing of the user's is to be used."""
+    scratch: str = ""
+    """A folder of this process alone, when a private home is used."""
     cwd: str = ""
     account: str = ""
     """The user's own configuration home, when that is used."""
@@ -44,7 +46,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Variables of the user's that would lead elsewhere."""
     flags: tuple[str, ...] = ()
     files: dict[str, bytes] = {}
-    """Files of the private home, by their path below it."""
+    """Files of the private home, by their path below it; one that is there stays as it is."""
+    scratch_files: dict[str, bytes] = {}
+    """Files of the scratch folder, by name."""
 
 
 def _copilot(to: Target) -> Route:
@@ -155,11 +159,13 @@ def _cline(to: Target) -> Route:
         env={
             "CLINE_DIR": to.home,
             "CLINE_DATA_DIR": os.path.join(to.home, "data"),
+            "CLINE_PROVIDER_SETTINGS_PATH": os.path.join(to.scratch, "providers.json"),
             "CLINE_API_KEY": to.key or "none",
             "CLINE_PROVIDER": provider,
             "CLINE_MODEL": to.model or DEFAULT_MODEL,
         },
-        files={"data/settings/providers.json": msgspec.json.encode(saved)},
+        # Not in the home: that may be kept, and the next process may have another service.
+        scratch_files={"providers.json": msgspec.json.encode(saved)},
     )
 
 

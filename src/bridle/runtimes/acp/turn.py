@@ -38,12 +38,9 @@ class Turns:
         self._asking: dict[str, int | str | None] = {}
         """Permission requests without an answer: the id to show, and the agent's."""
         self.cancelled = False
-        """Whether the agent was told to end this turn: it is then asked for nothing more."""
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether a permission request waits for its answer."""
-        return bool(self._asking)
+        """Whether the agent was told to end this turn: it may then ask for nothing more."""
+        self.unhurried = False
+        """Whether this turn has no clock for silence, since nobody waits for it."""
 
     def take(self, update: wire.Update, line: bytes) -> None:
         """Translate an update of the open turn, which came as `line`."""
@@ -62,7 +59,7 @@ class Turns:
 
     def goes_on(self) -> None:
         """Wind up the clock that ends an agent which waits in vain; a tool may take its time."""
-        if self.cancelled:
+        if self.cancelled or self.unhurried:
             return
         if self._translator.running or self._asking:
             self._recorder.expect(None)
@@ -118,12 +115,19 @@ class Turns:
             )
         )
 
-    def withdraw(self, request_id: int | str | None = None) -> None:
-        """Answer what is still asked (all of it, or one request) as cancelled."""
-        names = list(self._asking) if request_id is None else [str(request_id)]
-        for name in names:
-            if name in self._asking:
-                self._recorder.reply(acp.permission_cancelled(self._asking.pop(name)))
+    def withdraw(self) -> None:
+        """Answer everything that is still asked as cancelled."""
+        for request_id in list(self._asking):
+            self._cancel(request_id)
+
+    def withdrawn(self, call_id: int | str | None) -> None:
+        """The agent takes one of its requests back."""
+        if str(call_id) in self._asking:
+            self._cancel(str(call_id))
+            self.goes_on()
+
+    def _cancel(self, request_id: str) -> None:
+        self._recorder.reply(acp.permission_cancelled(self._asking.pop(request_id)))
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -160,4 +164,4 @@ class Turns:
         self._translator.close()
         if self._recorder.message_open:
             self._recorder.message_ended()
-        self.cancelled = False
+        self.cancelled = self.unhurried = False
