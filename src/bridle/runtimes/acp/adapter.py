@@ -207,6 +207,10 @@ class AcpRuntime(AgentRuntime):
         flags += [word.format(model) for word in agent.model_flags] if model else []
         whole = self._environment(options, env, way, session_id, cwd)
         whole |= {name: value for name, value in account.items() if name not in way.env}
+        if options.resume is not None and agent.resume_check:
+            from bridle.runtimes.acp.resuming import CHECKS
+
+            CHECKS[agent.resume_check](whole, options.resume)
         return AcpPlan(
             spec=ProcessSpec(
                 argv=(*found.command, *agent.flags, *way.flags, *flags, *options.raw_args),

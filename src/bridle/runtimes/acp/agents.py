@@ -76,6 +76,8 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Where the name of a tool stands: the protocol has none."""
     late_input: bool = False
     """A pending tool call has only part of its arguments; all of them come when it runs."""
+    resume_check: str = ""
+    """Key of the check in `resuming.CHECKS` that must pass before it loads a session."""
     replay_end: str = ""
     """The kind of update that ends the replay of a loaded session, where the replay goes on after
     the answer to `session/load`."""
@@ -178,6 +180,7 @@ GEMINI = AcpAgent(
     model_flags=("-m", "{}"),
     usage="quota",
     names="id_prefix",
+    resume_check="gemini",
     replay_end="available_commands_update",
 )
 

@@ -4,11 +4,10 @@ The protocol has no way to reach a turn that runs: a second prompt cancels the f
 never run, as the agent likes. So there is no `steer`, and whoever drives this queues.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bridle.core.errors import Aborted, AgentError, Crashed, Unavailable, WrongUse
-from bridle.core.usage import NO_USAGE
 from bridle.drives.live import Outgoing
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
@@ -19,6 +18,7 @@ from bridle.runtimes.acp.errors import error_of_call
 from bridle.runtimes.acp.machine import AcpMachine
 from bridle.runtimes.acp.opening import no_model_choice
 from bridle.runtimes.acp.plan import SessionPlan, content_blocks
+from bridle.runtimes.acp.prompt_history import Span
 from bridle.runtimes.acp.updates import begins_work, is_silent, shows_receipt
 from bridle.runtimes.raw import raw_of
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 CANCEL_GRACE = 45.0
 """Seconds for a turn to end once the agent was told to; one agent gives itself 30."""
 
-PromptHistory = Callable[[str], "Sequence[History] | None"]
-"""What each prompt of a session used, in their order; None where the files tell nothing."""
+PromptHistory = Callable[[str, Span], "History | None"]
+"""What some prompts of a session used; None where the files tell nothing."""
 
 
 class AcpWire(AcpMachine):
@@ -178,15 +178,15 @@ class AcpWire(AcpMachine):
         """Fill in what only the agent's own files tell: the prompts of this process so far. Those
         that came later do not count, so that a journal played again gives the same."""
         session_id = self._opening.session_id
-        told = self._history(session_id) if self._history and session_id else None
-        ours = told[self._earlier : self._earlier + self._played] if told else ()
-        if not ours:
+        if self._history is None or not session_id or not self._played:
             return
-        self._recorder.model = ours[-1].model or self._recorder.model
-        self._recorder.set_usage(sum((each.usage for each in ours), start=NO_USAGE))
-        cost = sum(each.cost_usd for each in ours)
-        if cost:
-            self._recorder.set_cost(cost, "provider")
+        told = self._history(session_id, Span(self._earlier, self._played))
+        if told is None:
+            return
+        self._recorder.set_usage(told.usage)
+        self._recorder.model = told.model or self._recorder.model
+        if told.cost_usd:
+            self._recorder.set_cost(told.cost_usd, "provider")
 
     # -- what the agent says --------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from bridle.drives.recorder import Recorder
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.live import AcpWire
 from bridle.runtimes.acp.plan import AcpPlan, SessionPlan
-from bridle.runtimes.acp.prompt_history import read_prompts
+from bridle.runtimes.acp.prompt_history import count_prompts, spent_on
 from bridle.runtimes.private import new_private_dir, write_private
 
 _SERVERS = "mcp-servers.json"
@@ -54,7 +54,7 @@ def with_facts(plan: AcpPlan, *, runtime: str, env: Mapping[str, str]) -> AcpPla
         given = plan.spec.env
         places = {name: given[name] for name in HISTORY_VARIABLES if name in given}
         if session.resume:
-            earlier = len(read_prompts(plan.agent.history, places, session.resume) or ())
+            earlier = count_prompts(plan.agent.history, places, session.resume)
     own = AcpFacts(
         session=msgspec.structs.replace(session, prompt=[], mcp_servers=[]),
         servers=servers,
@@ -78,7 +78,7 @@ def wire_of(facts: LiveFacts, agent: AcpAgent, recorder: Recorder) -> AcpWire:
     session = own.session
     if own.servers:
         session = msgspec.structs.replace(session, mcp_servers=_servers(own.servers))
-    history = partial(read_prompts, agent.history, own.places) if agent.history else None
+    history = partial(spent_on, agent.history, own.places) if agent.history else None
     return AcpWire(recorder, agent, session, history=history, earlier=own.earlier)
 
 
