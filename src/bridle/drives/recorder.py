@@ -146,6 +146,7 @@ class Recorder:
         self._compacting = False
         self._before_compaction: ev.SessionState = "ready"
         self._settled_messages: set[str] = set()
+        self._decided_requests: set[str] = set()
         self._early: list[Any] = []
         self._model_calls = 0
         self._turn_usage_base = NO_USAGE
@@ -587,7 +588,11 @@ class Recorder:
         reason: str = "",
         tool_call_id: str | None = None,
     ) -> None:
-        """A tool call was allowed or refused."""
+        """A tool call was allowed or refused. A repeat has no effect: the agent may have taken its
+        question back before somebody answered it."""
+        if request_id in self._decided_requests:
+            return
+        self._decided_requests.add(request_id)
         if not self.turn_open:
             self.turn_started(synthetic=True)
         self._emit(

@@ -66,7 +66,8 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     start_timeout: Seconds = 90.0
     """Seconds for each answer before the prompt (`initialize`, opening a session, a setting)."""
     silence_timeout: Seconds = 180.0
-    """Seconds without any progress while the model is to answer; a running tool does not count."""
+    """Seconds without any progress while the model is to answer; a running tool does not count. In
+    a live session only when it is given: that has clocks of its own."""
     max_retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 3
     """How often a failing model call is tried again, where the agent can be told."""
     mode: str | None = None
@@ -169,8 +170,12 @@ class AcpRuntime(AgentRuntime):
         """Check everything and write down the process and the session of a conversation."""
         from bridle.runtimes.acp.live_plan import with_facts
 
-        options = msgspec.structs.replace(options, prompt="", images=())
+        raw = (*self.agent.live_flags, *options.raw_args)
+        options = msgspec.structs.replace(options, prompt="", images=(), raw_args=raw)
         plan = self._plan(options, env, session_id, stdin=None)
+        if "silence_timeout" not in options.provider_options:
+            session = msgspec.structs.replace(plan.session, silence_timeout=None)
+            plan = msgspec.structs.replace(plan, session=session)
         return with_facts(plan, runtime=self.id, env=env)
 
     def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:

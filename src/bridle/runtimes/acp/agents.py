@@ -26,6 +26,8 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Name of its command."""
     flags: tuple[str, ...] = ()
     """What makes it speak the protocol."""
+    live_flags: tuple[str, ...] = ()
+    """Words for a conversation alone, before the caller's own."""
     package: str = ""
     """npm package around the command, for its version; names that start like it count too."""
     native: str = ""
@@ -253,6 +255,8 @@ CODEX = AcpAgent(
     seen=("0.16.0",),
     capture="codex-acp-auto-write.jsonl",
     command="codex-acp",
+    # Else a command goes on when its turn is aborted, and no call of the protocol ends it.
+    live_flags=("-c", "features.unified_exec=false"),
     package="@zed-industries/codex-acp",
     native="@zed-industries/codex-acp-{platform}/bin/codex-acp",
     install="npm install -g @zed-industries/codex-acp",

@@ -101,7 +101,7 @@ class AcpWire(AcpMachine):
         self._held = None
         if self._prompted or self._own_turn:
             self._recorder.reply(self._client.notify("session/cancel", self._opening.params))
-            self._turns.withdraw()
+            self._turns.withdraw("the turn was aborted")
             self._turns.cancelled = True
         if self._prompted:
             error = Unavailable(f"the agent did not end its turn in {CANCEL_GRACE:g} s")

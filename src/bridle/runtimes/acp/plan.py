@@ -26,7 +26,8 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     """Model to choose by the protocol; None where it is chosen at the start or left as it is."""
     start_timeout: float = 90.0
-    silence_timeout: float = 180.0
+    silence_timeout: float | None = 180.0
+    """None leaves that to the clocks of whoever drives."""
 
 
 class AcpPlan(RunPlan, frozen=True, kw_only=True):

@@ -35,8 +35,8 @@ class Turns:
         self._agent = agent
         self._plan = plan
         self._translator = UpdateTranslator(recorder, agent)
-        self._asking: dict[str, int | str | None] = {}
-        """Permission requests without an answer: the id to show, and the agent's."""
+        self._asking: dict[str, tuple[acp.Call, Question]] = {}
+        """Permission requests without an answer, by the id that is shown."""
         self.cancelled = False
         """Whether the agent was told to end this turn: it may then ask for nothing more."""
         self.unhurried = False
@@ -61,10 +61,10 @@ class Turns:
         """Wind up the clock that ends an agent which waits in vain; a tool may take its time."""
         if self.cancelled or self.unhurried:
             return
-        if self._translator.running or self._asking:
+        seconds = self._plan.silence_timeout
+        if seconds is None or self._translator.running or self._asking:
             self._recorder.expect(None)
             return
-        seconds = self._plan.silence_timeout
         self._recorder.expect(
             seconds,
             Unavailable(
@@ -93,11 +93,9 @@ class Turns:
             recorder.reply(acp.permission_answer(call.id, asked.options, allowed=True))
             return
         request_id = str(call.id)
-        self._asking[request_id] = call.id
-        self.goes_on()
 
         def answer(allowed: bool, reason: str) -> bytes:
-            if self._asking.pop(request_id, call) is call:
+            if self._asking.pop(request_id, None) is None:
                 # The turn was ended meanwhile, and with it the request.
                 return b""
             if not allowed:
@@ -105,29 +103,41 @@ class Turns:
             self.goes_on()
             return acp.permission_answer(call.id, asked.options, allowed)
 
-        recorder.permission_requested(
-            Question(
-                request_id=request_id,
-                tool_name=self._translator.name_of(tool),
-                args=tool.args if tool.args is not None else {"title": tool.title},
-                answer=answer,
-                tool_call_id=tool.id or None,
-            )
+        question = Question(
+            request_id=request_id,
+            tool_name=self._translator.name_of(tool),
+            args=tool.args if tool.args is not None else {"title": tool.title},
+            answer=answer,
+            tool_call_id=tool.id or None,
         )
+        self._asking[request_id] = (call, question)
+        self.goes_on()
+        recorder.permission_requested(question)
 
-    def withdraw(self) -> None:
+    def withdraw(self, reason: str) -> None:
         """Answer everything that is still asked as cancelled."""
         for request_id in list(self._asking):
-            self._cancel(request_id)
+            self._cancel(request_id, reason)
 
     def withdrawn(self, call_id: int | str | None) -> None:
         """The agent takes one of its requests back."""
         if str(call_id) in self._asking:
-            self._cancel(str(call_id))
+            self._cancel(str(call_id), "the agent took its question back")
             self.goes_on()
 
-    def _cancel(self, request_id: str) -> None:
-        self._recorder.reply(acp.permission_cancelled(self._asking.pop(request_id)))
+    def _cancel(self, request_id: str, reason: str) -> None:
+        recorder = self._recorder
+        call, question = self._asking.pop(request_id)
+        recorder.questions[:] = [each for each in recorder.questions if each is not question]
+        recorder.reply(acp.permission_cancelled(call.id))
+        recorder.permission_decided(
+            request_id,
+            tool_name=question.tool_name,
+            tool_call_id=question.tool_call_id,
+            decision="deny",
+            by="bridle",
+            reason=reason,
+        )
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -160,7 +170,7 @@ class Turns:
 
     def close(self) -> None:
         """The turn is over: hand over what was held back."""
-        self.withdraw()
+        self.withdraw("the turn is over")
         self._translator.close()
         if self._recorder.message_open:
             self._recorder.message_ended()
