@@ -129,6 +129,8 @@ class AcpWire(AcpMachine):
         """The process is gone."""
         recorder = self._recorder
         self._explain_exit(exit)
+        # Every session begins with that, also one that came to nothing.
+        recorder.session_started(None, synthetic=True)
         self._refuse_message(recorder.error or Crashed("the agent ended before it took the prompt"))
         if recorder.turn_open:
             self._turns.close()
