@@ -320,7 +320,9 @@ def test_the_cost_of_a_loaded_session() -> None:
 
 # -- models and images ----------------------------------------------------------------------------
 
-MODELS = {"configOptions": [{"id": "model", "category": "model", "currentValue": "small"}]}
+MODELS: dict[str, Any] = {
+    "configOptions": [{"id": "model", "category": "model", "currentValue": "small"}]
+}
 
 
 def test_a_prompt_waits_for_the_change_of_the_model() -> None:
