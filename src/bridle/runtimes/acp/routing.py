@@ -80,7 +80,13 @@ def _opencode(to: Target) -> Route:
         config["permission"] = {"edit": "ask", "bash": "ask", "webfetch": "ask"}
     if to.url is not None:
         name = to.model or DEFAULT_MODEL
-        limit = {"context": 200_000, "output": 32_000}
+        # It sends no images to a model of which it does not know that it takes them.
+        entry = {
+            "name": name,
+            "limit": {"context": 200_000, "output": 32_000},
+            "attachment": True,
+            "modalities": {"input": ["text", "image"], "output": ["text"]},
+        }
         options: dict[str, Any] = {"baseURL": to.api or to.url}
         if to.key is not None:
             options["apiKey"] = f"{{env:{KEY_VARIABLE}}}"
@@ -90,7 +96,7 @@ def _opencode(to: Target) -> Route:
                     "npm": "@ai-sdk/openai-compatible",
                     "name": "Bridle",
                     "options": options,
-                    "models": {name: {"name": name, "limit": limit}},
+                    "models": {name: entry},
                 }
             },
             "model": f"bridle/{name}",
@@ -105,6 +111,10 @@ def _opencode(to: Target) -> Route:
             "OPENCODE_TEST_HOME": os.path.join(to.home, "home"),
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            # Else it fetches its plugin kit from the registry at every first start.
+            "NPM_CONFIG_OFFLINE": "true",
             "npm_config_cache": os.path.join(to.home, "npm"),
         }
     if config:
