@@ -7,12 +7,13 @@ written.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.runtimes.acp.history import History, opencode_data
+from bridle.runtimes.token_counts import InclusiveCounts
 
 Places = Mapping[str, str]
 """The variables that say where an agent keeps its files."""
@@ -27,23 +28,24 @@ class Span(msgspec.Struct, frozen=True):
 
 def spent_on(kind: str, places: Places, session_id: str, span: Span) -> History | None:
     """What the prompts of `span` used; None when the files tell nothing."""
-    return _READERS[kind](places, session_id, span)
+    told = _PROMPTS[kind](places, session_id)
+    chosen = told[span.first : span.first + span.count]
+    spent = History(usage=NO_USAGE)
+    for each in chosen:
+        spent = _both(spent, each)
+    return spent if chosen else None
 
 
 def count_prompts(kind: str, places: Places, session_id: str) -> int:
     """How many prompts a session had so far."""
-    return _COUNTERS[kind](places, session_id)
+    return len(_PROMPTS[kind](places, session_id))
 
 
-def _added(told: list[History], span: Span) -> History | None:
-    chosen = told[span.first : span.first + span.count]
-    if not chosen:
-        return None
-    models = [each.model for each in chosen if each.model]
+def _both(one: History, other: History) -> History:
     return History(
-        usage=sum((each.usage for each in chosen), start=NO_USAGE),
-        model=models[-1] if models else None,
-        cost_usd=sum(each.cost_usd for each in chosen),
+        usage=one.usage + other.usage,
+        model=other.model or one.model,
+        cost_usd=one.cost_usd + other.cost_usd,
     )
 
 
@@ -114,73 +116,155 @@ def _opencode_prompts(places: Places, session_id: str) -> list[History]:
     return prompts
 
 
-def _both(one: History, other: History) -> History:
-    return History(
-        usage=one.usage + other.usage,
-        model=other.model or one.model,
-        cost_usd=one.cost_usd + other.cost_usd,
-    )
-
-
 # -- Cline ----------------------------------------------------------------------------------------
 
 
-def _cline_prompts(places: Places, session_id: str) -> list[History]:
-    from bridle.runtimes.cline.transcript import prompts_of, sessions_dir
+class _ClineMetrics(InclusiveCounts, frozen=True, rename="camel"):
+    cost: float | None = None
 
-    return [
-        History(usage=told.usage, model=told.model or None, cost_usd=told.cost_usd)
-        for told in prompts_of(os.path.join(sessions_dir(places), session_id))
-    ]
+
+class _ClineModel(msgspec.Struct, frozen=True):
+    id: str = ""
+
+
+class _ClineBlock(msgspec.Struct, frozen=True):
+    type: str = ""
+
+
+class _ClineMessage(msgspec.Struct, frozen=True, rename="camel"):
+    role: str = ""
+    content: list[_ClineBlock] | str = ""
+    model_info: _ClineModel = _ClineModel()
+    metrics: _ClineMetrics | None = None
+
+    @property
+    def is_prompt(self) -> bool:
+        """The results of tools are told in a user's name too; they are no prompts."""
+        blocks = self.content
+        given = isinstance(blocks, str) or any(block.type != "tool_result" for block in blocks)
+        return self.role == "user" and given
+
+
+class _ClineFile(msgspec.Struct, frozen=True):
+    messages: list[_ClineMessage] = []
+
+
+def _cline_prompts(places: Places, session_id: str) -> list[History]:
+    home = places.get("CLINE_DIR") or os.path.join(places.get("HOME", ""), ".cline")
+    data = places.get("CLINE_DATA_DIR") or os.path.join(home, "data")
+    sessions = places.get("CLINE_SESSION_DATA_DIR") or os.path.join(data, "sessions")
+    path = os.path.join(sessions, session_id, f"{session_id}.messages.json")
+    prompts: list[History] = []
+    try:
+        with open(path, "rb") as file:
+            told = msgspec.json.decode(file.read(), type=_ClineFile)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return []
+    for message in told.messages:
+        if message.is_prompt:
+            prompts.append(History(usage=NO_USAGE))
+        elif message.role == "assistant" and message.metrics is not None and prompts:
+            metrics, model = message.metrics, message.model_info.id or None
+            spent = History(usage=metrics.usage(), model=model, cost_usd=metrics.cost or 0.0)
+            prompts[-1] = _both(prompts[-1], spent)
+    return prompts
 
 
 # -- Codex ----------------------------------------------------------------------------------------
 
+_CODEX_MARKS = (b"task_started", b"turn_context", b"token_count", b"token_usage_record")
 
-def _codex_turns(places: Places, session_id: str) -> tuple[str, list[int]] | None:
-    """The file of a thread, and where in it each turn begins."""
-    from bridle.runtimes.codex.transcript import find_rollout
 
+class _CodexCounts(msgspec.Struct, frozen=True):
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_output_tokens: int = 0
+
+    def usage(self) -> Usage:
+        cached = self.cached_input_tokens + self.cache_write_input_tokens
+        return Usage(
+            input_tokens=max(0, self.input_tokens - cached),
+            output_tokens=self.output_tokens,
+            cache_read_tokens=self.cached_input_tokens,
+            cache_write_tokens=self.cache_write_input_tokens,
+            reasoning_tokens=self.reasoning_output_tokens,
+        )
+
+
+class _CodexInfo(msgspec.Struct, frozen=True):
+    total_token_usage: _CodexCounts | None = None
+
+
+class _CodexPayload(msgspec.Struct, frozen=True):
+    type: str = ""
+    model: str = ""
+    response_id: str = ""
+    usage: _CodexCounts | None = None
+    info: _CodexInfo | None = None
+
+
+class _CodexLine(msgspec.Struct, frozen=True):
+    type: str = ""
+    payload: _CodexPayload = _CodexPayload()
+
+
+def _codex_prompts(places: Places, session_id: str) -> list[History]:
     home = places.get("CODEX_HOME") or os.path.join(places.get("HOME", ""), ".codex")
-    path = find_rollout(home, session_id)
-    if path is None:
-        return None
-    starts, position = [], 0
+    ending = f"-{session_id}.jsonl"
+    for folder, _, names in os.walk(os.path.join(home, "sessions")):
+        for name in names:
+            if name.endswith(ending):
+                return _codex_file(os.path.join(folder, name))
+    return []
+
+
+def _codex_file(path: str) -> list[History]:
+    """The turns of a thread. Newer files record each call; older ones tell a running total, which
+    is repeated and which an overflow resets, so there its growth counts."""
+    recorded: list[History] = []
+    grown: list[History] = []
+    seen: set[str] = set()
+    total = NO_USAGE
+    for line in _codex_lines(path):
+        payload = line.payload
+        if payload.type == "task_started":
+            recorded.append(History(usage=NO_USAGE))
+            grown.append(History(usage=NO_USAGE))
+        elif not grown:
+            continue
+        elif line.type == "turn_context" and payload.model:
+            spent = History(usage=NO_USAGE, model=payload.model)
+            recorded[-1], grown[-1] = _both(recorded[-1], spent), _both(grown[-1], spent)
+        elif line.type == "token_usage_record" and payload.usage is not None:
+            if payload.response_id not in seen:
+                seen.add(payload.response_id)
+                recorded[-1] = _both(recorded[-1], History(usage=payload.usage.usage()))
+        elif payload.info is not None and payload.info.total_token_usage is not None:
+            before, total = total, payload.info.total_token_usage.usage()
+            if (total - before).total > 0:
+                grown[-1] = _both(grown[-1], History(usage=total - before))
+    return recorded if seen else grown
+
+
+def _codex_lines(path: str) -> Iterator[_CodexLine]:
+    decode = msgspec.json.Decoder(_CodexLine).decode
     try:
         with open(path, "rb") as file:
             for line in file:
-                if b'"type":"task_started"' in line[:200]:
-                    starts.append(position)
-                position += len(line)
+                if any(mark in line for mark in _CODEX_MARKS):
+                    try:
+                        yield decode(line)
+                    except (msgspec.MsgspecError, UnicodeDecodeError):
+                        continue
     except OSError:
-        return None
-    return path, starts
+        return
 
 
-def _codex_spent(places: Places, session_id: str, span: Span) -> History | None:
-    from bridle.runtimes.codex.transcript import read_rollout
-
-    found = _codex_turns(places, session_id)
-    if found is None or not found[1][span.first : span.first + span.count]:
-        return None
-    path, starts = found
-    told = read_rollout(path, starts[span.first])
-    later = starts[span.first + span.count :]
-    rest = read_rollout(path, later[0]) if later else None
-    if told is None:
-        return None
-    return History(usage=told.usage - (rest.usage if rest else NO_USAGE), model=told.model)
-
-
-_READERS: dict[str, Callable[[Places, str, Span], History | None]] = {
-    "cline": lambda places, session_id, span: _added(_cline_prompts(places, session_id), span),
-    "codex": _codex_spent,
-    "opencode": lambda places, session_id, span: _added(
-        _opencode_prompts(places, session_id), span
-    ),
+_PROMPTS: dict[str, Callable[[Places, str], list[History]]] = {
+    "cline": _cline_prompts,
+    "codex": _codex_prompts,
+    "opencode": _opencode_prompts,
 }
-_COUNTERS: dict[str, Callable[[Places, str], int]] = {
-    "cline": lambda places, session_id: len(_cline_prompts(places, session_id)),
-    "codex": lambda places, session_id: len((_codex_turns(places, session_id) or ("", []))[1]),
-    "opencode": lambda places, session_id: len(_opencode_prompts(places, session_id)),
-}
+"""Readers by the row's `history`."""

@@ -84,34 +84,6 @@ def summarize(path: str) -> TranscriptSummary | None:
     )
 
 
-class PromptUse(msgspec.Struct, frozen=True):
-    """What one prompt of a conversation used."""
-
-    usage: Usage = NO_USAGE
-    cost_usd: float = 0.0
-    model: str = ""
-
-
-def prompts_of(path: str) -> list[PromptUse]:
-    """What each prompt of the conversation at `path` used, in their order; empty when it is missing
-    or cannot be read. The results of tools are told in a user's name too; they are no prompts."""
-    prompts: list[PromptUse] = []
-    transcript = _read(path)
-    for message in transcript.messages if transcript else ():
-        blocks = message.content
-        if message.role == "user":
-            if isinstance(blocks, str) or any(block.type != "tool_result" for block in blocks):
-                prompts.append(PromptUse())
-        elif message.role == "assistant" and message.metrics is not None and prompts:
-            last = prompts[-1]
-            prompts[-1] = PromptUse(
-                last.usage + message.metrics.usage(),
-                last.cost_usd + (message.metrics.cost or 0.0),
-                message.model_info.id if message.model_info else last.model,
-            )
-    return prompts
-
-
 def noted_usage(path: str) -> Usage | None:
     """What the conversation at `path` used, as a count."""
     found = summarize(path)
