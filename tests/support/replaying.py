@@ -35,7 +35,8 @@ _DRIVER_CALLS = ("fail", "request_stop", "permission_decided", "finish")
 
 
 class Call(msgspec.Struct):
-    """One call from outside, on the wire or the recorder, and what the wire sent because of it."""
+    """One call from outside, on the wire, the recorder or a question, and what the wire sent
+    because of it."""
 
     on: str
     name: str
@@ -78,8 +79,11 @@ class WireLog:
             return events
 
         def asking(question: Question) -> None:
-            self.questions.append(question)
-            ask(question)
+            number = str(len(self.questions))
+            answer = self._noted("question", number, question.answer)
+            noted = msgspec.structs.replace(question, answer=answer)
+            self.questions.append(noted)
+            ask(noted)
 
         setattr(self._recorder, "drain", draining)  # noqa: B010 (mypy forbids assigning a method)
         setattr(self._recorder, "permission_requested", asking)  # noqa: B010 (as above)
@@ -90,11 +94,14 @@ class WireLog:
                 return method(*args, **named)
             self._inside = True
             before = len(self._recorder.replies)
+            answer = b""
             try:
-                return method(*args, **named)
+                result = method(*args, **named)
+                answer = result if isinstance(result, bytes) else b""
+                return result
             finally:
                 self._inside = False
-                sent = self._recorder.replies[before:]
+                sent = [*self._recorder.replies[before:], answer]
                 leaving = self._recorder.leaving
                 self.calls.append(Call(on, name, args, named, leaving, sent))
 
@@ -117,10 +124,13 @@ class WireLog:
         again = WireLog(self._build, facts, second)
         wire = self._build(facts, second)
         again.attach(wire)
-        for number, call in enumerate(self.calls):
+        for number, call in enumerate(list(self.calls)):
             second.leaving = call.leaving
-            target: Any = wire if call.on == "wire" else second
-            getattr(target, call.name)(*call.args, **call.named)
+            if call.on == "question":
+                again.questions[int(call.name)].answer(*call.args, **call.named)
+            else:
+                target: Any = wire if call.on == "wire" else second
+                getattr(target, call.name)(*call.args, **call.named)
             sent = again.calls[-1].replies
             assert sent == call.replies, f"call {number}, {call.name}: {sent} != {call.replies}"
             second.replies.clear()

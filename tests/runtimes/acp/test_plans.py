@@ -223,6 +223,34 @@ def test_images_servers_and_system_prompts(desk: Desk) -> None:
         desk.plan("claude-acp", mcp_config="{}")
 
 
+@pytest.mark.parametrize(
+    ("name", "below"),
+    [
+        ("claude-acp", {"CLAUDE_CONFIG_DIR": ""}),
+        ("cline-acp", {"CLINE_DIR": "", "CLINE_DATA_DIR": "data"}),
+        ("codex-acp", {"CODEX_HOME": ""}),
+        ("copilot-acp", {"COPILOT_HOME": ""}),
+        ("gemini-acp", {"GEMINI_CLI_HOME": ""}),
+        ("opencode-acp", {"XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data"}),
+    ],
+)
+def test_an_account_takes_the_place_of_the_throw_away_home(
+    name: str, below: dict[str, str], desk: Desk
+) -> None:
+    account = desk.folder / "account"
+    account.mkdir()
+    expected = {name: os.path.join(account, part).rstrip("/") for name, part in below.items()}
+    for server in (None, SERVER):
+        plan = desk.plan(name, account_dir=str(account), model_server=server)
+        assert {key: plan.spec.env[key] for key in below} == expected
+        assert str(account) not in plan.private_dirs, "it is kept"
+    kept = {path: path.read_bytes() for path in account.rglob("*") if path.is_file()}
+    other = ModelServer(url="http://127.0.0.1:9", api_key="another-key-9")
+    desk.plan(name, account_dir=str(account), model_server=other)
+    assert {path: path.read_bytes() for path in account.rglob("*") if path.is_file()} == kept
+    assert not any(b"key-" in content or b"127.0.0.1" in content for content in kept.values())
+
+
 def test_another_account(desk: Desk) -> None:
     plan = desk.plan("codex-acp", account_dir=str(desk.folder))
     assert plan.spec.env["CODEX_HOME"] == str(desk.folder)

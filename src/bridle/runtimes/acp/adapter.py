@@ -13,6 +13,7 @@ from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import TranscriptSummary
+from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.acp import client as acp
@@ -65,7 +66,8 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     start_timeout: Seconds = 90.0
     """Seconds for each answer before the prompt (`initialize`, opening a session, a setting)."""
     silence_timeout: Seconds = 180.0
-    """Seconds without any progress while the model is to answer; a running tool does not count."""
+    """Seconds without any progress while the model is to answer; a running tool does not count. In
+    a live session only when it is given: that has clocks of its own."""
     max_retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 3
     """How often a failing model call is tried again, where the agent can be told."""
     mode: str | None = None
@@ -95,7 +97,9 @@ class AcpRuntime(AgentRuntime):
             message_usage=False,
             reports_cost=agent.reports_cost,
             resume=True,
+            follow_up=True,
             abort=True,
+            drives=("print", "rpc"),
             instruction_file=self.instruction_path,
         )
 
@@ -159,6 +163,30 @@ class AcpRuntime(AgentRuntime):
 
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything and write down the process and the session of one prompt."""
+        first = acp.AcpClient().request("initialize", acp.initialize_params())
+        return self._plan(options, env, session_id, stdin=first)
+
+    def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Check everything and write down the process and the session of a conversation."""
+        from bridle.runtimes.acp.live_plan import with_facts
+
+        raw = (*self.agent.live_flags, *options.raw_args)
+        options = msgspec.structs.replace(options, prompt="", images=(), raw_args=raw)
+        plan = self._plan(options, env, session_id, stdin=None)
+        if "silence_timeout" not in options.provider_options:
+            session = msgspec.structs.replace(plan.session, silence_timeout=None)
+            plan = msgspec.structs.replace(plan, session=session)
+        return with_facts(plan, runtime=self.id, env=env)
+
+    def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:
+        """The machine that plays a conversation."""
+        from bridle.runtimes.acp.live_plan import wire_of
+
+        return wire_of(facts, self.agent, recorder)
+
+    def _plan(
+        self, options: RunOptions, env: Mapping[str, str], session_id: str, stdin: bytes | None
+    ) -> AcpPlan:
         found = self.installation()
         agent, _, warning = self.dialect(found.version)
         ignored = check_options(self, options, self.features_of(agent))
@@ -169,26 +197,31 @@ class AcpRuntime(AgentRuntime):
         self._check_sandbox(found, mode, env)
         around = {**env, **options.env}
         key = provider_key(options.provider, around, self.id) if options.provider else None
-        account = self._account(options)
-        # With a scripted model an account folder takes the place of the throw-away home.
-        kept = next(iter(account.values()), None) if options.model_server else None
-        folder = kept or (new_private_dir(env, self.id) if options.model_server else None)
-        home = "" if folder else self._config_home({**env, **account})
-        way = route(agent.routing, self._target(options, own, key, cwd, folder, home))
-        for name, content in way.files.items():
-            if not kept or not os.path.exists(os.path.join(kept, name)):
-                write_private(folder or "", name, content)
+        account_dir = self._account_dir(options)
+        account = self._account(account_dir)
         server = options.model_server
+        scratch = new_private_dir(env, self.id) if server else None
+        # With a scripted model an account folder takes the place of the throw-away home.
+        folder = (account_dir or scratch) if server else None
+        home = "" if folder else self._config_home({**env, **account})
+        to = self._target(options, own, key, cwd, home)
+        way = route(agent.routing, msgspec.structs.replace(to, home=folder, scratch=scratch or ""))
+        self._write_files(way, folder or "", scratch or "")
         model = options.model if server is None else None
         flags = [*agent.mode_flags.get(mode, ())]
         flags += [word.format(model) for word in agent.model_flags] if model else []
-        whole = {**self._environment(options, env, way, session_id, cwd), **account}
+        whole = self._environment(options, env, way, session_id, cwd)
+        whole |= {name: value for name, value in account.items() if name not in way.env}
+        if options.resume is not None and agent.resume_check:
+            from bridle.runtimes.acp.resuming import CHECKS
+
+            CHECKS[agent.resume_check](whole, options.resume)
         return AcpPlan(
             spec=ProcessSpec(
                 argv=(*found.command, *agent.flags, *way.flags, *flags, *options.raw_args),
                 env=whole,
                 cwd=cwd,
-                stdin=acp.AcpClient().request("initialize", acp.initialize_params()),
+                stdin=stdin,
                 keep_stdin=True,
                 stop=STOP,
             ),
@@ -198,11 +231,19 @@ class AcpRuntime(AgentRuntime):
             secrets=tuple(each for each in (server.api_key if server else "", key) if each),
             ignored_options=ignored,
             warnings=(*((warning,) if warning else ()), *self._cautions(options)),
-            private_dirs=(folder,) if folder and not kept else (),
+            private_dirs=(scratch,) if scratch else (),
             native_session_id=options.resume,
             session=session,
             agent=agent,
         )
+
+    def _write_files(self, way: Route, home: str, scratch: str) -> None:
+        """Write what the way needs; a file of an account that is kept stays as it is."""
+        for name, content in way.files.items():
+            if not os.path.exists(os.path.join(home, name)):
+                write_private(home, name, content)
+        for name, content in way.scratch_files.items():
+            write_private(scratch, name, content)
 
     def _check_sandbox(self, found: Installation, mode: str, env: Mapping[str, str]) -> None:
         """Refuse to start an agent whose sandbox cannot work: its commands would all fail, and the
@@ -252,7 +293,6 @@ class AcpRuntime(AgentRuntime):
         own: AcpOptions,
         key: str | None,
         cwd: str,
-        folder: str | None,
         account: str,
     ) -> Target:
         server, provider = options.model_server, options.provider
@@ -268,9 +308,7 @@ class AcpRuntime(AgentRuntime):
         if server is None:
             return to
         url = server.url.rstrip("/")
-        return msgspec.structs.replace(
-            to, url=url, api=f"{url}/v1", key=server.api_key, home=folder
-        )
+        return msgspec.structs.replace(to, url=url, api=f"{url}/v1", key=server.api_key)
 
     def _config_home(self, env: Mapping[str, str]) -> str:
         """The configuration home that the agent uses in `env`, where that is known."""
@@ -280,15 +318,22 @@ class AcpRuntime(AgentRuntime):
         home = env.get("HOME") or os.path.expanduser("~")
         return env.get(variable) or os.path.join(home, f".{agent.family}")
 
-    def _account(self, options: RunOptions) -> dict[str, str]:
-        """The variable that chooses another account of the user's."""
-        variable = self.agent.home_variable
-        if options.account_dir is None or variable is None:
-            return {}
+    def _account_dir(self, options: RunOptions) -> str | None:
+        """The folder of another account of the user's; `WrongUse` when it is not there."""
+        if options.account_dir is None or "account_dir" not in self.agent.options:
+            return None
         folder = os.path.abspath(os.path.expanduser(options.account_dir))
         if not os.path.isdir(folder):
             raise WrongUse(f"no such account folder: {folder}", hint="log in there first")
-        return {variable: folder}
+        return folder
+
+    def _account(self, folder: str | None) -> dict[str, str]:
+        """The variables that choose the account in `folder`."""
+        if folder is None:
+            return {}
+        agent = self.agent
+        parts = {name: os.path.join(folder, part) for name, part in agent.home_folders.items()}
+        return {**parts, **({agent.home_variable: folder} if agent.home_variable else {})}
 
     def _environment(
         self, options: RunOptions, env: Mapping[str, str], way: Route, session_id: str, cwd: str

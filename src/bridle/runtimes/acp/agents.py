@@ -26,6 +26,8 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Name of its command."""
     flags: tuple[str, ...] = ()
     """What makes it speak the protocol."""
+    live_flags: tuple[str, ...] = ()
+    """Words for a conversation alone, before the caller's own."""
     package: str = ""
     """npm package around the command, for its version; names that start like it count too."""
     native: str = ""
@@ -46,6 +48,8 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """The runtime of the same product, which reads its transcripts and writes its instructions."""
     home_variable: str | None = None
     """Variable that moves its configuration home."""
+    home_folders: dict[str, str] = msgspec.field(default_factory=dict)
+    """Variables that move parts of it, and where these are below the account's folder."""
     model_variable: str | None = None
     model_flags: tuple[str, ...] = ()
     """Words that choose the model, `{}` standing for it; without these and a variable the model is
@@ -65,10 +69,17 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Key of the reader in `history.READERS` that finds this run's usage in the agent's files."""
     reports_cost: bool = False
     """Whether `usage_update` tells what this process cost so far."""
+    cost_restarts: bool = False
+    """Whether that begins at nothing also for a session that was loaded."""
+    own_turns: bool = False
+    """Whether it starts turns of its own between prompts, each ended by a `usage_update` with what
+    it cost."""
     names: NameSource = "kind"
     """Where the name of a tool stands: the protocol has none."""
     late_input: bool = False
     """A pending tool call has only part of its arguments; all of them come when it runs."""
+    resume_check: str = ""
+    """Key of the check in `resuming.CHECKS` that must pass before it loads a session."""
     replay_end: str = ""
     """The kind of update that ends the replay of a loaded session, where the replay goes on after
     the answer to `session/load`."""
@@ -135,8 +146,15 @@ OPENCODE = AcpAgent(
     native="opencode-{platform}/bin/opencode",
     install="npm install -g opencode-ai",
     routing="opencode",
-    options=frozenset({"provider", "model_server", "images"}),
+    options=frozenset({"provider", "account_dir", "model_server", "images"}),
     logins=(".local/share/opencode/auth.json",),
+    home_folders={
+        "XDG_CONFIG_HOME": "config",
+        "XDG_DATA_HOME": "data",
+        "XDG_STATE_HOME": "state",
+        "XDG_CACHE_HOME": "cache",
+        "OPENCODE_TEST_HOME": "home",
+    },
     usage="none",
     history="opencode",
     reports_cost=True,
@@ -155,14 +173,16 @@ GEMINI = AcpAgent(
     instruction_file="GEMINI.md",
     install="npm install -g @google/gemini-cli",
     routing="gemini",
-    options=frozenset({"model_server", "images"}),
+    options=frozenset({"account_dir", "model_server", "images"}),
     # It starts itself again as a child, and a signal to the parent is then ignored.
     env={"GEMINI_CLI_NO_RELAUNCH": "true"},
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"),
     logins=(".gemini/oauth_creds.json",),
+    home_variable="GEMINI_CLI_HOME",
     model_flags=("-m", "{}"),
     usage="quota",
     names="id_prefix",
+    resume_check="gemini",
     replay_end="available_commands_update",
 )
 
@@ -177,12 +197,18 @@ CLINE = AcpAgent(
     native="@cline/cli-{platform}/bin/cline",
     install="npm install -g cline",
     routing="cline",
-    options=frozenset({"model_server", "images"}),
+    options=frozenset({"account_dir", "model_server", "images"}),
     # Otherwise a daemon that outlives everything executes the session, in its own environment.
     env={"CLINE_SESSION_BACKEND_MODE": "local"},
     family="cline",
     keys=("CLINE_API_KEY",),
     logins=(".cline/data/settings/providers.json",),
+    home_variable="CLINE_DIR",
+    home_folders={
+        "CLINE_DATA_DIR": "data",
+        "CLINE_SESSION_DATA_DIR": "data/sessions",
+        "CLINE_PROVIDER_SETTINGS_PATH": "data/settings/providers.json",
+    },
     usage="none",
     history="cline",
     names="title_prefix",
@@ -218,6 +244,8 @@ CLAUDE = AcpAgent(
     system_prompt_meta=True,
     usage="prompt",
     reports_cost=True,
+    cost_restarts=True,
+    own_turns=True,
     names="title",
 )
 
@@ -227,6 +255,8 @@ CODEX = AcpAgent(
     seen=("0.16.0",),
     capture="codex-acp-auto-write.jsonl",
     command="codex-acp",
+    # Else a command goes on when its turn is aborted, and no call of the protocol ends it.
+    live_flags=("-c", "features.unified_exec=false"),
     package="@zed-industries/codex-acp",
     native="@zed-industries/codex-acp-{platform}/bin/codex-acp",
     install="npm install -g @zed-industries/codex-acp",

@@ -129,6 +129,11 @@ def permission_answer(
             if option.kind == kind:
                 outcome = {"outcome": "selected", "optionId": option.option_id}
                 return respond(call_id, {"outcome": outcome})
+    return permission_cancelled(call_id)
+
+
+def permission_cancelled(call_id: int | str | None) -> bytes:
+    """The frame that answers a permission request which nobody will decide any more."""
     return respond(call_id, {"outcome": {"outcome": "cancelled"}})
 
 

@@ -26,7 +26,8 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     """Model to choose by the protocol; None where it is chosen at the start or left as it is."""
     start_timeout: float = 90.0
-    silence_timeout: float = 180.0
+    silence_timeout: float | None = 180.0
+    """None leaves that to the clocks of whoever drives."""
 
 
 class AcpPlan(RunPlan, frozen=True, kw_only=True):
@@ -38,8 +39,13 @@ class AcpPlan(RunPlan, frozen=True, kw_only=True):
 
 def prompt_blocks(options: RunOptions) -> list[dict[str, Any]]:
     """The prompt with its images, as content blocks."""
-    blocks: list[dict[str, Any]] = [{"type": "text", "text": options.prompt}]
-    for path in options.images:
+    return content_blocks(options.prompt, options.images)
+
+
+def content_blocks(text: str, images: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A message as content blocks; `WrongUse` for a file that is no image."""
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}]
+    for path in images:
         from bridle.runtimes.images import image_data
 
         kind, data = image_data(path)

@@ -29,6 +29,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     max_retries: int
     home: str | None = None
     """A private home, when nothing of the user's is to be used."""
+    scratch: str = ""
+    """A folder of this process alone, when a private home is used."""
     cwd: str = ""
     account: str = ""
     """The user's own configuration home, when that is used."""
@@ -44,7 +46,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Variables of the user's that would lead elsewhere."""
     flags: tuple[str, ...] = ()
     files: dict[str, bytes] = {}
-    """Files of the private home, by their path below it."""
+    """Files of the private home, by their path below it; one that is there stays as it is."""
+    scratch_files: dict[str, bytes] = {}
+    """Files of the scratch folder, by name."""
 
 
 def _copilot(to: Target) -> Route:
@@ -76,7 +80,13 @@ def _opencode(to: Target) -> Route:
         config["permission"] = {"edit": "ask", "bash": "ask", "webfetch": "ask"}
     if to.url is not None:
         name = to.model or DEFAULT_MODEL
-        limit = {"context": 200_000, "output": 32_000}
+        # It sends no images to a model of which it does not know that it takes them.
+        entry = {
+            "name": name,
+            "limit": {"context": 200_000, "output": 32_000},
+            "attachment": True,
+            "modalities": {"input": ["text", "image"], "output": ["text"]},
+        }
         options: dict[str, Any] = {"baseURL": to.api or to.url}
         if to.key is not None:
             options["apiKey"] = f"{{env:{KEY_VARIABLE}}}"
@@ -86,7 +96,7 @@ def _opencode(to: Target) -> Route:
                     "npm": "@ai-sdk/openai-compatible",
                     "name": "Bridle",
                     "options": options,
-                    "models": {name: {"name": name, "limit": limit}},
+                    "models": {name: entry},
                 }
             },
             "model": f"bridle/{name}",
@@ -101,6 +111,10 @@ def _opencode(to: Target) -> Route:
             "OPENCODE_TEST_HOME": os.path.join(to.home, "home"),
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            # Else it fetches its plugin kit from the registry at every first start.
+            "NPM_CONFIG_OFFLINE": "true",
             "npm_config_cache": os.path.join(to.home, "npm"),
         }
     if config:
@@ -155,11 +169,13 @@ def _cline(to: Target) -> Route:
         env={
             "CLINE_DIR": to.home,
             "CLINE_DATA_DIR": os.path.join(to.home, "data"),
+            "CLINE_PROVIDER_SETTINGS_PATH": os.path.join(to.scratch, "providers.json"),
             "CLINE_API_KEY": to.key or "none",
             "CLINE_PROVIDER": provider,
             "CLINE_MODEL": to.model or DEFAULT_MODEL,
         },
-        files={"data/settings/providers.json": msgspec.json.encode(saved)},
+        # Not in the home: that may be kept, and the next process may have another service.
+        scratch_files={"providers.json": msgspec.json.encode(saved)},
     )
 
 

@@ -40,6 +40,21 @@ def is_known(update: wire.Update) -> bool:
     return update.session_update in _SILENT or update.session_update in _NEWS
 
 
+def is_silent(update: wire.Update) -> bool:
+    """Whether no event stands for this kind of update."""
+    return update.session_update in _SILENT
+
+
+def shows_receipt(update: wire.Update) -> bool:
+    """Whether an update shows that the agent has the prompt it was given last."""
+    return update.session_update in _NEWS or update.session_update == "user_message_chunk"
+
+
+def begins_work(update: wire.Update) -> bool:
+    """Whether an update is the first of new work, not the rest of some old."""
+    return update.session_update in _NEWS and update.session_update != "tool_call_update"
+
+
 class Tool(msgspec.Struct):
     """A tool call as far as it is known."""
 
@@ -73,6 +88,7 @@ class UpdateTranslator:
         self._retry = _either(agent.retry_notices)
         self._error = _either(agent.error_notices)
         self._tools: dict[str, Tool] = {}
+        self._past: set[str] = set()
         self._text_id: str | None = None
         self._retries = 0
         self.saw_work = False
@@ -94,6 +110,9 @@ class UpdateTranslator:
             self._chunk(update, line, thought=kind == "agent_thought_chunk")
             return True
         if kind in ("tool_call", "tool_call_update") and update.tool_call_id:
+            if kind == "tool_call_update" and self._is_past(update.tool_call_id):
+                self._recorder.unknown(raw_of(line))
+                return False
             self._tool(update)
             return True
         if kind not in _SILENT:
@@ -105,6 +124,7 @@ class UpdateTranslator:
         self._end_refused()
         for tool in self._tools.values():
             self._start(tool)
+        self._past = set(self._tools)
         self._tools.clear()
         self._text_id = None
         self._retries = 0
@@ -167,6 +187,10 @@ class UpdateTranslator:
     def refused(self, tool: Tool, reason: str) -> None:
         """Permission for `tool` was denied; not every agent then tells that it ended."""
         tool.refused = reason or "permission denied"
+
+    def _is_past(self, tool_call_id: str) -> bool:
+        """Whether this is the last word on a call of the turn before, which was ended early."""
+        return tool_call_id in self._past and tool_call_id not in self._tools
 
     def _known(self, tool_call_id: str) -> Tool:
         return self._tools.setdefault(tool_call_id, Tool(id=tool_call_id))

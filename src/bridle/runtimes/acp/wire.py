@@ -199,6 +199,12 @@ class PermissionRequest(_Wire, frozen=True):
     options: list[PermissionOption] = []
 
 
+class CancelRequest(_Wire, frozen=True):
+    """The parameters of `$/cancel_request`: the agent takes a call of its own back."""
+
+    request_id: int | str | None = None
+
+
 _envelope = msgspec.json.Decoder(Envelope)
 _update = msgspec.json.Decoder(SessionUpdate)
 
@@ -211,6 +217,11 @@ def decode_envelope(line: bytes) -> Envelope:
 def decode_update(params: msgspec.Raw) -> SessionUpdate:
     """The parameters of a `session/update`; raises `msgspec.MsgspecError`."""
     return _update.decode(params)
+
+
+def decode_cancelled(params: msgspec.Raw) -> int | str | None:
+    """The id of the call that the agent takes back; raises `msgspec.MsgspecError`."""
+    return msgspec.json.decode(params, type=CancelRequest).request_id
 
 
 def text_of(content: Any) -> str:

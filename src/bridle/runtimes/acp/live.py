@@ -1,0 +1,262 @@
+"""A conversation with one agent: prompt after prompt in one session, until it is to leave.
+
+The protocol has no way to reach a turn that runs: a second prompt cancels the first, waits, or is
+never run, as the agent likes. So there is no `steer`, and whoever drives this queues.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from bridle.core.errors import Aborted, AgentError, Crashed, Unavailable, WrongUse
+from bridle.drives.live import Outgoing
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import ProcessExit
+from bridle.runtimes.acp import client as acp
+from bridle.runtimes.acp import wire
+from bridle.runtimes.acp.agents import AcpAgent
+from bridle.runtimes.acp.errors import error_of_call
+from bridle.runtimes.acp.machine import AcpMachine
+from bridle.runtimes.acp.opening import no_model_choice
+from bridle.runtimes.acp.plan import SessionPlan, content_blocks
+from bridle.runtimes.acp.prompt_history import Span
+from bridle.runtimes.acp.updates import begins_work, is_silent, shows_receipt
+from bridle.runtimes.raw import raw_of
+
+if TYPE_CHECKING:
+    from bridle.runtimes.acp.history import History
+
+CANCEL_GRACE = 45.0
+"""Seconds for a turn to end once the agent was told to; one agent gives itself 30."""
+
+PromptHistory = Callable[[str, Span], "History | None"]
+"""What some prompts of a session used; None where the files tell nothing."""
+
+
+class AcpWire(AcpMachine):
+    """The `LiveWire` of every agent that speaks the protocol; it can also change the model.
+
+    Contract: that of `LiveWire`. A message is taken when the agent says anything of its turn, or
+    answers it. `history` is asked at each turn's end, where only the agent's files tell what it
+    used; `earlier` is the number of prompts that the session had before this process.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        agent: AcpAgent,
+        plan: SessionPlan,
+        *,
+        history: PromptHistory | None = None,
+        earlier: int = 0,
+    ) -> None:
+        super().__init__(recorder, agent, plan)
+        self._history = history
+        self._earlier = earlier
+        self._played = 0
+        self._message: str | None = None
+        """Id of the message whose turn is open, until the turn ends."""
+        self._prompted = False
+        """Whether a prompt of ours was sent and is not answered."""
+        self._held: dict[str, Any] | None = None
+        """A prompt that waits until the model is changed."""
+        self._own_turn = False
+        self._changing: str | None = None
+        """The model that the agent was told to use and did not confirm yet."""
+        self._refusal: AgentError | None = None
+        """Why the agent would not change its model, until a prompt is refused for it."""
+
+    # -- what the driver calls ------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Say `initialize`."""
+        self._recorder.reply(self._client.request("initialize", acp.initialize_params()))
+        self._await_first()
+
+    def prompt(self, message: Outgoing) -> None:
+        """Begin a turn, or refuse the message."""
+        recorder = self._recorder
+        blocks = self._blocks(message)
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            recorder.message_refused(message.id, refusal)
+        elif isinstance(blocks, AgentError):
+            recorder.message_refused(message.id, blocks)
+        else:
+            self._message = message.id
+            recorder.turn_started(evidence="session/prompt")
+            params = {**self._opening.params, "prompt": blocks}
+            if self._changing is None:
+                self._send(params)
+            else:
+                self._held = params
+
+    def steer(self, message: Outgoing) -> None:
+        """There is no such thing in the protocol; the driver does not call this."""
+        self._recorder.message_refused(
+            message.id, Unavailable("the protocol has no way to reach a running turn")
+        )
+
+    def abort(self) -> None:
+        """Tell the agent to end the turn. One of its own has no answer that would end it later."""
+        self._held = None
+        if self._prompted or self._own_turn:
+            self._recorder.reply(self._client.notify("session/cancel", self._opening.params))
+            self._turns.withdraw("the turn was aborted")
+            self._turns.cancelled = True
+        if self._prompted:
+            error = Unavailable(f"the agent did not end its turn in {CANCEL_GRACE:g} s")
+            self._recorder.expect(CANCEL_GRACE, error)
+        else:
+            self._refuse_message(Aborted("aborted before the agent had it"))
+            self._end_turn()
+
+    def leave(self) -> None:
+        """Close the session, then stdin."""
+        self._close_session()
+
+    def set_model(self, model: str) -> None:
+        """Use `model` from the next turn on; where the agent will not, the next prompt is refused
+        with the reason."""
+        change = self._opening.model_change(model)
+        if change is None:
+            self._refusal = no_model_choice(model)
+            return
+        self._refusal = None
+        self._changing = model
+        self._call(*change)
+
+    def finish(self, exit: ProcessExit) -> None:
+        """The process is gone."""
+        recorder = self._recorder
+        self._explain_exit(exit)
+        # Every session begins with that, also one that came to nothing.
+        recorder.session_started(None, synthetic=True)
+        self._refuse_message(recorder.error or Crashed("the agent ended before it took the prompt"))
+        if recorder.turn_open:
+            self._turns.close()
+            self._played += self._prompted
+            self._count_from_files()
+        recorder.finish(exit)
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    def _blocks(self, message: Outgoing) -> list[dict[str, Any]] | AgentError:
+        """The message as the protocol carries it, or why it cannot."""
+        if message.images and not self._opening.takes_images:
+            return Unavailable("this agent takes no images")
+        try:
+            message.text.encode()
+            return content_blocks(message.text, message.images)
+        except UnicodeEncodeError:
+            return Unavailable("the message holds characters that are not Unicode text")
+        except WrongUse as problem:
+            return Unavailable(problem.message, hint=problem.hint)
+
+    def _send(self, params: dict[str, Any]) -> None:
+        self._prompted = True
+        self._call("session/prompt", params)
+        self._turns.goes_on()
+
+    def _end_turn(self) -> None:
+        self._played += self._prompted
+        self._prompted = self._own_turn = False
+        self._message = None
+        self._turns.close()
+        self._count_from_files()
+        self._recorder.expect(None)
+        self._recorder.turn_ended()
+
+    def _taken(self) -> None:
+        if self._message is not None and self._prompted:
+            self._recorder.message_taken(self._message)
+
+    def _refuse_message(self, error: AgentError) -> None:
+        """The message that a turn was opened for never reached the agent, as far as can be told."""
+        if self._message is not None:
+            self._recorder.message_refused(self._message, error)
+            self._message = None
+
+    def _count_from_files(self) -> None:
+        """Fill in what only the agent's own files tell: the prompts of this process so far. Those
+        that came later do not count, so that a journal played again gives the same."""
+        session_id = self._opening.session_id
+        if self._history is None or not session_id or not self._played:
+            return
+        told = self._history(session_id, Span(self._earlier, self._played))
+        if told is None:
+            return
+        self._recorder.set_usage(told.usage)
+        self._recorder.model = told.model or self._recorder.model
+        if told.cost_usd:
+            self._recorder.set_cost(told.cost_usd, "provider")
+
+    # -- what the agent says --------------------------------------------------------------------
+
+    def _session_ready(self) -> None:
+        self._recorder.expect(None)
+        self._recorder.ready("session/load" if self._plan.resume else "session/new")
+
+    def _updated(self, update: wire.Update, line: bytes) -> None:
+        self._turns.cost(update)
+        if self._prompted and shows_receipt(update):
+            self._taken()
+        if self._own_turn and update.cost is not None:
+            self._end_turn()
+        elif self._recorder.turn_open:
+            self._turns.take(update, line)
+        elif self._agent.own_turns and begins_work(update):
+            self._begin_own_turn(f"session/update {update.session_update}")
+            self._turns.take(update, line)
+        elif not is_silent(update):
+            # The rest of a turn that was ended, or what nobody knows.
+            self._recorder.unknown(raw_of(line))
+
+    def _begin_own_turn(self, evidence: str) -> None:
+        self._own_turn = True
+        self._turns.unhurried = True
+        self._recorder.turn_started(evidence=evidence)
+
+    def _asked(self, call: acp.Call, line: bytes) -> None:
+        if not self._recorder.turn_open and self._agent.own_turns:
+            self._begin_own_turn("session/request_permission")
+        if self._recorder.turn_open:
+            self._taken()
+            self._turns.asked(call)
+            return
+        # Nobody can say what it belongs to, and it must not wait.
+        self._recorder.reply(acp.permission_cancelled(call.id))
+        self._recorder.unknown(raw_of(line))
+
+    def _answered(self, answer: acp.Answer) -> None:
+        if answer.method == "session/prompt":
+            self._taken()
+            self._turns.judge(answer)
+            self._end_turn()
+        elif self._changing is not None:
+            self._model_changed(answer)
+
+    def _model_changed(self, answer: acp.Answer) -> None:
+        model, self._changing = self._changing, None
+        held, self._held = self._held, None
+        self._recorder.expect(None)
+        if answer.error is None:
+            self._recorder.model = model
+            if held is not None:
+                self._send(held)
+            return
+        error = error_of_call(answer.error, model=model)
+        if held is None:
+            self._refusal = error
+            return
+        self._recorder.fail(error)
+        self._refuse_message(error)
+        self._end_turn()
+
+    def _give_up(self, error: AgentError) -> None:
+        if not self._opening.over:
+            self._recorder.request_stop(error)
+        elif self._prompted and "session/prompt" not in self._client.pending:
+            # An answer that is none; the next prompt may get a better one.
+            self._taken()
+            self._recorder.fail(error)
+            self._end_turn()

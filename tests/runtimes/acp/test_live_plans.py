@@ -1,0 +1,123 @@
+"""What a live conversation of each ready-made agent is started with, and its wire built from."""
+
+import os
+from typing import Any
+
+import msgspec
+import pytest
+
+from bridle.core.errors import Unavailable, UnsupportedOption
+from bridle.core.options import ModelServer, RunOptions
+from bridle.drives.live import LiveFacts, ModelSwitch
+from bridle.drives.recorder import Recorder
+from bridle.runtimes.acp.plan import AcpPlan
+from bridle.runtimes.base import AdapterSettings, AgentRuntime
+from tests.runtimes.acp.test_plans import READY, SERVER, Desk, desk
+
+__all__ = ["desk"]
+
+each = pytest.mark.parametrize("name", sorted(READY))
+SERVERS = '{"mcpServers": {"files": {"command": "sh", "env": {"TOKEN": "a-secret-token-7"}}}}'
+
+
+def runtime_of(place: Desk, name: str) -> AgentRuntime:
+    cls = READY[name]
+    return cls(AdapterSettings(binary=str(place.bin / cls.binary)))
+
+
+def plan_live(place: Desk, name: str, **options: Any) -> AcpPlan:
+    wanted = RunOptions(**{"prompt": "", "cwd": str(place.folder), **options})
+    around = {"HOME": str(place.folder), "PATH": str(place.bin)}
+    plan = runtime_of(place, name).plan_live(wanted, around, "sid")
+    assert isinstance(plan, AcpPlan)
+    return plan
+
+
+def first_words(place: Desk, name: str, facts: LiveFacts) -> list[dict[str, Any]]:
+    """What a wire that is built from `facts` says until its session is asked for."""
+    recorder = Recorder(runtime=name, session_id="sid", options=RunOptions(prompt=""), drive="rpc")
+    wire = runtime_of(place, name).live_wire(facts, recorder)
+    assert isinstance(wire, ModelSwitch)
+    wire.begin()
+    result = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
+    wire.feed(msgspec.json.encode({"jsonrpc": "2.0", "id": 0, "result": result}))
+    return [msgspec.json.decode(data) for data in recorder.replies]
+
+
+@each
+def test_features(name: str, desk: Desk) -> None:
+    runtime = runtime_of(desk, name)
+    features = runtime.features_of(runtime.dialect(None)[0])
+    assert features.drives == ("print", "rpc")
+    assert (features.steer, features.follow_up, features.abort) == (False, True, True)
+    assert (features.resume, features.fork, features.compaction) == (True, False, False)
+
+
+@each
+def test_it_is_started_as_a_run_is_but_without_a_word(name: str, desk: Desk) -> None:
+    live = plan_live(desk, name, model_server=SERVER)
+    run = desk.plan(name, model_server=SERVER)
+    assert live.spec.stdin is None
+    assert live.spec.keep_stdin
+    words = [word for word in live.spec.argv if word not in ("features.unified_exec=false",)]
+    assert set(words) == set(run.spec.argv)
+    assert live.spec.stop == run.spec.stop
+    assert set(live.spec.env) >= set(run.spec.env) - {"KEY"}
+
+
+@each
+def test_the_facts_hold_no_secret_and_are_all_a_wire_needs(name: str, desk: Desk) -> None:
+    plan = plan_live(desk, name, model_server=SERVER, mcp_config=SERVERS)
+    assert plan.live is not None
+    stored = msgspec.json.encode(plan.live)
+    assert b"server-key-123" not in stored
+    assert b"a-secret-token-7" not in stored
+    facts = msgspec.json.decode(stored, type=LiveFacts)
+    initialize, new = first_words(desk, name, facts)
+    assert initialize["method"] == "initialize"
+    assert (new["method"], new["params"]["cwd"]) == ("session/new", str(desk.folder))
+    assert new["params"]["mcpServers"] == plan.session.mcp_servers
+    servers = facts.own["servers"]
+    assert os.stat(servers).st_mode & 0o077 == 0
+    assert any(servers.startswith(folder) for folder in plan.private_dirs)
+    os.unlink(servers)
+    with pytest.raises(Unavailable, match="MCP servers"):
+        first_words(desk, name, facts)
+
+
+@each
+def test_a_resumed_conversation_loads_its_session(name: str, desk: Desk) -> None:
+    plan = plan_live(desk, name, resume="old-one")
+    assert plan.live is not None
+    assert plan.live.resume == "old-one"
+    assert plan.private_dirs == ()
+    _, load = first_words(desk, name, plan.live)
+    assert (load["method"], load["params"]["sessionId"]) == ("session/load", "old-one")
+
+
+def test_clocks_and_prompts_play_no_part(desk: Desk) -> None:
+    plan = plan_live(desk, "opencode-acp", prompt="x", images=("none.png",))
+    assert plan.session.prompt[0]["text"] == ""
+    assert plan.session.silence_timeout is None
+    given = plan_live(desk, "opencode-acp", provider_options={"silence_timeout": 7})
+    assert given.session.silence_timeout == 7
+    with pytest.raises(UnsupportedOption, match="max_turns"):
+        plan_live(desk, "opencode-acp", max_turns=3)
+
+
+def test_claude_keeps_its_system_prompt(desk: Desk) -> None:
+    plan = plan_live(desk, "claude-acp", append_system_prompt="Be brief.")
+    assert plan.live is not None
+    _, new = first_words(desk, "claude-acp", plan.live)
+    assert new["params"]["_meta"] == {"systemPrompt": {"append": "Be brief."}}
+
+
+def test_another_server_for_the_same_account(desk: Desk) -> None:
+    """Cline keeps its service in a file, which must not be the one of the process before."""
+    account = desk.folder / "account"
+    account.mkdir()
+    other = ModelServer(url="http://127.0.0.1:9", api_key="another-key-9")
+    for server in (SERVER, other):
+        plan = plan_live(desk, "cline-acp", account_dir=str(account), model_server=server)
+        with open(plan.spec.env["CLINE_PROVIDER_SETTINGS_PATH"]) as file:
+            assert f"{server.url}/v1" in file.read()
