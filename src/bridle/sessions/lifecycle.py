@@ -5,6 +5,7 @@ daemon. It lives on its own from then on; any driver can take it up.
 """
 
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,7 @@ def start_session(
     identity = identity or Identity()
     session_id = new_session_id()
     folder = home.folder(session_id)
+    home.make()
     options = _with_account(runtime, options, folder)
     record = SessionRecord(
         session_id=session_id,
@@ -94,7 +96,11 @@ def start_session(
         task=identity.task,
         actor=identity.actor,
     )
-    plan = _planned(runtime, options, {**env, **identity.variables()}, record)
+    try:
+        plan = _planned(runtime, options, {**env, **identity.variables()}, record)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     try:
         lock = SessionLock(folder, session_id)
         try:
@@ -181,7 +187,11 @@ def _with_account(runtime: AgentRuntime, options: RunOptions, folder: str) -> Ru
         return options
     if "account_dir" not in runtime.features.options:
         return options
-    return msgspec.structs.replace(options, account_dir=os.path.join(folder, "account"))
+    account = os.path.join(folder, "account")
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    for path in (folder, account):
+        os.mkdir(path, 0o700)
+    return msgspec.structs.replace(options, account_dir=account)
 
 
 def _planned(
