@@ -328,6 +328,13 @@ def test_a_prompt_that_a_hook_refuses() -> None:
     assert talk.say(2).hear(init(), echo(2), result()).statuses == ["failed", "completed"]
 
 
+def test_a_prompt_that_is_a_command_of_the_clis() -> None:
+    output = {"type": "user", "message": {"content": "Compacted"}, "uuid": "u", "isReplay": True}
+    talk = Talk().hear(READY).say(1).hear(init(), output, result(""))
+    assert talk.recorder.is_ready
+    assert talk.finish().taken == [(1, 1)]
+
+
 def test_a_message_that_the_agent_drops() -> None:
     dropped = {"type": "command_lifecycle", "command_uuid": message_id(1), "state": "cancelled"}
     talk = Talk().hear(READY).say(1).hear(dropped)

@@ -1,5 +1,6 @@
 """Live conversations with Claude Code itself, in every pinned version."""
 
+import random
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -381,3 +382,37 @@ def test_a_conversation_that_is_not_there_is_refused(version: str, place: Place)
     assert not of(talk, ev.AgentStart)
     assert [change.new for change in of(talk, ev.StateChange)] == ["failed"]
     assert [request.method for request in model.requests if request.method == "POST"] == []
+
+
+def test_steers_and_aborts_at_any_moment(version: str, place: Place) -> None:
+    """Each message reaches the conversation once, and each turn ends."""
+    chance = random.Random(20)
+    kinds: list[dict[str, Any]] = [
+        {"text": "w w w w ", "chunks": 4, "fault": {"slow": 0.03}},
+        {"text": "tool", "shell": "sleep 0.1; echo x"},
+        {"text": "short"},
+    ]
+    sent = []
+    with (
+        ScriptedModel([chance.choice(kinds) for _ in range(100)]) as model,
+        talking(version, place, model) as talk,
+    ):
+        for number in range(12):
+            sent.append(outgoing(f"PROMPT-{number}."))
+            talk.prompt(sent[-1])
+            for step in range(chance.randrange(3)):
+                moment = time.monotonic() + chance.choice((0.0, 0.02, 0.06, 0.15))
+                while time.monotonic() < moment:
+                    talk.pump(moment)
+                if talk.recorder.turn_open and chance.random() < 0.5:
+                    sent.append(outgoing(f"STEER-{number}-{step}."))
+                    talk.steer(sent[-1])
+                else:
+                    talk.abort()
+            wait_ready(talk)
+        say(talk, "FINAL")
+        shown = messages_of(model)
+    assert {message.text: shown.count(message.text) for message in sent} == {
+        message.text: 1 for message in sent
+    }
+    assert all(talk.deliveries[message.id].taken for message in sent)

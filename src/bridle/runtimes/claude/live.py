@@ -95,6 +95,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
 
     def begin(self) -> None:
         """Ask the CLI whether it is there."""
+        # Hooks that are to be asked over this channel are registered with this request.
         self._request("initialize")
 
     def prompt(self, message: Outgoing) -> None:
@@ -109,8 +110,10 @@ class ClaudeLiveWire(ClaudeNormalizer):
 
     def abort(self) -> None:
         """Interrupt the open turn. What it runs in the background is stopped at its end."""
+        again = self._aborting and self._interrupted != "done"
         self._aborting = True
-        self._interrupt()
+        if not again:
+            self._interrupt()
 
     def set_model(self, model: str) -> None:
         """Use `model` from the next turn on."""
@@ -143,7 +146,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
                 recorder.fail(error)
             elif not self._greeted:
                 recorder.fail(Crashed("the agent ended before it was ready"))
-        gone = Crashed("the agent ended before it took the message")
+        gone = Crashed("the agent ended before it said that it took the message")
         while self._waiting:
             self._refuse(next(iter(self._waiting)), gone)
         recorder.finish(exit)
@@ -183,10 +186,11 @@ class ClaudeLiveWire(ClaudeNormalizer):
         if not line.isReplay:
             super()._user(line)
             return
-        self._answering = self._answering or self._begun
         message_id = line.uuid or ""
         if message_id not in self._waiting:
+            # The output of a command of the CLI's comes back under an id of its own.
             return
+        self._answering = self._answering or self._begun
         alone = len(self._waiting) == 1
         self._take(message_id)
         if alone and message_id == self._opener and not self._begun:
