@@ -112,7 +112,6 @@ class PiRuntime(AgentRuntime):
             retries=True,
             resume=True,
             steer=True,
-            follow_up=True,
             abort=True,
             compaction=True,
             drives=("print", "rpc"),
