@@ -152,9 +152,7 @@ class AttachedConversation:
             self.process.write(recorder.replies.pop(0))
         while recorder.questions:
             self._answer(recorder.questions.pop(0))
-        for delivery in recorder.deliveries:
-            self.deliveries[delivery.id] = delivery
-        recorder.deliveries.clear()
+        self._collect_deliveries()
         if recorder.input_done:
             self.process.close_input()
         if recorder.stop_requested is not None:
@@ -184,7 +182,13 @@ class AttachedConversation:
         except Exception as problem:
             self.recorder.fail(_adapter_failed(problem))
         self.recorder.finish(exit)
+        self._collect_deliveries()
         self.events += self.recorder.drain()
+
+    def _collect_deliveries(self) -> None:
+        for delivery in self.recorder.deliveries:
+            self.deliveries[delivery.id] = delivery
+        self.recorder.deliveries.clear()
 
 
 def _adapter_failed(problem: Exception) -> AgentError:

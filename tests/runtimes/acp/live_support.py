@@ -12,7 +12,7 @@ from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit, Question
 from bridle.runtimes.acp import agents
 from bridle.runtimes.acp.agents import AcpAgent
-from bridle.runtimes.acp.live import AcpWire, PromptHistory
+from bridle.runtimes.acp.live import AcpWire, CompactingWire, PromptHistory
 from bridle.runtimes.acp.plan import SessionPlan
 from bridle.testing.contract import check_event_order
 from tests.runtimes.acp.support import Message, update, word
@@ -50,7 +50,8 @@ class LiveDesk:
             drive="rpc",
         )
         plan = SessionPlan(**{"cwd": "/there", "prompt": [], **(session or {})})
-        self.wire = AcpWire(self.recorder, agent, plan, history=history, earlier=earlier)
+        cls = CompactingWire if agent.compact_command else AcpWire
+        self.wire = cls(self.recorder, agent, plan, history=history, earlier=earlier)
         self.events: list[ev.Event] = []
         self.deliveries: list[Delivery] = []
         self.questions: list[Question] = []

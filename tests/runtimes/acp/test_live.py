@@ -11,6 +11,7 @@ from bridle.core.usage import Usage
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.acp import agents
 from bridle.runtimes.acp.history import History
+from bridle.runtimes.acp.live import CompactingWire
 from bridle.runtimes.acp.prompt_history import Span
 from tests.runtimes.acp.live_support import CAN, LiveDesk
 from tests.runtimes.acp.support import short
@@ -402,6 +403,58 @@ def test_images(tmp_path: Path) -> None:
     blind.open({})
     assert blind.prompt(images=(str(image),)) == []
     assert [each.taken for each in blind.deliveries] == [False]
+
+
+# -- compaction -----------------------------------------------------------------------------------
+
+
+def compacting(desk: LiveDesk) -> CompactingWire:
+    assert isinstance(desk.wire, CompactingWire)
+    desk.wire.compact()
+    (sent,) = desk.collect()
+    assert sent["params"]["prompt"] == [{"type": "text", "text": "/compact"}]
+    assert desk.recorder.state == "compacting"
+    return desk.wire
+
+
+def test_compaction_is_no_turn() -> None:
+    desk = opened(agents.CLAUDE)
+    compacting(desk)
+    desk.text("Compacting...")
+    desk.text("\n\nCompacting completed.")
+    desk.done(**told(50))
+    assert desk.recorder.is_ready
+    assert desk.ends == []
+    assert desk.recorder.usage.input_tokens == 50
+    desk.prompt()
+    desk.text("x")
+    desk.done(**told(7))
+    assert [end.usage.input_tokens for end in desk.ends] == [7]
+    assert [event.reason for event in desk.of(ev.AutoCompactionEnd)] == ["asked for"]
+
+
+def test_a_compaction_that_fails_says_why() -> None:
+    desk = opened(agents.CLAUDE)
+    compacting(desk)
+    desk.text("\n\nCompacting failed: too short")
+    desk.done()
+    compacting(desk)
+    desk.answer_last("session/prompt", code=-32603, message="Internal error: HTTP 500")
+    compacting(desk)
+    desk.answer_last("session/prompt", {"stopReason": 3})
+    wire = compacting(desk)
+    wire.abort_compaction()
+    (cancel,) = desk.collect()
+    assert cancel["method"] == "session/cancel"
+    desk.done("cancelled")
+    assert desk.recorder.is_ready
+    wire.abort_compaction()
+    assert desk.collect() == []
+    reasons = [event.reason for event in desk.of(ev.AutoCompactionEnd)]
+    assert reasons[0] == "Compacting failed: too short"
+    assert "500" in reasons[1]
+    assert "is no answer" in reasons[2]
+    assert reasons[3] == "the turn was cancelled"
 
 
 # -- begin and end --------------------------------------------------------------------------------

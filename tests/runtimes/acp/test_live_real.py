@@ -18,7 +18,7 @@ from bridle.core.errors import TimedOut
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
 from bridle.drives.conversation import AttachedConversation
-from bridle.drives.live import LiveFacts, LiveWire, ModelSwitch, Outgoing
+from bridle.drives.live import CompactionControl, LiveFacts, LiveWire, ModelSwitch, Outgoing
 from bridle.drives.processes import marked_processes
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Question
@@ -333,3 +333,24 @@ def test_another_model(name: str, place: Place) -> None:
         models = [str(each.body["model"]) for each in model.requests if each.outcome == "turn"]
     assert models[0] != models[1]
     assert chosen.rpartition("/")[2] in models[1]
+
+
+@fully
+def test_the_context_is_shortened(name: str, place: Place) -> None:
+    runtime = runtime_of(name)
+    logs = record_wires(runtime)
+    with ScriptedModel([{"text": "One."}, {"text": "Two."}, {"text": "Three."}]) as model:
+        with conversing(runtime, options_of(place, model), environment(place)) as talk:
+            say(talk, "The first question.")
+            say(talk, "The second question.")
+            assert "The first question." in str(model.requests[-1].body)
+            assert isinstance(talk.wire, CompactionControl)
+            talk.wire.compact()
+            talk.wait_ready(DEADLINE)
+            assert say(talk, "The third question.").status == "completed"
+            goodbye(talk)
+        assert "The first question." not in str(model.requests[-1].body)
+    seen = [event for event in talk.events if isinstance(event, ev.AutoCompactionEnd)]
+    assert [event.reason for event in seen] == ["asked for"]
+    assert len(ends(talk)) == 3
+    logs.check_repeatable()

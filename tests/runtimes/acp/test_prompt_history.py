@@ -21,7 +21,7 @@ def opencode(folder: Path) -> dict[str, str]:
     rows: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("a", {"role": "user"}, {"type": "text", "text": "one"}),
         ("b", _spent(100, 0.5), {"type": "text", "text": "x"}),
-        ("c", {"role": "user"}, {"type": "compaction"}),
+        ("c", {"role": "user"}, {"type": "compaction", "auto": True}),
         ("d", _spent(20, 0.25), {"type": "text", "text": "x"}),
         ("e", {"role": "user"}, {"type": "text", "text": "go on", "synthetic": True}),
         ("f", _spent(3, 0.0), {"type": "text", "text": "x"}),

@@ -99,6 +99,7 @@ class AcpRuntime(AgentRuntime):
             resume=True,
             follow_up=True,
             abort=True,
+            compaction=bool(agent.compact_command),
             drives=("print", "rpc"),
             instruction_file=self.instruction_path,
         )

@@ -83,6 +83,10 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     replay_end: str = ""
     """The kind of update that ends the replay of a loaded session, where the replay goes on after
     the answer to `session/load`."""
+    compact_command: str = ""
+    """What it is prompted with to shorten its context; empty where no such word was run."""
+    compact_failure: str = ""
+    """How its words begin when that failed, though the prompt ends like a good one."""
     notices: tuple[str, ...] = ()
     """Patterns of texts that the agent itself puts into the model's mouth."""
     retry_notices: tuple[str, ...] = ()
@@ -160,6 +164,7 @@ OPENCODE = AcpAgent(
     reports_cost=True,
     names="title",
     late_input=True,
+    compact_command="/compact",
 )
 
 GEMINI = AcpAgent(
@@ -246,6 +251,8 @@ CLAUDE = AcpAgent(
     reports_cost=True,
     cost_restarts=True,
     own_turns=True,
+    compact_command="/compact",
+    compact_failure="Compacting failed",
     names="title",
 )
 

@@ -19,12 +19,14 @@ from bridle.runtimes.acp.machine import AcpMachine
 from bridle.runtimes.acp.opening import no_model_choice
 from bridle.runtimes.acp.plan import SessionPlan, content_blocks
 from bridle.runtimes.acp.prompt_history import Span
-from bridle.runtimes.acp.updates import begins_work, is_silent, shows_receipt
+from bridle.runtimes.acp.updates import begins_work, is_known, is_silent, shows_receipt
 from bridle.runtimes.raw import raw_of
 
 if TYPE_CHECKING:
     from bridle.runtimes.acp.history import History
 
+COMPACTION = "asked for"
+"""The reason of a compaction that a caller wanted."""
 CANCEL_GRACE = 45.0
 """Seconds for a turn to end once the agent was told to; one agent gives itself 30."""
 
@@ -60,6 +62,8 @@ class AcpWire(AcpMachine):
         self._held: dict[str, Any] | None = None
         """A prompt that waits until the model is changed."""
         self._own_turn = False
+        self._compacting = False
+        self._compact_failure = ""
         self._changing: str | None = None
         """The model that the agent was told to use and did not confirm yet."""
         self._refusal: AgentError | None = None
@@ -198,6 +202,10 @@ class AcpWire(AcpMachine):
 
     def _updated(self, update: wire.Update, line: bytes) -> None:
         self._turns.cost(update)
+        if self._compacting and is_known(update):
+            # Its own words about what it does, or the summary; neither is an answer.
+            self._note_failure(wire.text_of(update.content).strip())
+            return
         if self._prompted and shows_receipt(update):
             self._taken()
         if self._own_turn and update.cost is not None:
@@ -228,12 +236,31 @@ class AcpWire(AcpMachine):
         self._recorder.unknown(raw_of(line))
 
     def _answered(self, answer: acp.Answer) -> None:
-        if answer.method == "session/prompt":
+        if answer.method == "session/prompt" and self._compacting:
+            self._compacted(answer)
+        elif answer.method == "session/prompt":
             self._taken()
             self._turns.judge(answer)
             self._end_turn()
         elif self._changing is not None:
             self._model_changed(answer)
+
+    def _note_failure(self, text: str) -> None:
+        start = self._agent.compact_failure
+        if start and text.startswith(start):
+            self._compact_failure = text
+
+    def _compacted(self, answer: acp.Answer) -> None:
+        self._played += 1
+        failure = self._turns.settle(answer)
+        self._count_from_files()
+        self._compaction_over(failure or self._compact_failure)
+
+    def _compaction_over(self, failure: str) -> None:
+        self._compacting = False
+        self._compact_failure = ""
+        self._recorder.expect(None)
+        self._recorder.compaction_ended(failure or COMPACTION)
 
     def _model_changed(self, answer: acp.Answer) -> None:
         model, self._changing = self._changing, None
@@ -260,3 +287,21 @@ class AcpWire(AcpMachine):
             self._taken()
             self._recorder.fail(error)
             self._end_turn()
+        elif self._compacting:
+            self._compaction_over(error.message)
+
+
+class CompactingWire(AcpWire):
+    """A wire whose agent shortens its context when it is prompted with a word of its own."""
+
+    def compact(self) -> None:
+        """Shorten the context. The agent answers as it answers a prompt; no turn is shown."""
+        self._compacting = True
+        self._recorder.compaction_started(COMPACTION)
+        blocks = content_blocks(self._agent.compact_command, ())
+        self._call("session/prompt", {**self._opening.params, "prompt": blocks})
+
+    def abort_compaction(self) -> None:
+        """Give it up; the agent then answers."""
+        if self._compacting:
+            self._recorder.reply(self._client.notify("session/cancel", self._opening.params))

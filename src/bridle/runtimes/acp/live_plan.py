@@ -10,7 +10,7 @@ from bridle.core.errors import Unavailable
 from bridle.drives.live import LiveFacts
 from bridle.drives.recorder import Recorder
 from bridle.runtimes.acp.agents import AcpAgent
-from bridle.runtimes.acp.live import AcpWire
+from bridle.runtimes.acp.live import AcpWire, CompactingWire
 from bridle.runtimes.acp.plan import AcpPlan, SessionPlan
 from bridle.runtimes.acp.prompt_history import count_prompts, spent_on
 from bridle.runtimes.private import new_private_dir, write_private
@@ -79,7 +79,8 @@ def wire_of(facts: LiveFacts, agent: AcpAgent, recorder: Recorder) -> AcpWire:
     if own.servers:
         session = msgspec.structs.replace(session, mcp_servers=_servers(own.servers))
     history = partial(spent_on, agent.history, own.places) if agent.history else None
-    return AcpWire(recorder, agent, session, history=history, earlier=own.earlier)
+    cls = CompactingWire if agent.compact_command else AcpWire
+    return cls(recorder, agent, session, history=history, earlier=own.earlier)
 
 
 def _servers(path: str) -> list[dict[str, Any]]:

@@ -54,12 +54,13 @@ def _both(one: History, other: History) -> History:
 _ROWS = """
 SELECT message.data, EXISTS (
     SELECT 1 FROM part WHERE part.message_id = message.id
-    AND json_extract(part.data, '$.type') IN ('text', 'file')
+    AND json_extract(part.data, '$.type') IN ('text', 'file', 'compaction')
     AND json_extract(part.data, '$.synthetic') IS NOT TRUE
+    AND json_extract(part.data, '$.auto') IS NOT TRUE
 ) FROM message WHERE message.session_id = ? ORDER BY message.id
 """
-"""Every message, and whether it holds words or files that nobody but a user gave: OpenCode makes
-user messages of its own when it shortens a context."""
+"""Every message, and whether it holds something that a user gave: OpenCode makes user messages of
+its own when it shortens a context by itself."""
 
 
 class _Cache(msgspec.Struct, frozen=True):

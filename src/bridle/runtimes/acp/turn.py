@@ -161,6 +161,15 @@ class Turns:
         if error is not None:
             recorder.fail(error)
 
+    def settle(self, answer: acp.Answer) -> str:
+        """Take the answer to a prompt that was no turn: what it used; why it failed, if it did."""
+        if answer.error is not None:
+            return error_of_call(answer.error, model=self._recorder.model).message
+        done = result_of(answer, wire.PromptDone)
+        self._count(done)
+        error = error_of_stop(done.stop_reason)
+        return error.message if error else ""
+
     def _count(self, done: wire.PromptDone) -> None:
         usage = usage_of(done, self._agent)
         if usage is None:
