@@ -26,7 +26,7 @@ from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.sessions.user_messages import iso
 
 DEADLINE = 60.0
-START = 1_800_000_000.0
+START = 1_700_000_000.0
 """The moment at which a session made by hand begins."""
 
 
@@ -37,10 +37,9 @@ class MadeSession:
     def __init__(self, folder: Path, **fields: Any) -> None:
         self.home = StateHome(str(folder / "state"))
         self.now = START
-        given = {"runtime": "codex", "runtime_version": "1.2.3", "model": "big", "drive": "rpc"}
+        given = {"runtime": "codex", "runtime_version": "1.2.3", "model": "big", "workdir": "/w"}
         self.record = SessionRecord(
             session_id="11111111-2222-3333-4444-555555555555",
-            workdir="/w",
             started_at=iso(START),
             run=1,
             **{**given, **fields},

@@ -1,21 +1,28 @@
-"""The conversation of one session as a brief for an agent of another kind.
+"""The conversation of one session, carried over to an agent of another kind.
 
-A brief is always written: no runtime that Bridle drives is known to take in another one's
-conversation. What comes near it was looked at: Codex can append single raw items to a thread of its
-own, OpenCode and Pi can write a conversation out, and every `resume`, `load` and `fork` takes the
-agent's own conversations only. So a hand-over loses what only a transcript of the same agent could
-carry (the model's own state, tool results word for word), and the brief says so.
+`native_import` makes it a conversation of the other agent's own, where that agent has an import;
+Codex has, from what was looked at. OpenCode imports files that it wrote itself, Pi and Claude Code
+resume their own conversations only, and the Agent Client Protocol knows no import. Everywhere else
+`brief` writes down what the other agent must know. It loses what only a transcript could carry, and
+says so.
 """
 
 import re
 from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from bridle.core import events as ev
+from bridle.core.options import RunOptions
 from bridle.sessions.conversation import AgentStep, Notice, Part, ToolUse, as_text, conversation
 from bridle.sessions.files_touched import Touch, commands_of, files_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import TextCleaner, UserMessage
+
+if TYPE_CHECKING:
+    from bridle.runtimes.base import AgentRuntime
+    from bridle.runtimes.importing import PastMessage
 
 SIZE = 24_000
 """Characters of a brief, about 6,000 tokens: room enough, and no burden on any model."""
@@ -58,6 +65,53 @@ def brief(
     for part in conversation(home, record, cleaner):
         digest.take(part)
     return digest.text()
+
+
+def native_import(
+    home: StateHome,
+    record: SessionRecord,
+    target: "AgentRuntime",
+    options: RunOptions,
+    *,
+    env: Mapping[str, str],
+    cleaner: TextCleaner | None = None,
+) -> str | None:
+    """Make a session's conversation one of `target`'s own; returns its native id, to resume by.
+
+    `options` and `env` are those that the new session will have: its working directory, account and
+    provider decide where the conversation lands. None when `target` has no import, or would not
+    take this conversation; then there is `brief`. The agent's reasoning and images are not carried.
+    Calls no model. Raises `NotInstalled`, and `Unavailable` for a damaged event file.
+    """
+    from bridle.runtimes.importing import ImportsConversation
+
+    if not isinstance(target, ImportsConversation):
+        return None
+    messages = list(_past_messages(conversation(home, record, cleaner)))
+    if not any(message.from_user for message in messages):
+        return None
+    return target.import_conversation(messages, options, env)
+
+
+def _past_messages(parts: Iterator[Part]) -> "Iterator[PastMessage]":
+    from bridle.runtimes.importing import PastMessage, PastTool
+
+    for part in parts:
+        if isinstance(part, UserMessage):
+            if part.fate == "delivered":
+                yield PastMessage(from_user=True, text=part.text, ts=part.sent_at or "")
+        elif isinstance(part, AgentStep):
+            tools = tuple(
+                PastTool(
+                    id=tool.id,
+                    name=tool.name,
+                    args=tool.args,
+                    result=tool.result_text,
+                    is_error=tool.is_error,
+                )
+                for tool in part.tools
+            )
+            yield PastMessage(from_user=False, text=part.text, ts=part.ts, tools=tools)
 
 
 class _Digest:

@@ -2,8 +2,8 @@
 
 import os
 import signal
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal
 
 from bridle.core.errors import WrongUse
 from bridle.core.features import Features
@@ -19,6 +19,9 @@ from bridle.runtimes.codex.install import codex_home, find_codex
 from bridle.runtimes.codex.normalizer import CodexNormalizer
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
+
+if TYPE_CHECKING:
+    from bridle.runtimes.importing import PastMessage
 
 STOP = (
     # SIGINT ends the running command too; SIGTERM would leave it behind.
@@ -190,6 +193,14 @@ class CodexRuntime(AgentRuntime):
         return False
 
     # -- history --------------------------------------------------------------------------------
+
+    def import_conversation(
+        self, messages: "Iterable[PastMessage]", options: RunOptions, env: Mapping[str, str]
+    ) -> str | None:
+        """A thread of another agent's conversation, by Codex's own import; see `importing`."""
+        from bridle.runtimes.codex.importing import import_conversation
+
+        return import_conversation(self.installation().binary, messages, options, env)
 
     def parse_transcript(self, path: str) -> TranscriptSummary | None:
         """What a rollout and those of its sub-agents say was used."""
