@@ -132,7 +132,8 @@ def test_how_a_process_ended_is_told(server: TmuxServer, tmp_path: Path) -> None
     shot = server.new_session("shot", ["/bin/sleep", "60"], cwd=str(tmp_path), env=ENV)
     assert shot.exit_code is None
     os.kill(shot.pid, signal.SIGKILL)
-    wait_until(lambda: server.pane("seven").dead and server.pane("shot").dead)
+    wait_until(lambda: server.pane("seven").dead)
+    wait_until(lambda: server.pane("shot").dead)
     assert server.pane("seven").exit_code == 7
     assert server.pane("shot").exit_code == -signal.SIGKILL
     server.kill_session("seven")
@@ -242,8 +243,9 @@ def test_the_size_stays_when_a_person_looks(server: TmuxServer, tmp_path: Path) 
         os.environ["TERM"] = "xterm-256color"
         os.execvp("tmux", server.attach_argv("one"))
     try:
-        looking = ["tmux", "-S", server.socket, "list-clients", "-t", "=one"]
-        wait_until(lambda: subprocess.run(looking, capture_output=True, check=True).stdout != b"")
+        drawn = b""
+        while b"\x1b[?1049h" not in drawn:
+            drawn += os.read(terminal, 1000)
         os.write(terminal, b"typed by a person\r")
         wait_until(lambda: server.capture("one").count("typed by a person") == 2)
         server.new_session("two", ["/bin/sh", "-c", f"{size}; read x"], cwd=str(tmp_path), env=ENV)

@@ -38,6 +38,8 @@ class PaneState(msgspec.Struct, frozen=True, kw_only=True):
     """The process of a pane. A pane stays when its process ends, so that its end can be told."""
 
     pid: int
+    closed: bool = False
+    """The process let go of the terminal: it has ended, or does so now."""
     dead: bool
     exit_code: int | None = None
     """Once it is dead: its exit status, negative when a signal killed it."""
@@ -183,6 +185,9 @@ class TmuxServer:
         state = _pane_state(block.text)
         if block.failed or state is None:
             raise PaneGone(f"there is no terminal session {name}")
+        if state.closed and not state.dead:
+            # tmux 3.3 may miss a child's end. The end of another makes it look for all of them.
+            self._order("run-shell -b true", repeatable=True)
         return state
 
     def title(self, name: str) -> str:
@@ -374,7 +379,9 @@ def _pane_state(facts: str) -> PaneState | None:
     code = -int(killer) if killer.isdigit() else int(status) if status.isdigit() else None
     # A pane is closed a moment before its process's end is known.
     dead = closed == "1" and (code is not None or not _exists(int(pid)))
-    return PaneState(pid=int(pid), dead=dead, exit_code=code if dead else None)
+    return PaneState(
+        pid=int(pid), closed=closed == "1", dead=dead, exit_code=code if dead else None
+    )
 
 
 def _exists(pid: int) -> bool:
