@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "run": ("bridle.cli.run_command", "run one prompt through an agent"),
     "runtime": ("bridle.cli.runtime", "list, show, check and choose runtimes"),
+    "session": ("bridle.cli.session", "start agents that go on, and talk to them"),
+    "daemon": ("bridle.cli.daemon", "look at the process that drives sessions, or end it"),
     "model-server": ("bridle.cli.model_server", "serve a scripted model on loopback"),
     "conformance": ("bridle.cli.conformance", "prove that a runtime keeps the contract, offline"),
     "guard": ("bridle.cli.guard", "judge tool calls, and score the judge"),

@@ -21,6 +21,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `bridle run`."""
     add = parser.add_argument
     add("prompt", nargs="?", metavar="PROMPT", help="what to do; `-`, or nothing, reads stdin")
+    configure_agent(parser)
+    add("--timeout", metavar="S", type=positive_number, help="stop the agent after S seconds")
+    add("--resume", metavar="ID", help="go on with the conversation of this native session id")
+    output = parser.add_mutually_exclusive_group()
+    add_json(output)
+    output.add_argument("--stream-json", action="store_true", help="print each event as JSON")
+    add("--raw", action="store_true", help="keep the agent's own message in each event")
+    add("--verbose", action="store_true", help="show runtime, options and the exact command")
+    add("--interactive", action="store_true", help="drive the agent yourself at this terminal")
+    _add_old_flags(parser)
+
+
+def configure_agent(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say which agent works, where, and how."""
+    add = parser.add_argument
     add("--runtime", metavar="R", help="the agent to use (see `bridle runtime list`)")
     add("--backend", metavar="R", help="older name of --runtime")
     add("--model", metavar="M", help="model name or configured alias")
@@ -41,7 +56,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "bypass: the agent acts within its sandbox and guards",
     )
     add("--sandbox", choices=("off", "read-only", "worktree"), help="what the agent may write")
-    add("--timeout", metavar="S", type=positive_number, help="stop the agent after S seconds")
     add("--budget", metavar="USD", type=positive_number, help="most the run may cost")
     add("--marker", metavar="TEXT", default=DEFAULT_MARKER, help="how the agent says it is done")
     add(
@@ -60,16 +74,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="an argument for the CLI as it is; write --raw-arg=--flag",
     )
     add("--env", metavar="K=V", type=key_value, action="append", default=[], help="a variable")
-    add("--resume", metavar="ID", help="go on with the conversation of this native session id")
     add("--model-server", metavar="URL", help="run against a scripted model (key in environment)")
     add("--ignore-unsupported", action="store_true", help="report what cannot be honoured instead")
-    output = parser.add_mutually_exclusive_group()
-    add_json(output)
-    output.add_argument("--stream-json", action="store_true", help="print each event as JSON")
-    add("--raw", action="store_true", help="keep the agent's own message in each event")
-    add("--verbose", action="store_true", help="show runtime, options and the exact command")
-    add("--interactive", action="store_true", help="drive the agent yourself at this terminal")
-    _add_old_flags(parser)
 
 
 def _add_old_flags(parser: argparse.ArgumentParser) -> None:
@@ -156,7 +162,14 @@ def _prompt(args: argparse.Namespace) -> str:
         return _whole_text(args.prompt)
     if args.interactive and args.prompt is None:
         return ""
-    if sys.stdin is None or (args.prompt is None and sys.stdin.isatty()):
+    return read_text(args.prompt)
+
+
+def read_text(argument: str | None) -> str:
+    """A text that the caller gave as an argument, or with `-` or nothing on stdin."""
+    if argument is not None and argument != "-":
+        return _whole_text(argument)
+    if sys.stdin is None or (argument is None and sys.stdin.isatty()):
         raise WrongUse("the prompt is missing", hint='bridle run "what to do"')
     try:
         return sys.stdin.buffer.read().decode()

@@ -33,7 +33,7 @@ def marked_processes(session_id: str) -> list[int]:
     An agent's tools run in sessions and process groups of their own; the environment is what they
     all inherit. Zombies do not count: they hold nothing.
     """
-    return [pid for pid in _sighted(session_id) if _look(pid) is not None]
+    return [pid for pid in _sighted(session_id) if look(pid) is not None]
 
 
 def descendants(pid: int) -> list[Process]:
@@ -133,7 +133,7 @@ def _session_processes(session_id: str, known: dict[int, Process], spare: int) -
     """Marked ones, known ones that still live, and everything below either."""
     alive: dict[int, Process] = {}
     for pid in marked_processes(session_id):
-        process = _look(pid)
+        process = look(pid)
         if process is not None:
             alive[pid] = process
     for process in known.values():
@@ -149,7 +149,7 @@ def _below(roots: set[int]) -> list[Process]:
     """Every living process whose line of parents leads to one of `roots`."""
     parents: dict[int, Process] = {}
     for pid in _pids():
-        process = _look(pid)
+        process = look(pid)
         if process is not None:
             parents[pid] = process
     found: list[Process] = []
@@ -238,16 +238,44 @@ def _pids() -> list[int]:
     return [pid for pid in psutil.pids() if pid != os.getpid()]
 
 
-def _look(pid: int) -> Process | None:
+def look(pid: int) -> Process | None:
     """The living process `pid`; None when it is gone, or only waits to be reaped."""
     if sys.platform == "linux":
         return _linux_look(pid)
     return _psutil_look(pid)
 
 
+def command_words(pid: int) -> list[str]:
+    """The words of a living process's command; [] when it is gone or not ours."""
+    if sys.platform == "linux":
+        if _linux_look(pid) is None:
+            return []
+        return [os.fsdecode(word) for word in _read_proc(f"/proc/{pid}/cmdline").split(b"\0")]
+    import psutil
+
+    try:
+        return list(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return []
+
+
+def environment(pid: int) -> dict[str, str]:
+    """The variables that a living process was started with; {} when it is gone or not ours."""
+    if sys.platform == "linux":
+        words = _read_proc(f"/proc/{pid}/environ").split(b"\0")
+        pairs = (os.fsdecode(word).partition("=") for word in words if b"=" in word)
+        return {name: value for name, _, value in pairs}
+    import psutil
+
+    try:
+        return dict(psutil.Process(pid).environ())
+    except psutil.Error:
+        return {}
+
+
 def _still(process: Process) -> bool:
     """Whether that very process lives; its parent and group may have changed meanwhile."""
-    now = _look(process.pid)
+    now = look(process.pid)
     return now is not None and now.started == process.started
 
 

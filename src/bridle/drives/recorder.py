@@ -32,6 +32,9 @@ _START: dict[str, ev.UpdateKind] = {"text": "text_start", "thinking": "thinking_
 _DELTA: dict[str, ev.UpdateKind] = {"text": "text_delta", "thinking": "thinking_delta"}
 _END: dict[str, ev.UpdateKind] = {"text": "text_end", "thinking": "thinking_end"}
 
+_INSTRUCTIONS = 1 << 16
+"""Characters of a conversation's prompts that are kept, to know its own words in the answers."""
+
 _shown_ms = -1
 _shown_second = -1
 _second_text = ""
@@ -283,6 +286,14 @@ class Recorder:
         if message_id not in self._settled_messages:
             self._settled_messages.add(message_id)
             self.deliveries.append(Delivery(id=message_id, taken=True, turn=self.turn))
+
+    def unsettle(self, message_id: str) -> None:
+        """The message will be sent again: what became of it before does not count."""
+        self._settled_messages.discard(message_id)
+
+    def instructed(self, text: str) -> None:
+        """The agent is told this text: a marker that it merely repeats from it is none."""
+        self._instructions = f"{self._instructions}\n{text}"[-_INSTRUCTIONS:]
 
     def message_refused(self, message_id: str, error: AgentError) -> None:
         """The agent would not take the message. A repeat has no effect."""

@@ -1,6 +1,6 @@
 """Puts the OS sandbox around a run of any runtime that has none of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,10 +25,30 @@ def planned(
 
     Raises what `plan_run` raises, and `GuardRefused` when this machine cannot hold the agent.
     """
+    return _planned(runtime.plan_run, runtime, options, env, session_id)
+
+
+def planned_live(
+    runtime: "AgentRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
+) -> "RunPlan":
+    """The plan of a live conversation, held by the OS where the caller asks for it.
+
+    Raises what `plan_live` raises, and `GuardRefused` when this machine cannot hold the agent.
+    """
+    return _planned(runtime.plan_live, runtime, options, env, session_id)
+
+
+def _planned(
+    plan_it: "Callable[[RunOptions, Mapping[str, str], str], RunPlan]",
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    env: Mapping[str, str],
+    session_id: str,
+) -> "RunPlan":
     if not _ours(runtime, options):
-        return runtime.plan_run(_as_seen(runtime, options), env, session_id)
+        return plan_it(_as_seen(runtime, options), env, session_id)
     refuse_if_impossible(preflight())
-    plan = runtime.plan_run(_as_seen(runtime, options), env, session_id)
+    plan = plan_it(_as_seen(runtime, options), env, session_id)
     try:
         spec, private_dirs, warnings = _confined(runtime, options, plan.spec, plan.private_dirs)
     except BaseException:

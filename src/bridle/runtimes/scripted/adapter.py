@@ -18,6 +18,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
 from bridle.runtimes.base import (
@@ -34,6 +35,7 @@ from bridle.runtimes.scripted.dialects import DIALECTS
 from bridle.runtimes.scripted.normalizer import ScriptedNormalizer
 from bridle.runtimes.scripted.settings import Settings, read_settings
 from bridle.runtimes.scripted.transcript import state_dir, summarize
+from bridle.runtimes.scripted.wire import image_part
 
 if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds
@@ -56,7 +58,6 @@ _OPTIONS = frozenset(
     }
 )
 _TOOLS = ("shell", "read_file", "write_file", "edit_file")
-_MEDIA = {".png": "image/png", ".gif": "image/gif", ".webp": "image/webp"}
 _START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent", "start.py")
 
 
@@ -85,6 +86,8 @@ class ScriptedRuntime(AgentRuntime):
             retries=True,
             resume=True,
             abort=True,
+            steer=True,
+            drives=("print", "rpc"),
             instruction_file=self.instruction_path,
         )
 
@@ -144,8 +147,22 @@ class ScriptedRuntime(AgentRuntime):
         )
         return msgspec.structs.replace(plan, spec=spec)
 
+    def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Check everything, compile the script, and keep the request for the wire's first word."""
+        from bridle.runtimes.scripted.live import live_plan
+
+        options = msgspec.structs.replace(options, prompt="", images=())
+        plan, request = self._plan(options, env, session_id, live=True)
+        return live_plan(plan, request, options.resume)
+
+    def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:
+        """The wire of a conversation with the scripted agent."""
+        from bridle.runtimes.scripted.live import ScriptedLiveWire
+
+        return ScriptedLiveWire(facts, recorder)
+
     def _plan(
-        self, options: RunOptions, env: Mapping[str, str], session_id: str
+        self, options: RunOptions, env: Mapping[str, str], session_id: str, live: bool = False
     ) -> tuple[RunPlan, dict[str, Any]]:
         installation = self.installation()
         dialect, _, warning = self.dialect(installation.version)
@@ -154,7 +171,7 @@ class ScriptedRuntime(AgentRuntime):
         env = {**env, **options.env}
         settings = read_settings(options.provider_options, self.settings.options, env)
         native_id = options.resume or f"scripted-{os.urandom(8).hex()}"
-        request = _request(options, settings, native_id)
+        request = _request(options, settings, native_id, live)
         private: tuple[str, ...] = ()
         if options.account_dir is not None:
             request["state_dir"] = os.path.abspath(os.path.expanduser(options.account_dir))
@@ -251,7 +268,7 @@ class ScriptedRuntime(AgentRuntime):
         return state_dir(os.environ)
 
 
-def _request(options: RunOptions, settings: Settings, native_id: str) -> dict[str, Any]:
+def _request(options: RunOptions, settings: Settings, native_id: str, live: bool) -> dict[str, Any]:
     """What the agent process is asked to do, as it reads it."""
     from bridle.runtimes.scripted import script
 
@@ -276,16 +293,21 @@ def _request(options: RunOptions, settings: Settings, native_id: str) -> dict[st
     if server is not None:
         request["server"] = {"url": server.url, "api_key": server.api_key}
         return request
-    request["built_in"] = script.built_in(options.prompt)
+    request["built_in"] = script.built_in()
     request["ended"] = script.ended()
-    if settings.script is not None:
-        request["script"] = script.compiled(
+    if settings.script is None:
+        request["scripts"] = []
+    elif live:
+        request["scripts"] = script.candidates(settings.script, conversation=settings.conversation)
+    else:
+        one = script.compiled(
             settings.script,
             prompt=options.prompt,
             system=system,
             model=options.model,
             conversation=settings.conversation,
         )
+        request["scripts"] = [one]
     return request
 
 
@@ -304,9 +326,7 @@ def _text(text: str) -> str:
 
 def _image(path: str) -> dict[str, str]:
     readable_file(path, "image")
-    absolute = os.path.abspath(os.path.expanduser(path))
-    ending = os.path.splitext(path)[1].lower()
-    return {"path": absolute, "media_type": _MEDIA.get(ending, "image/jpeg")}
+    return image_part(os.path.abspath(os.path.expanduser(path)))
 
 
 def _permitted(options: RunOptions) -> list[str]:

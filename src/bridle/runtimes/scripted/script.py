@@ -12,7 +12,7 @@ import msgspec
 from bridle.core.errors import WrongUse
 
 if TYPE_CHECKING:
-    from bridle.testing.script import Script, Turn
+    from bridle.testing.script import Conversation, Script, Turn
     from bridle.testing.steps import Step
 
 _NO_USAGE = {
@@ -24,11 +24,12 @@ _NO_USAGE = {
 }
 
 
-def built_in(prompt: str) -> dict[str, Any]:
-    """What the agent plays when it is given no script: that it is scripted, and nothing more."""
+def built_in() -> dict[str, Any]:
+    """What the agent plays when it is given no script: that it is scripted, and nothing more. The
+    agent itself fills in the length of the prompt."""
     text = (
         "I am Bridle's scripted agent: I play a script, there is no model behind me, and I was "
-        f"given no script. Your prompt has {len(prompt)} characters. Nothing was done."
+        "given no script. Your prompt has {characters} characters. Nothing was done."
     )
     reply = {
         "text": [text],
@@ -46,7 +47,7 @@ def ended() -> dict[str, Any]:
     """The reply after the last one of a script: the same as the scripted model's."""
     from bridle.testing.script import ENDED_TEXT, Usage
 
-    reply: dict[str, Any] = built_in("")["steps"][0]["reply"]
+    reply: dict[str, Any] = built_in()["steps"][0]["reply"]
     return {**reply, "text": [ENDED_TEXT], "usage": msgspec.to_builtins(Usage())}
 
 
@@ -57,66 +58,88 @@ def compiled(
 
     `source` is a path, the script's text, or the script as plain data.
     """
+    script = _loaded(source)
+    for each in _chosen(script, conversation):
+        if _fits(each, prompt, system, model):
+            return _compiled(each.turns)
+    if conversation is None and script.turns:
+        return _compiled(script.turns)
+    names = ", ".join(each.name for each in script.conversations)
+    raise WrongUse(
+        "no conversation of the script fits the prompt",
+        hint=f"choose one with provider option conversation: {names}",
+    )
+
+
+def candidates(source: Any, *, conversation: str | None) -> list[dict[str, Any]]:
+    """The conversations in `source`, each with the conditions under which the agent plays it; for
+    prompts that are not known yet. `WrongUse` says what is wrong with the script."""
+    script = _loaded(source)
+    found = [
+        {**_compiled(each.turns), "match": msgspec.to_builtins(each.match)}
+        for each in _chosen(script, conversation)
+    ]
+    if conversation is None and script.turns:
+        found.append({**_compiled(script.turns), "match": None})
+    return found
+
+
+def _loaded(source: Any) -> "Script":
     from bridle.testing.script_errors import ScriptError
     from bridle.testing.script_load import load_script
-    from bridle.testing.steps import compile_steps
 
     if isinstance(source, str):
         source = os.path.expanduser(source)
     if not isinstance(source, str | list | dict):
         raise WrongUse("provider option script must be a file's path, or a list of turns")
     try:
-        script = load_script(source)
+        return load_script(source)
     except ScriptError as problem:
         lines = [str(each) for each in problem.problems]
         more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
         raise WrongUse(
             f"wrong script: {lines[0]}{more}", hint="see docs/scripted-model.md for the format"
         ) from None
-    steps = compile_steps(_turns(script, prompt, system, model, conversation))
-    return {
-        "digest": steps.digest,
-        "steps": [_step(step, index, steps.digest) for index, step in enumerate(steps.steps)],
-    }
 
 
-def _turns(
-    script: "Script", prompt: str, system: str, model: str | None, wanted: str | None
-) -> "tuple[Turn, ...]":
+def _chosen(script: "Script", wanted: str | None) -> "list[Conversation]":
+    """The conversation that is wanted by name, else those that may fit a prompt."""
+    if wanted is None:
+        # No request is sent, so a condition on its headers cannot hold.
+        return [
+            each
+            for each in script.conversations
+            if (match := each.match) is not None
+            and not match.header
+            and (match.prompt_contains or match.system_contains or match.model)
+        ]
     names = [each.name for each in script.conversations]
-    if wanted is not None and wanted not in names:
+    if wanted not in names:
         raise WrongUse(
             f"the script has no conversation {wanted!r}",
             hint=f"it has: {', '.join(names) or 'only its own turns'}",
         )
-    for each in script.conversations:
-        match = each.match
-        if wanted is not None:
-            fits = each.name == wanted
-        else:
-            # No request is sent, so a condition on its headers cannot hold.
-            fits = (
-                match is not None
-                and not match.header
-                and bool(match.prompt_contains or match.system_contains or match.model)
-            )
-            fits = (
-                fits
-                and match is not None
-                and (
-                    (match.prompt_contains or "") in prompt
-                    and (match.system_contains or "") in system
-                    and match.model in (None, model)
-                )
-            )
-        if fits:
-            return each.turns
-    if not script.turns:
-        raise WrongUse(
-            "no conversation of the script fits the prompt",
-            hint=f"choose one with provider option conversation: {', '.join(names)}",
-        )
-    return script.turns
+    chosen = script.conversations[names.index(wanted)]
+    return [msgspec.structs.replace(chosen, match=None)]
+
+
+def _fits(each: "Conversation", prompt: str, system: str, model: str | None) -> bool:
+    match = each.match
+    return match is None or (
+        (match.prompt_contains or "") in prompt
+        and (match.system_contains or "") in system
+        and match.model in (None, model)
+    )
+
+
+def _compiled(turns: "tuple[Turn, ...]") -> dict[str, Any]:
+    from bridle.testing.steps import compile_steps
+
+    steps = compile_steps(turns)
+    return {
+        "digest": steps.digest,
+        "steps": [_step(step, index, steps.digest) for index, step in enumerate(steps.steps)],
+    }
 
 
 def _step(step: "Step", index: int, digest: str) -> dict[str, Any]:

@@ -115,6 +115,27 @@ class Error(_Message, frozen=True, kw_only=True, tag="error"):
     until: str | None = None
 
 
+class Ready(_Message, frozen=True, kw_only=True, tag="ready"):
+    """A live conversation can begin."""
+
+
+class Taken(_Message, frozen=True, kw_only=True, tag="taken"):
+    """A message of a live conversation is in the turn that is played."""
+
+    id: str
+
+
+class NotTaken(_Message, frozen=True, kw_only=True, tag="not_taken"):
+    """A message of a live conversation that the agent did not take, and forgot."""
+
+    id: str
+    reason: str
+
+
+class TurnEnd(_Message, frozen=True, kw_only=True, tag="turn_end"):
+    """A turn of a live conversation is over; `error` came before it if it failed."""
+
+
 class Result(_Message, frozen=True, kw_only=True, tag="result"):
     """The turn was completed."""
 
@@ -133,6 +154,10 @@ Message = (
     | Retry
     | Error
     | Result
+    | Ready
+    | Taken
+    | NotTaken
+    | TurnEnd
 )
 
 _decoder: "msgspec.json.Decoder[Message] | None" = None
@@ -147,6 +172,20 @@ def decode(line: bytes) -> Message | None:
         return _decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
+
+
+_MEDIA = {"png": "image/png", "gif": "image/gif", "webp": "image/webp"}
+
+
+def image_part(path: str) -> dict[str, str]:
+    """An image as the agent is told of it."""
+    ending = path.rpartition(".")[2].lower()
+    return {"path": path, "media_type": _MEDIA.get(ending, "image/jpeg")}
+
+
+def command_line(kind: str, **fields: Any) -> bytes:
+    """A line that tells the agent of a live conversation what to do."""
+    return msgspec.json.encode({"type": kind, **fields}) + b"\n"
 
 
 def answer_line(request_id: str, allowed: bool, reason: str) -> bytes:

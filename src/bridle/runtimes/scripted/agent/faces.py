@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from _thread import allocate_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +21,8 @@ class JsonFace:
     """One JSON object a line on stdout; permission answers come as lines on stdin."""
 
     def __init__(self, aids: Aids) -> None:
-        import threading
-
         self._aids = aids
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
     def emit(self, message: dict[str, Any]) -> None:
         """Write one line, whole even when several tools end at once."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from .parts import Failure, Reply
 
 TYPE_CHECKING = False
@@ -11,7 +9,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .aids import Aids
-    from .parts import Face, Source
+    from .interrupt import Interrupt
+    from .parts import Face, Inbox, Source
     from .store import Store
     from .tools import Toolbox
 
@@ -52,29 +51,41 @@ class Loop:
         self,
         *,
         face: Face,
-        source: Source,
+        interrupt: Interrupt,
         toolbox: Toolbox,
         store: Store,
         limits: Limits,
         aids: Aids,
-        digest: str,
+        inbox: Inbox | None = None,
     ) -> None:
         self._face = face
-        self._source = source
+        self._interrupt = interrupt
         self._toolbox = toolbox
         self._store = store
         self._limits = limits
         self._aids = aids
-        self._digest = digest
+        self._inbox = inbox
+        self._digest = ""
         self._messages = sum(1 for r in store.records if r["type"] == "assistant")
 
-    def work(self, prompt: str, images: list[dict[str, str]]) -> None:
-        """One turn, from its prompt to a reply that calls no tool. Raises `Failure`."""
+    def work(
+        self,
+        prompt: str,
+        images: list[dict[str, str]],
+        source: tuple[str, Source],
+        message_id: str = "",
+    ) -> None:
+        """One turn, from its prompt to a reply that calls no tool, answered by `source` (with the
+        digest of its script). Raises `Failure`."""
+        self._digest, replies = source
         self._store.add("user", text=prompt, images=images)
         self._face.emit({"type": "turn_start"})
+        if message_id:
+            self._face.emit({"type": "taken", "id": message_id})
         while True:
+            self._interrupt.check()
             self._limits.check()
-            reply = self._reply()
+            reply = self._reply(replies)
             if reply.stop_reason == "max_tokens":
                 raise Failure(
                     "the answer was cut at the model's output limit", kind="context_overflow"
@@ -86,19 +97,37 @@ class Loop:
             self._limits.check_budget()
             for result in self._toolbox.run(reply.calls):
                 self._store.add("tool_result", **result)
+            self._interrupt.check()
+            self._deliver()
 
-    def _reply(self) -> Reply:
+    def _deliver(self) -> None:
+        """Let what was said meanwhile reach the model, now that the tools are done."""
+        for message in self._inbox.take() if self._inbox else ():
+            self._store.add("user", text=message["text"], images=message["images"], steer=True)
+            self._face.emit({"type": "taken", "id": message["id"]})
+
+    def _reply(self, source: Source) -> Reply:
+        try:
+            return self._persist(source)
+        except Failure:
+            if self._interrupt.requested:
+                self._store.add("aborted", step=source.give_up(), digest=self._digest)
+                self._interrupt.check()
+            raise
+
+    def _persist(self, source: Source) -> Reply:
+        """A reply, asked for again as often as that may help."""
         attempt = 0
         while True:
             try:
-                return self._one_reply()
+                return self._one_reply(source)
             except Failure as failure:
                 attempt += 1
                 wait = failure.retry_after
                 if wait is None:
                     wait = min(1.0, 0.02 * 2**attempt)
-                out_of_tries = attempt > self._limits.max_retries
-                if not failure.retryable or out_of_tries or wait > _LONGEST_WAIT:
+                no_more = attempt > self._limits.max_retries or self._interrupt.requested
+                if not failure.retryable or no_more or wait > _LONGEST_WAIT:
                     raise
                 self._face.emit(
                     {
@@ -108,13 +137,14 @@ class Loop:
                         "error": failure.fields,
                     }
                 )
-                time.sleep(wait)
+                self._interrupt.wait(wait)
 
-    def _one_reply(self) -> Reply:
+    def _one_reply(self, source: Source) -> Reply:
         """One model call; the message is begun with the first thing that arrives."""
         name = f"msg_{self._messages + 1}"
         begun = False
-        for piece in self._source.ask(self._store.records):
+        for piece in source.ask(self._store.records):
+            self._interrupt.check()
             if not begun:
                 begun = True
                 self._messages += 1

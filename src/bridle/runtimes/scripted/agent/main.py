@@ -13,8 +13,10 @@ import sys
 
 from .aids import Aids
 from .faces import ChatFace, JsonFace, TextFace
+from .interrupt import Interrupt
 from .loop import Limits, Loop
 from .parts import Failure
+from .sources import Sources
 from .store import Store
 from .tools import Toolbox, kill_running
 
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from .parts import Face, Source
+    from .parts import Face, Inbox
 
-_USAGE = "usage: scripted agent [--request FILE] [--face json|text|chat]"
+_FACES = ("json", "text", "chat", "live")
+_USAGE = "usage: scripted agent [--request FILE] [--face json|text|chat|live]"
 
 
 def main(argv: list[str]) -> int:
@@ -39,10 +42,14 @@ def main(argv: list[str]) -> int:
         signal.signal(number, _end)
     aids = Aids(request.get("aids", []))
     aids.begin()
-    faces: dict[str, Face] = {"text": TextFace(), "chat": ChatFace()}
-    face = faces.get(face_name) or JsonFace(aids)
     try:
-        status = _play(request, face, aids)
+        if face_name == "live":
+            from .live import converse
+
+            status = converse(request, aids)
+        else:
+            faces: dict[str, Face] = {"text": TextFace(), "chat": ChatFace()}
+            status = _play(request, faces.get(face_name) or JsonFace(aids), aids)
     except BrokenPipeError:
         return 1
     finally:
@@ -55,7 +62,7 @@ def _arguments(argv: list[str]) -> tuple[str, dict[str, Any]]:
     words = list(argv)
     while words:
         word = words.pop(0)
-        if word == "--face" and words and words[0] in ("json", "text", "chat"):
+        if word == "--face" and words and words[0] in _FACES:
             face = words.pop(0)
         elif word == "--request" and words:
             file = words.pop(0)
@@ -82,11 +89,12 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 def _play(request: dict[str, Any], face: Face, aids: Aids) -> int:
     try:
-        loop = _conversation(request, face, aids)
-        if request["prompt"]:
-            loop.work(request["prompt"], request.get("images", []))
+        loop, sources = conversation(request, face, aids, Interrupt())
+        prompt = request["prompt"]
+        if prompt:
+            loop.work(prompt, request.get("images", []), sources.of(prompt))
         if isinstance(face, ChatFace):
-            _chat(face, loop)
+            _chat(face, loop, sources)
     except Failure as failure:
         face.emit({"type": "error", **failure.fields})
         return 1
@@ -101,22 +109,29 @@ def _play(request: dict[str, Any], face: Face, aids: Aids) -> int:
     return 0
 
 
-def _chat(face: ChatFace, loop: Loop) -> None:
+def _chat(face: ChatFace, loop: Loop, sources: Sources) -> None:
     while (prompt := face.prompt()) is not None:
         if prompt in ("exit", "/exit", "quit", "/quit"):
             return
         if prompt:
             try:
-                loop.work(prompt, [])
+                loop.work(prompt, [], sources.of(prompt))
             except Failure as failure:
                 face.emit({"type": "error", **failure.fields})
 
 
-def _conversation(request: dict[str, Any], face: Face, aids: Aids) -> Loop:
+def conversation(
+    request: dict[str, Any],
+    face: Face,
+    aids: Aids,
+    interrupt: Interrupt,
+    inbox: Inbox | None = None,
+) -> tuple[Loop, Sources]:
+    """Begin the conversation that `request` asks for, or take it up; says so on `face`."""
     store = Store(request["state_dir"], request["native_id"], resume=request["resume"])
     if not request["resume"]:
         store.add("session", id=request["native_id"], cwd=os.getcwd(), version=request["version"])
-    digest, source = _source(request, store)
+    sources = Sources(request, store, interrupt)
     face.emit(
         {
             "type": "session",
@@ -128,30 +143,13 @@ def _conversation(request: dict[str, Any], face: Face, aids: Aids) -> Loop:
             "images": len(request.get("images", [])),
         }
     )
-    return Loop(
+    loop = Loop(
         face=face,
-        source=source,
-        toolbox=Toolbox(face, request["tools"], ask=request["permission"] == "ask"),
+        interrupt=interrupt,
+        toolbox=Toolbox(face, request["tools"], interrupt, ask=request["permission"] == "ask"),
         store=store,
         limits=Limits(request),
         aids=aids,
-        digest=digest,
+        inbox=inbox,
     )
-
-
-def _source(request: dict[str, Any], store: Store) -> tuple[str, Source]:
-    if request.get("server"):
-        from .server import ServerModel
-
-        return "", ServerModel(request)
-    from .player import Player
-
-    script = request.get("script")
-    known = store.script()
-    if script is None:
-        # Only a conversation that is gone on with may come without a script.
-        script = known or request["built_in"]
-    if known is None or known["digest"] != script["digest"]:
-        store.add("script", digest=script["digest"], steps=script["steps"])
-    start = store.next_step(script["digest"])
-    return script["digest"], Player(script["steps"], request["ended"], start)
+    return loop, sources

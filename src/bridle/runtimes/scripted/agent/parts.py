@@ -16,6 +16,10 @@ if TYPE_CHECKING:
             Raises `Failure` at any point.
             """
 
+        def give_up(self) -> int | None:
+            """The reply that was being said is not wanted any more. Returns the script's step that
+            is thereby played, None where there is none."""
+
     class Face(Protocol):
         """Who is told what happens, and who is asked for permission."""
 
@@ -24,6 +28,12 @@ if TYPE_CHECKING:
 
         def answer(self, request: dict[str, Any]) -> tuple[bool, str]:
             """Ask whether a tool may run; returns the answer and its reason."""
+
+    class Inbox(Protocol):
+        """Messages that came while a turn is played."""
+
+        def take(self) -> list[dict[str, Any]]:
+            """Those that the turn can still deliver, each with `id`, `text` and `images`."""
 
 
 class Failure(Exception):

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from .interrupt import Interrupt
+
 _SHAPES: dict[str, tuple[int, str]] = {
     "authentication": (401, "the scripted key is not valid"),
     "permission": (403, "the scripted key may not do this"),
@@ -31,7 +33,14 @@ _UNFINISHED = ("This reply does ", "not arrive whole.")
 class Player:
     """Says the replies of a script one after another; keeps count of the faults served."""
 
-    def __init__(self, steps: list[dict[str, Any]], ended: dict[str, Any], start: int) -> None:
+    def __init__(
+        self,
+        steps: list[dict[str, Any]],
+        ended: dict[str, Any],
+        start: int,
+        interrupt: Interrupt,
+    ) -> None:
+        self._interrupt = interrupt
         self._steps = steps
         self._ended = ended
         self._next = start
@@ -52,11 +61,19 @@ class Player:
                 return
         yield from self._say(step["reply"], index, step["reply"].get("manner"))
 
+    def give_up(self) -> int | None:
+        """The reply that was being said is not wanted any more: its step is played. Returns the
+        step, None after the last one."""
+        if self._next >= len(self._steps):
+            return None
+        self._next += 1
+        return self._next - 1
+
     def _spoil(
         self, step: dict[str, Any], fault: dict[str, Any], index: int
     ) -> Iterator[tuple[str, str] | Reply]:
         if fault.get("kind") or fault.get("status") or fault.get("body") is not None:
-            _wait(fault.get("delay"))
+            self._interrupt.wait(fault.get("delay"))
             raise refusal(fault)
         reply = step["reply"] or {**self._ended, "text": _UNFINISHED, "thinking": []}
         yield from self._say(reply, index, fault)
@@ -65,7 +82,7 @@ class Player:
         self, reply: dict[str, Any], index: int | None, manner: dict[str, Any] | None
     ) -> Iterator[tuple[str, str] | Reply]:
         manner = manner or {}
-        _wait(manner.get("delay"))
+        self._interrupt.wait(manner.get("delay"))
         pieces = [("thinking", text) for text in reply["thinking"]]
         pieces += [("text", text) for text in reply["text"]]
         total = sum(len(text) for _, text in pieces)
@@ -81,7 +98,7 @@ class Player:
                 self._break(manner)
                 text = text[half:]
                 said += half
-            _wait(manner.get("slow"))
+            self._interrupt.wait(manner.get("slow"))
             yield kind, text
             said += len(text)
         if broken or (manner.get("stall") and not pieces):
@@ -99,7 +116,7 @@ class Player:
         )
 
     def _break(self, manner: dict[str, Any]) -> None:
-        _wait(manner.get("stall"))
+        self._interrupt.wait(manner.get("stall"))
         if manner.get("malformed"):
             raise Failure("the reply holds a broken frame", kind="unavailable", retryable=True)
         if manner.get("cut", False) is not False:
@@ -146,8 +163,3 @@ def _body_message(body: Any) -> str:
         inner = body.get("error", body)
         body = inner.get("message") if isinstance(inner, dict) else inner
     return str(body)[:500] if body else ""
-
-
-def _wait(seconds: float | None) -> None:
-    if seconds:
-        time.sleep(seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 import time
 from urllib.parse import urlsplit
 
@@ -15,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+    from .interrupt import Interrupt
 
 _TEXT = {"type": "string"}
 _ARGUMENTS = {
@@ -50,7 +53,8 @@ def _instructions() -> str:
 class ServerModel:
     """Asks a server for each reply, with the whole conversation."""
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    def __init__(self, request: dict[str, Any], interrupt: Interrupt) -> None:
+        self._interrupt = interrupt
         server = request["server"]
         self._address = urlsplit(server["url"])
         self._key = server["api_key"]
@@ -72,6 +76,10 @@ class ServerModel:
         connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         connection = connect(self._address.netloc, timeout=_SILENCE)
         try:
+            connection.connect()
+            # Shutting it down wakes a reader; closing it would not.
+            line = connection.sock
+            self._interrupt.close_with(lambda: _shut(line))
             connection.request(
                 "POST",
                 f"{self._address.path.rstrip('/')}/v1/messages",
@@ -98,7 +106,23 @@ class ServerModel:
                 "the model server sent a broken frame", kind="unavailable", retryable=True
             ) from None
         finally:
+            self._interrupt.close_with(None)
             connection.close()
+
+    def give_up(self) -> int | None:
+        """Nothing to do: what was played is the server's to know."""
+        return None
+
+    def set_model(self, model: str) -> None:
+        """Ask for this model from now on."""
+        self._body["model"] = model
+
+
+def _shut(line: Any) -> None:
+    try:
+        line.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return
 
 
 def _tool(name: str) -> dict[str, Any]:
@@ -115,32 +139,52 @@ def _tool(name: str) -> dict[str, Any]:
 
 
 def _messages(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The conversation as the protocol has it: every call has its result, also one whose agent was
+    killed before it came, and what was said meanwhile stands with the results."""
     messages: list[dict[str, Any]] = []
+    open_calls: list[str] = []
     for record in history:
-        if record["type"] == "user":
+        kind = record["type"]
+        if kind == "tool_result":
+            if record["id"] in open_calls:
+                open_calls.remove(record["id"])
+            _tell(messages, [_result(record["id"], record["text"], record["is_error"])])
+        elif kind == "user":
+            if open_calls:
+                _tell(messages, [_result(name, "interrupted", True) for name in open_calls])
+                open_calls = []
             parts = [_image(each) for each in record.get("images", [])]
-            messages.append(
-                {"role": "user", "content": [*parts, {"type": "text", "text": record["text"]}]}
-            )
-        elif record["type"] == "assistant":
+            parts.append({"type": "text", "text": record["text"]})
+            if record.get("steer"):
+                _tell(messages, parts)
+            else:
+                messages.append({"role": "user", "content": parts})
+        elif kind == "assistant":
             said = [{"type": "text", "text": record["text"]}] if record["text"] else []
             calls = [
                 {"type": "tool_use", "id": c["id"], "name": c["name"], "input": c["args"]}
                 for c in record["calls"]
             ]
+            open_calls = [call["id"] for call in calls]
             messages.append({"role": "assistant", "content": [*said, *calls]})
-        elif record["type"] == "tool_result":
-            result = {
-                "type": "tool_result",
-                "tool_use_id": record["id"],
-                "content": record["text"],
-                "is_error": record["is_error"],
-            }
-            if messages[-1]["role"] == "user":
-                messages[-1]["content"].append(result)
-            else:
-                messages.append({"role": "user", "content": [result]})
     return messages
+
+
+def _tell(messages: list[dict[str, Any]], parts: list[dict[str, Any]]) -> None:
+    """Add to the user's message after the last reply."""
+    if messages[-1]["role"] == "user":
+        messages[-1]["content"] += parts
+    else:
+        messages.append({"role": "user", "content": parts})
+
+
+def _result(call_id: str, text: str, is_error: bool) -> dict[str, Any]:
+    return {
+        "type": "tool_result",
+        "tool_use_id": call_id,
+        "content": text,
+        "is_error": is_error,
+    }
 
 
 def _image(image: dict[str, str]) -> dict[str, Any]:

@@ -29,6 +29,9 @@ class Store:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | (0 if resume else os.O_EXCL)
         self._fd = os.open(self._path, flags, 0o600)
+        if resume and not _ends_whole(self._path):
+            # A process that was killed may have left half a line; the next must not join it.
+            os.write(self._fd, b"\n")
 
     def add(self, kind: str, **fields: Any) -> None:
         """Append one record."""
@@ -46,11 +49,18 @@ class Store:
         done = [
             record["step"] + 1
             for record in self.records
-            if record["type"] == "assistant"
+            if record["type"] in ("assistant", "aborted")
             and record.get("digest") == digest
             and record.get("step") is not None
         ]
         return max(done, default=0)
+
+
+def _ends_whole(path: str) -> bool:
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        return file.read(1) in (b"", b"\n")
 
 
 def _read(path: str, session_id: str) -> list[dict[str, Any]]:

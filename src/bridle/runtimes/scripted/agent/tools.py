@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .interrupt import Interrupt
     from .parts import Face
 
 NAMES = ("shell", "read_file", "write_file", "edit_file")
@@ -24,6 +25,7 @@ _NEEDED = {
 _ACTS = ("shell", "write_file", "edit_file")
 _KEPT = 30_000
 _SHELL_LIMIT = 600.0
+_ABORTED = (True, "the turn was aborted")
 _running: set[int] = set()
 """Process groups of the shells that run now, for the signal handler."""
 
@@ -40,8 +42,11 @@ def kill_running() -> None:
 class Toolbox:
     """Runs the calls of one reply."""
 
-    def __init__(self, face: Face, permitted: list[str], *, ask: bool) -> None:
+    def __init__(
+        self, face: Face, permitted: list[str], interrupt: Interrupt, *, ask: bool
+    ) -> None:
         self._face = face
+        self._interrupt = interrupt
         self._permitted = permitted
         self._ask = ask
         self._cwd = os.path.realpath(os.getcwd())
@@ -129,8 +134,10 @@ class Toolbox:
     def _do(self, call: dict[str, Any]) -> tuple[bool, str]:
         args = call["args"]
         try:
-            if call["name"] == "shell":
-                result = _shell(args["command"], args.get("timeout"))
+            if self._interrupt.requested:
+                result = _ABORTED
+            elif call["name"] == "shell":
+                result = _shell(args["command"], args.get("timeout"), self._interrupt)
             else:
                 path = os.path.join(self._cwd, args["path"])
                 result = _FILE_TOOLS[call["name"]](path, args)
@@ -145,7 +152,7 @@ class Toolbox:
         )
 
 
-def _shell(command: str, limit: Any) -> tuple[bool, str]:
+def _shell(command: str, limit: Any, interrupt: Interrupt) -> tuple[bool, str]:
     import subprocess
     import threading
 
@@ -158,6 +165,9 @@ def _shell(command: str, limit: Any) -> tuple[bool, str]:
         start_new_session=True,
     )
     _running.add(process.pid)
+    if interrupt.requested:
+        # Whoever asked may have looked before the shell was there to be seen.
+        kill_running()
     kept = bytearray()
     left_out = [0]
     reader = threading.Thread(target=_collect, args=(process.stdout, kept, left_out), daemon=True)
@@ -172,6 +182,8 @@ def _shell(command: str, limit: Any) -> tuple[bool, str]:
         return True, f"the command was stopped after {seconds:g} s\n{said}"
     finally:
         _running.discard(process.pid)
+    if interrupt.requested:
+        return _ABORTED
     # What a background process still holds open is not waited for.
     reader.join(0.3)
     text = bytes(kept).decode(errors="replace")

@@ -1,0 +1,48 @@
+"""`bridle daemon`: the process that drives sessions. It is started on demand and ends when idle."""
+
+import argparse
+import os
+import sys
+
+from bridle.cli.output import write_json
+from bridle.cli.parsing import CommandParser, add_json
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the verbs of `bridle daemon`."""
+    verbs = parser.add_subparsers(
+        dest="verb", metavar="VERB", required=True, parser_class=CommandParser
+    )
+    for name, text in (
+        ("status", "tell whether it runs"),
+        ("start", "start it, if it does not run"),
+        ("stop", "end it; agents and sessions go on"),
+    ):
+        add_json(verbs.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}."))
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Tell, start or end the daemon of this folder's project, else the user's."""
+    from bridle.core.errors import Unavailable
+    from bridle.sessions.client import DaemonClient, daemon_status
+    from bridle.sessions.home import homes
+
+    home = homes(os.getcwd(), os.environ)[0]
+    if args.verb == "start":
+        with DaemonClient(home) as client:
+            client.request("status")
+    elif args.verb == "stop":
+        try:
+            with DaemonClient(home, start=False) as client:
+                client.request("shutdown")
+                client.wait_gone()
+        except Unavailable:
+            pass
+    status = daemon_status(home)
+    if args.json:
+        write_json(status)
+    elif status["running"]:
+        sys.stdout.write(f"running, pid {status['pid']}, {status['sessions']} sessions\n")
+    else:
+        sys.stdout.write("not running\n")
+    return 0

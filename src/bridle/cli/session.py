@@ -1,0 +1,222 @@
+"""`bridle session`: conversations with agents that go on."""
+
+import argparse
+import os
+import sys
+from typing import Any
+
+import msgspec
+
+from bridle.cli import session_arguments
+from bridle.cli.output import one_line, safe, write_json, write_line
+from bridle.cli.run_arguments import options_of, read_text, runtime_of
+from bridle.core.errors import UnsupportedOption, WrongUse, exit_code_of
+from bridle.core.events import encode_event
+from bridle.sessions.desk import SessionDesk
+from bridle.sessions.store import SessionRecord
+
+configure = session_arguments.configure
+
+_KINDS = {"send": "prompt", "steer": "steer", "follow-up": "follow_up"}
+_STARTED = ("session_id", "native_session_id", "runtime", "drive", "pid", "state")
+_LISTED = (
+    "session_id",
+    "native_session_id",
+    "name",
+    "runtime",
+    "drive",
+    "state",
+    "workdir",
+    "pid",
+    "started_at",
+    "ready_at",
+)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Do what the verb says."""
+    with SessionDesk(getattr(args, "cwd", None)) as desk:
+        act = _VERBS[args.verb]
+        return act(desk, args)
+
+
+def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
+    from bridle.config import apply_config, load_config
+    from bridle.runtimes.registry import get_runtime
+    from bridle.sessions.lifecycle import Identity
+
+    config = load_config(args.cwd)
+    runtime = get_runtime(runtime_of(args), config)
+    options = apply_config(options_of(args), config, runtime.id)
+    identity = Identity(
+        agent=args.agent, capability=args.capability, task=args.task, actor=args.actor
+    )
+    record = desk.start(runtime, options, drive=args.drive, name=args.name, identity=identity)
+    _print(args, _fields(record, _STARTED), _line(record))
+    return 0
+
+
+def _resume(desk: SessionDesk, args: argparse.Namespace) -> int:
+    record = desk.find(args.session)[1]
+    if args.runtime and args.runtime != record.runtime:
+        return _hand_over(desk, args)
+    changes = {"model": args.model} if args.model else {}
+    record = desk.resume(args.session, changes=changes)
+    if args.prompt:
+        desk.send(record.session_id, read_text(args.prompt))
+    _print(args, _fields(record, _STARTED), _line(record))
+    return 0
+
+
+def _hand_over(desk: SessionDesk, args: argparse.Namespace) -> int:
+    raise UnsupportedOption(args.runtime, "hand-over", [])
+
+
+def _list(desk: SessionDesk, args: argparse.Namespace) -> int:
+    records = [
+        record
+        for record in desk.list(everywhere=args.all)
+        if (args.state is None or record.state == args.state)
+        and (args.runtime is None or record.runtime == args.runtime)
+    ]
+    if args.json:
+        write_json({"sessions": [_fields(record, _LISTED) for record in records]})
+        return 0
+    for record in records:
+        sys.stdout.write(f"{_line(record)}\n")
+    if not records:
+        sys.stderr.write("no sessions\n")
+    return 0
+
+
+def _show(desk: SessionDesk, args: argparse.Namespace) -> int:
+    record = desk.show(args.session)
+    if args.json:
+        write_json(record)
+        return 0
+    for name, value in msgspec.to_builtins(record).items():
+        if value not in (None, ""):
+            sys.stdout.write(f"{name + ':':<19}{one_line(str(value))}\n")
+    return 0
+
+
+def _send(desk: SessionDesk, args: argparse.Namespace) -> int:
+    text = read_text(args.text)
+    record = desk.find(args.session)[1]
+    _check_delivery(record, args.delivery)
+    timeout = {"timeout": args.timeout} if args.timeout else {}
+    receipt = desk.send(
+        record.session_id,
+        text,
+        kind=_KINDS[args.verb],  # type: ignore[arg-type]  # the table's values are the kinds
+        images=tuple(os.path.abspath(image) for image in args.image),
+        **timeout,
+    )
+    if receipt.error is not None:
+        raise WrongUse(f"the agent did not take the message: {receipt.error}")
+    where = f"in turn {receipt.turn}" if receipt.delivered else "waits"
+    if not receipt.delivered and not receipt.queued:
+        where = "is on its way"
+    _print(args, receipt, f"message {receipt.message_id} {where}")
+    return 0
+
+
+def _check_delivery(record: SessionRecord, delivery: str) -> None:
+    """Refuse a way of delivery that this session does not have."""
+    ways = {"rpc": ("rpc", "stdin"), "tmux": ("tmux",), "print": ("stdin",)}
+    if delivery != "auto" and delivery not in ways.get(record.drive, ()):
+        raise WrongUse(
+            f"session {record.session_id} is driven by {record.drive}, not by {delivery}",
+            hint="leave --delivery out",
+        )
+
+
+def _abort(desk: SessionDesk, args: argparse.Namespace) -> int:
+    told = desk.abort(args.session, args.reason, clear=args.clear)
+    said = "the turn is being ended" if told["aborted"] else "nothing was running"
+    _print(args, told, said)
+    return 0
+
+
+def _wait(desk: SessionDesk, args: argparse.Namespace) -> int:
+    report = desk.wait(args.session, args.timeout)
+    _print(args, report, report.text or f"{report.state}")
+    if report.status not in (None, "completed"):
+        return exit_code_of((report.error or {}).get("kind", ""))
+    return 0 if report.state == "ready" or report.state == "stopped" else 1
+
+
+def _stop(desk: SessionDesk, args: argparse.Namespace) -> int:
+    record = desk.stop(args.session, args.reason)
+    _print(args, {"session_id": record.session_id, "state": record.state}, _line(record))
+    return 0
+
+
+def _permit(desk: SessionDesk, args: argparse.Namespace) -> int:
+    allowed = args.decision == "allow"
+    desk.answer(args.session, args.request, allowed, reason=args.reason)
+    answer = {"request_id": args.request, "decision": args.decision}
+    _print(args, answer, f"{args.decision}: {args.request}")
+    return 0
+
+
+def _model(desk: SessionDesk, args: argparse.Namespace) -> int:
+    desk.set_model(args.session, args.model)
+    _print(args, {"model": args.model}, f"model: {args.model}")
+    return 0
+
+
+def _logs(desk: SessionDesk, args: argparse.Namespace) -> int:
+    for event in desk.events(args.session, after=args.after, follow=args.follow):
+        write_line(encode_event(event))
+    return 0
+
+
+def _attach(desk: SessionDesk, args: argparse.Namespace) -> int:
+    from bridle.cli.session_attach import attach
+
+    return attach(desk, desk.show(args.session))
+
+
+def _export(desk: SessionDesk, args: argparse.Namespace) -> int:
+    raise WrongUse("export is not there yet")
+
+
+_VERBS = {
+    "start": _start,
+    "resume": _resume,
+    "list": _list,
+    "show": _show,
+    "send": _send,
+    "steer": _send,
+    "follow-up": _send,
+    "abort": _abort,
+    "wait": _wait,
+    "stop": _stop,
+    "permit": _permit,
+    "model": _model,
+    "logs": _logs,
+    "attach": _attach,
+    "export": _export,
+}
+
+
+def _fields(record: SessionRecord, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
+def _line(record: SessionRecord) -> str:
+    name = f" {record.name}" if record.name else ""
+    error = f"  {record.error['message']}" if record.error and record.is_over else ""
+    where = os.path.relpath(record.workdir)
+    return safe(
+        f"{record.session_id}{name}  {record.runtime} ({record.drive})  {record.state}"
+        f"  turn {record.turn}  {where}{error}"
+    )
+
+
+def _print(args: argparse.Namespace, data: Any, text: str) -> None:
+    if args.json:
+        write_json(data)
+    else:
+        sys.stdout.write(f"{text}\n")

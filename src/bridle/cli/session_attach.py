@@ -1,0 +1,103 @@
+"""`bridle session attach`: a live view of a session, with input.
+
+A line that is typed goes to the agent: as a prompt when it waits for one, else into the turn that
+runs. Leaving (Ctrl-D, `/detach`) does not disturb the session.
+"""
+
+import sys
+import threading
+
+from bridle.cli.output import one_line, safe, say_error
+from bridle.cli.run_view import HumanView
+from bridle.core.errors import BridleError
+from bridle.core.events import AgentEnd, Event, PermissionRequest, SessionEnd
+from bridle.sessions.desk import SessionDesk
+from bridle.sessions.store import SessionRecord
+
+_HELP = "/abort ends the turn, /stop the session, /allow and /deny answer, /detach leaves"
+
+
+class _Attached:
+    """What one attached person sees and last was asked."""
+
+    def __init__(self, record: SessionRecord) -> None:
+        self.record = record
+        self.question: str | None = None
+        self.over = threading.Event()
+        self._view = HumanView()
+
+    def follow(self) -> None:
+        """Show every event to come, until the agent is gone."""
+        try:
+            with SessionDesk(self.record.workdir) as desk:
+                events = desk.events(self.record.session_id, after=self._seen(desk), follow=True)
+                for event in events:
+                    self._show(event)
+        except BridleError as problem:
+            say_error(problem)
+        self.over.set()
+
+    def _seen(self, desk: SessionDesk) -> int:
+        """The number of the last event of an earlier turn: only the present one is shown."""
+        last = 0
+        for event in desk.events(self.record.session_id):
+            if isinstance(event, AgentEnd):
+                last = event.seq
+        return last
+
+    def _show(self, event: Event) -> None:
+        self._view.event(event)
+        if isinstance(event, PermissionRequest):
+            self.question = event.request_id
+            sys.stderr.write(f"the agent asks to use {safe(event.tool_name)}: /allow or /deny\n")
+        elif isinstance(event, AgentEnd):
+            status = event.status if event.error is None else event.error.message
+            sys.stderr.write(f"-- turn {event.turn}: {one_line(status)}\n")
+        elif isinstance(event, SessionEnd):
+            sys.stderr.write(f"-- {one_line(event.reason)}\n")
+        sys.stderr.flush()
+
+
+def attach(desk: SessionDesk, record: SessionRecord) -> int:
+    """Watch `record`'s session and pass on what is typed; returns the exit status."""
+    attached = _Attached(record)
+    sys.stderr.write(f"attached to {record.session_id}, {record.state}; {_HELP}\n")
+    watcher = threading.Thread(target=attached.follow, daemon=True)
+    watcher.start()
+    try:
+        while not attached.over.is_set():
+            line = sys.stdin.readline()
+            if not line:
+                # Nothing more will be typed. Without a terminal the view goes on.
+                if not sys.stdin.isatty():
+                    watcher.join()
+                break
+            if not _typed(desk, attached, line.strip()):
+                break
+    except KeyboardInterrupt:
+        sys.stderr.write("\ndetached; the session goes on\n")
+    return 0
+
+
+def _typed(desk: SessionDesk, attached: _Attached, line: str) -> bool:
+    """Do what was typed; False when it means to leave."""
+    name = attached.record.session_id
+    try:
+        if line == "/detach":
+            return False
+        if line == "/abort":
+            desk.abort(name, "aborted at the terminal")
+        elif line == "/stop":
+            desk.stop(name, "stopped at the terminal")
+        elif line in ("/allow", "/deny"):
+            if attached.question is not None:
+                question, attached.question = attached.question, None
+                desk.answer(name, question, line == "/allow", by="person")
+        elif line == "/help":
+            sys.stderr.write(f"{_HELP}\n")
+        elif line:
+            working = desk.show(name).state != "ready"
+            desk.send(name, line, kind="steer" if working else "prompt", timeout=5.0)
+    except BridleError as problem:
+        say_error(problem)
+    return True

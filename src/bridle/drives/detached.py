@@ -1,0 +1,334 @@
+"""Holding a process that must outlive us: files and a FIFO instead of pipes.
+
+The agent runs under a tiny shell of its own session, in a folder that holds all there is:
+
+    input      every byte the agent was ever given, append-only; what stands here is sent
+    stdin      the FIFO that is the agent's stdin; a pump copies `input` into it
+    journal    the agent's stdout, append-only, written by the agent itself: the source of truth
+    errors     its stderr
+    pid        its process id
+    exit       how it ended, written by the shell (or by a driver that finds it gone: "lost")
+
+No byte passes through us, so killing us loses none. Since input is a file and not only a FIFO, a
+new driver sees to the byte what was sent, even when the old one died in the middle of a message.
+The shell traps signals rather than ignoring them: an agent would inherit the ignoring.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+from bridle.core.errors import STDERR_TAIL, Crashed, WrongUse
+from bridle.core.redact import Redactor
+from bridle.drives.processes import (
+    Process,
+    command_words,
+    descendants,
+    end_marked,
+    look,
+    send_signal,
+)
+from bridle.drives.spec import SESSION_MARK, ProcessExit, ProcessSpec
+from bridle.drives.starting import Uninterrupted, start_error
+
+_HOLDER = """
+d=$1; shift
+umask 077
+trap : HUP INT TERM QUIT
+echo $$ >"$d/holder.new"
+mv "$d/holder.new" "$d/holder"
+tail -c +1 -f "$d/input" >"$d/stdin" 2>/dev/null </dev/null &
+pump=$!
+echo $pump >"$d/pump"
+sh -c 'd=$1; shift; echo $$ >"$d/pid.new"; mv "$d/pid.new" "$d/pid"; exec "$@"' agent "$d" "$@" \
+  <"$d/stdin" >>"$d/journal" 2>>"$d/errors"
+code=$?
+echo $code >"$d/exit.new"
+mv "$d/exit.new" "$d/exit"
+kill $pump 2>/dev/null
+"""
+"""The agent is a foreground child: a background one would start with SIGINT ignored."""
+
+_LOST = "lost"
+_CHUNK = 1 << 20
+_FAREWELL = 1.5
+_START_GRACE = 10.0
+"""Seconds for a holder to appear after its folder was made."""
+
+_children: list[subprocess.Popen[bytes]] = []
+"""Holders that this process started; looked at now and then so that none stays a zombie."""
+
+
+class HoldingFailed(Crashed):
+    """The folder that holds an agent was changed under us: a file is gone or cannot be written."""
+
+
+class DetachedProcess:
+    """One agent process in its folder, started now or long ago, by us or by somebody else.
+
+    Contract: `start` once in its life; everything else works from any process of the same user at
+    any time. Nothing here blocks for longer than a file operation takes.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = os.path.realpath(folder)
+        self._journal_at = 0
+        self._partial = bytearray()
+
+    # -- starting -------------------------------------------------------------------------------
+
+    def start(self, spec: ProcessSpec) -> None:
+        """Start the agent in this new folder; raises an `AgentError` that says why it could not.
+
+        The environment must hold the session's mark. `spec.stdin` is not used: input is appended.
+        """
+        if SESSION_MARK not in spec.env:
+            raise WrongUse(f"the environment of a detached agent needs {SESSION_MARK}")
+        os.makedirs(self.folder, mode=0o700)
+        os.mkfifo(self._path("stdin"), 0o600)
+        for name in ("input", "journal", "errors"):
+            os.close(os.open(self._path(name), os.O_WRONLY | os.O_CREAT, 0o600))
+        _reap()
+        with Uninterrupted():
+            try:
+                _check_program(spec)
+                holder = subprocess.Popen(
+                    ("/bin/sh", "-c", _HOLDER, "bridle-holder", self.folder, *spec.argv),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd=spec.cwd,
+                    env=spec.env,
+                    start_new_session=True,
+                )
+            except (OSError, ValueError) as problem:
+                raise start_error(spec, problem) from None
+            _children.append(holder)
+
+    # -- what the agent says --------------------------------------------------------------------
+
+    def read_lines(self, most: int = _CHUNK) -> list[bytes]:
+        """The next whole lines of the journal, up to about `most` bytes of them; [] when there is
+        nothing new. Raises `HoldingFailed` when the journal is gone or shorter than it was."""
+        try:
+            handle = os.open(self._path("journal"), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if os.fstat(handle).st_size < self._journal_at:
+                    raise HoldingFailed("the journal was cut short", hint=_FILES_HINT)
+                data = os.pread(handle, most, self._journal_at)
+            finally:
+                os.close(handle)
+        except OSError as problem:
+            raise HoldingFailed(
+                f"the journal cannot be read: {problem.strerror}", hint=_FILES_HINT
+            ) from None
+        if not data:
+            return []
+        self._journal_at += len(data)
+        if b"\n" not in data:
+            self._partial += data
+            return []
+        first, *rest = data.split(b"\n")
+        lines = [bytes(self._partial) + first, *rest]
+        self._partial = bytearray(lines.pop())
+        return lines
+
+    def last_words(self) -> bytes:
+        """The line that the agent did not finish; to be taken once it is gone."""
+        words, self._partial = bytes(self._partial), bytearray()
+        return words
+
+    @property
+    def journal_size(self) -> int:
+        """Bytes of the journal that were read."""
+        return self._journal_at
+
+    # -- what it is told ------------------------------------------------------------------------
+
+    def input_size(self) -> int:
+        """How many bytes the agent was given so far."""
+        try:
+            return os.stat(self._path("input")).st_size
+        except OSError as problem:
+            raise HoldingFailed(
+                f"the input file is gone: {problem.strerror}", hint=_FILES_HINT
+            ) from None
+
+    def write(self, data: bytes) -> None:
+        """Give the agent bytes; they are sent when this returns, whatever happens to us.
+
+        On a full disk what could be written stays and `HoldingFailed` is raised; the caller sees by
+        `input_size` how much that was.
+        """
+        try:
+            handle = os.open(self._path("input"), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(handle, view) :]
+            finally:
+                os.close(handle)
+        except OSError as problem:
+            raise HoldingFailed(
+                f"the agent's input cannot be written: {problem.strerror}",
+                hint="free some disk space; the session goes on by itself",
+            ) from None
+
+    def close_input(self) -> None:
+        """Close the agent's stdin: the pump is ended, and the FIFO has no writer any more."""
+        self._wait_pumped()
+        pump = _number(self._path("pump"))
+        if pump is not None and self._is_ours(pump):
+            send_signal(pump, signal.SIGTERM)
+
+    def _wait_pumped(self) -> None:
+        """Give the pump the moment that it needs to copy what was just written."""
+        pump = _number(self._path("pump"))
+        until = time.monotonic() + 1.0
+        while pump is not None and time.monotonic() < until:
+            at = _position(pump, self._path("input"))
+            if at is None or at >= self.input_size():
+                return
+            time.sleep(0.01)
+
+    # -- how it is ------------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int | None:
+        """The agent's process id, None before it is known."""
+        return _number(self._path("pid"))
+
+    @property
+    def holder(self) -> int | None:
+        """The holder's process id while it lives."""
+        return _number(self._path("holder")) if self._holder_lives() else None
+
+    def exit(self, redactor: Redactor | None = None) -> ProcessExit | None:
+        """How the agent ended; None while it lives.
+
+        A holder that was killed leaves no word: `code` is then None for good, whether the agent
+        still runs or not, since nobody could learn of its end; `end_leftovers` ends it.
+        """
+        word = _read_word(self._path("exit"))
+        if word is None:
+            if self._holder_lives():
+                return None
+            word = _read_word(self._path("exit")) or self._declare_lost()
+        tail = self._stderr_tail(redactor or Redactor())
+        return ProcessExit(code=_exit_code(word), stderr_tail=tail)
+
+    def _declare_lost(self) -> str:
+        _write(self._path("exit"), _LOST)
+        return _LOST
+
+    def signal(self, number: int, to: str = "process") -> None:
+        """Send a signal to the agent, or with `to="group"` to it and all below it."""
+        pid = self.pid
+        if pid is None or not self._is_ours(pid):
+            return
+        below = descendants(pid) if to == "group" else []
+        send_signal(pid, number)
+        for process in below:
+            send_signal(process.pid, number)
+
+    def end_leftovers(self, session_id: str, also: tuple[Process, ...] = ()) -> list[int]:
+        """End everything of the session that still runs, the holder too."""
+        return end_marked(session_id, also=also, grace=_FAREWELL)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def _holder_lives(self) -> bool:
+        _reap()
+        pid = _number(self._path("holder"))
+        if pid is None:
+            # It is started right now, or its starter died before it could be.
+            return _age(self.folder) < _START_GRACE
+        # The folder in its command tells it from a stranger that got its number since.
+        return self.folder in command_words(pid)
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether that number still is a child of our holder."""
+        process = look(pid)
+        holder = _number(self._path("holder"))
+        return process is not None and process.parent == holder and self._holder_lives()
+
+    def _stderr_tail(self, redactor: Redactor) -> str:
+        try:
+            with open(self._path("errors"), "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 4 * STDERR_TAIL))
+                return redactor.text(file.read().decode(errors="replace"))[-STDERR_TAIL:]
+        except OSError:
+            return ""
+
+
+_FILES_HINT = "resume the session; what the agent said before is in its own transcript"
+
+
+def _check_program(spec: ProcessSpec) -> None:
+    """Say what the shell could only say too late: no such folder or program."""
+    if not os.path.isdir(spec.cwd):
+        raise FileNotFoundError(2, "no such directory", spec.cwd)
+    program = spec.argv[0]
+    if os.path.sep in program and not os.access(program, os.X_OK):
+        code = 13 if os.path.exists(program) else 2
+        raise OSError(code, os.strerror(code), program)
+
+
+def _exit_code(word: str) -> int | None:
+    if not word.isdigit():
+        return None
+    code = int(word)
+    # A shell tells a death by signal as 128 and more.
+    return 128 - code if 128 < code <= 192 else code
+
+
+def _read_word(path: str) -> str | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _number(path: str) -> int | None:
+    word = _read_word(path)
+    return int(word) if word and word.isdigit() else None
+
+
+def _write(path: str, text: str) -> None:
+    handle = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.replace(f"{path}.new", path)
+
+
+def _position(pid: int, path: str) -> int | None:
+    """How far `pid` has read or written the open file `path`; None when that cannot be told."""
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return None
+    for name in names:
+        # Others may be closed while we look; they are not what we look for.
+        with contextlib.suppress(OSError, ValueError):
+            if os.readlink(f"/proc/{pid}/fd/{name}") == path:
+                with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii") as file:
+                    return int(file.readline().split()[1])
+    return None
+
+
+def _age(path: str) -> float:
+    """Seconds since a folder was changed; for ever when it is not there."""
+    try:
+        return max(0.0, time.time() - os.stat(path).st_mtime)
+    except OSError:
+        return float("inf")
+
+
+def _reap() -> None:
+    _children[:] = [child for child in _children if child.poll() is None]

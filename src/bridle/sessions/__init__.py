@@ -1,0 +1,1 @@
+"""Live sessions: conversations with agents that outlive the program which started them."""

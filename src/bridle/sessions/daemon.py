@@ -1,0 +1,370 @@
+"""The daemon: one process a state home that drives its sessions for everybody.
+
+It holds nothing that cannot be lost. Kill it at any moment: agents go on, the next command starts
+another, which plays every session's journal and ledger and takes up where this one was.
+
+It listens on a Unix socket in a private folder and asks for a token that only the user can read.
+The wire is one JSON object a line: requests `{"id", "op", …}`, answers `{"id", "result"}` or
+`{"id", "error"}`, and for `events` any number of `{"id", "events": […]}` before the answer.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import selectors
+import socket
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import WrongUse
+from bridle.core.events import Event, encode_event
+from bridle.runtimes.base import AgentRuntime
+from bridle.sessions.clocks import Clocks
+from bridle.sessions.engine import Engine
+from bridle.sessions.home import StateHome, socket_path, token_path
+from bridle.sessions.service import SessionService, error_data
+
+IDLE = 300.0
+"""Seconds without clients and without work after which it ends."""
+_MOST_UNSENT = 64 << 20
+"""Bytes that may wait for a client that does not read; then it is let go."""
+_MOST_REQUEST = 96 << 20
+_CHUNK = 1 << 16
+_SHOWN = 16
+
+
+class _Client:
+    """One connection: lines in, lines out, never blocking."""
+
+    def __init__(self, daemon: "Daemon", connection: socket.socket) -> None:
+        self._daemon = daemon
+        self._socket = connection
+        self._in = bytearray()
+        self._out = bytearray()
+        self._trusted = False
+        self._open = True
+        self._ends: list[Callable[[], None]] = []
+        connection.setblocking(False)
+        daemon.engine.register(connection, selectors.EVENT_READ, self._ready)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Queue an object for the client."""
+        self.send_line(msgspec.json.encode(message))
+
+    def send_line(self, line: bytes) -> None:
+        """Queue a line for the client."""
+        if not self._open:
+            return
+        self._out += line + b"\n"
+        self._write()
+        if len(self._out) > _MOST_UNSENT:
+            self.close()
+
+    def at_end(self, act: Callable[[], None]) -> None:
+        """Have `act` called when the connection is gone."""
+        self._ends.append(act)
+
+    def close(self) -> None:
+        """End the connection."""
+        if not self._open:
+            return
+        self._open = False
+        self._daemon.engine.unregister(self._socket)
+        self._socket.close()
+        for act in self._ends:
+            act()
+        self._daemon.gone(self)
+
+    def _ready(self, mask: int) -> None:
+        if mask & selectors.EVENT_WRITE:
+            self._write()
+        if mask & selectors.EVENT_READ and self._open:
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            data = self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        self._in += data
+        if len(self._in) > _MOST_REQUEST:
+            self.close()
+            return
+        if b"\n" in data:
+            *lines, rest = self._in.split(b"\n")
+            self._in = rest
+            for line in lines:
+                if self._open:
+                    self._take(bytes(line))
+
+    def _take(self, line: bytes) -> None:
+        try:
+            request = msgspec.json.decode(line, type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self.close()
+            return
+        if not self._trusted:
+            token = request.get("token")
+            told = isinstance(token, str) and secrets.compare_digest(token, self._daemon.token)
+            if not told:
+                self.close()
+                return
+            self._trusted = True
+        self._daemon.serve(self, request)
+
+    def _write(self) -> None:
+        try:
+            while self._out:
+                sent = self._socket.send(self._out[:_CHUNK])
+                del self._out[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._out else 0)
+        self._daemon.engine.register(self._socket, wanted, self._ready)
+
+
+class Daemon:
+    """The server around an engine.
+
+    Contract: `run` returns when it was idle for `idle` seconds, was told to stop, or another
+    daemon has the home.
+    """
+
+    def __init__(
+        self, home: StateHome, *, idle: float = IDLE, clocks: Clocks | None = None
+    ) -> None:
+        self.home = home
+        self.engine = Engine(home, find_runtime, clocks=clocks)
+        self.service = SessionService(self.engine)
+        self.token = _token(home)
+        self._idle = idle
+        self._clients: set[_Client] = set()
+        self._busy_at = time.monotonic()
+        self._socket: socket.socket | None = None
+
+    def run(self) -> None:
+        """Serve."""
+        path = socket_path(self.home)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        self._socket = listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        mask = os.umask(0o177)
+        try:
+            listening.bind(path)
+        finally:
+            os.umask(mask)
+        # The address is open, so that clients can wait in line while sessions are taken up.
+        listening.listen(128)
+        listening.setblocking(False)
+        self.engine.register(listening, selectors.EVENT_READ, self._connect)
+        self.engine.every_turn = self._look_if_idle
+        self.engine.adopt_living()
+        try:
+            self.engine.run()
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            listening.close()
+            for client in list(self._clients):
+                client.close()
+
+    def _connect(self, mask: int) -> None:
+        assert self._socket is not None
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                connection, _ = self._socket.accept()
+                self._clients.add(_Client(self, connection))
+
+    def gone(self, client: _Client) -> None:
+        """A connection ended."""
+        self._clients.discard(client)
+        self._busy_at = time.monotonic()
+
+    def _look_if_idle(self) -> float | None:
+        now = time.monotonic()
+        if self._clients or any(_busy(driver.player) for driver in self.engine.drivers.values()):
+            self._busy_at = now
+        if now - self._busy_at >= self._idle:
+            self.engine.stop()
+        return self._busy_at + self._idle
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def serve(self, client: _Client, request: dict[str, Any]) -> None:
+        """Do what a request asks for, now or when it can be answered."""
+        number = request.get("id")
+        try:
+            answer = self._operation(request)(client, request)
+        except BaseException as problem:
+            client.send({"id": number, "error": error_data(problem)})
+            return
+        if isinstance(answer, Future):
+            answer.add_done_callback(lambda done: _reply(client, number, done))
+        elif answer is not None:
+            client.send({"id": number, "result": answer})
+
+    def _operation(self, request: dict[str, Any]) -> Callable[[_Client, dict[str, Any]], Any]:
+        operations: dict[str, Callable[[_Client, dict[str, Any]], Any]] = {
+            "status": lambda client, r: self._status(),
+            "adopt": lambda client, r: self._adopt(r),
+            "list": lambda client, r: {"sessions": self.service.all()},
+            "show": lambda client, r: self.service.show(r["session"]),
+            "send": lambda client, r: self._send(r),
+            "abort": lambda client, r: self.service.abort(
+                r["session"], r.get("reason", "aborted"), clear=r.get("clear", False)
+            ),
+            "answer": lambda client, r: self.service.answer(
+                r["session"],
+                r["request_id"],
+                r["allowed"],
+                r.get("by", "user"),
+                r.get("reason", ""),
+            ),
+            "model": lambda client, r: self.service.set_model(r["session"], r["model"]),
+            "stop": lambda client, r: self.service.stop(
+                r["session"], r.get("reason", "stopped"), r.get("timeout")
+            ),
+            "wait_ready": lambda client, r: self.service.wait_ready(r["session"], r.get("timeout")),
+            "wait_idle": lambda client, r: self.service.wait_idle(r["session"], r.get("timeout")),
+            "events": self._events,
+            "release": lambda client, r: self._release(r),
+            "shutdown": lambda client, r: self._shutdown(),
+        }
+        name = request.get("op")
+        if name not in operations:
+            known = ", ".join(operations)
+            raise WrongUse(f"the daemon knows no {str(name)[:_SHOWN]!r}", hint=f"it knows {known}")
+        return operations[name]
+
+    def _status(self) -> dict[str, Any]:
+        return {
+            "running": True,
+            "pid": os.getpid(),
+            "socket": socket_path(self.home),
+            "sessions": len(self.engine.drivers),
+        }
+
+    def _adopt(self, request: dict[str, Any]) -> Any:
+        return self.engine.adopt(self.engine.store.get(request["session"])).record
+
+    def _release(self, request: dict[str, Any]) -> dict[str, Any]:
+        record = self.engine.store.get(request["session"])
+        self.engine.release(record.session_id)
+        return {"session_id": record.session_id}
+
+    def _send(self, request: dict[str, Any]) -> "Future[Any]":
+        return self.service.send(
+            request["session"],
+            request["kind"],
+            request["text"],
+            message_id=request["message_id"],
+            images=tuple(request.get("images", ())),
+            timeout=request.get("timeout"),
+        )
+
+    def _events(self, client: _Client, request: dict[str, Any]) -> None:
+        number = msgspec.json.encode(request.get("id"))
+
+        def tell(events: list[Event]) -> None:
+            if events:
+                body = b",".join(encode_event(event) for event in events)
+                client.send_line(b'{"id":' + number + b',"events":[' + body + b"]}")
+            else:
+                client.send({"id": request.get("id"), "result": {"over": True}})
+
+        stop = self.service.subscribe(request["session"], request.get("after", 0), tell)
+        if request.get("follow", True):
+            client.at_end(stop)
+        else:
+            stop()
+            client.send({"id": request.get("id"), "result": {"over": False}})
+
+    def _shutdown(self) -> dict[str, Any]:
+        self.engine.stop()
+        return {"stopping": True}
+
+
+def _busy(player: Any) -> bool:
+    return not player.is_idle and not player.finished
+
+
+def _reply(client: _Client, number: Any, done: "Future[Any]") -> None:
+    problem = done.exception()
+    if problem is not None:
+        client.send({"id": number, "error": error_data(problem)})
+    else:
+        client.send({"id": number, "result": done.result()})
+
+
+def _token(home: StateHome) -> str:
+    """This daemon's token, in a file that only the user can read."""
+    token = secrets.token_hex(24)
+    path = token_path(home)
+    handle = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(token)
+    os.replace(f"{path}.new", path)
+    return token
+
+
+_runtimes: dict[str, AgentRuntime] = {}
+
+
+def find_runtime(name: str, workdir: str | None = None) -> AgentRuntime:
+    """The adapter of a session's runtime; a preset as the configuration there declares it."""
+    from bridle.config import load_config
+    from bridle.runtimes.registry import get_runtime, is_registered
+
+    if is_registered(name):
+        if name not in _runtimes:
+            _runtimes[name] = get_runtime(name)
+        return _runtimes[name]
+    return get_runtime(name, load_config(workdir))
+
+
+def raise_file_limit() -> None:
+    """Let this process hold as many files as the system allows: each session needs one."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def main(argv: list[str]) -> int:
+    """Run as the daemon of the state home that `argv` names: its root, then its project if any."""
+    home = StateHome(argv[0], argv[1] if len(argv) > 1 else None)
+    home.make()
+    handle = os.open(
+        os.path.join(home.root, "daemon.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+    )
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        # There is one already; whoever started this one will find it.
+        return 0
+    raise_file_limit()
+    idle = IDLE
+    with contextlib.suppress(ValueError):
+        idle = float(os.environ.get("BRIDLE_DAEMON_IDLE") or IDLE)
+    Daemon(home, idle=idle).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,329 @@
+"""The sessions that can be reached from a folder, for programs without an event loop.
+
+It starts agents itself, in the caller's environment, and leaves driving them to the daemon of their
+home, which it starts when there is none.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bridle.core.errors import AgentError, BridleError, Crashed, TimedOut
+from bridle.core.events import AnyEvent, Drive
+from bridle.core.options import RunOptions
+from bridle.running import new_session_id
+from bridle.sessions.client import DaemonClient, error_from
+from bridle.sessions.home import StateHome, homes
+from bridle.sessions.ledger import MessageKind
+from bridle.sessions.lifecycle import Identity, resume_session, start_session
+from bridle.sessions.service import Receipt, TurnReport
+from bridle.sessions.store import SessionRecord, SessionStore, UnknownSession
+
+if TYPE_CHECKING:
+    from bridle.config import Config
+    from bridle.runtimes.base import AgentRuntime
+
+START_TIMEOUT = 240.0
+"""Seconds to wait for a new session to be ready; its own start-up clock ends it before."""
+SEND_TIMEOUT = 30.0
+"""Seconds to wait until an agent has a message, when nothing else is said."""
+
+
+class SessionDesk:
+    """Start sessions and talk to them, by id, by name, or by the beginning of an id.
+
+    Contract: what it promises does not depend on a daemon that was killed a moment ago. Raises
+    `UnknownSession` and the errors of `SessionService`. One thread uses it; `close` it at the end.
+    """
+
+    def __init__(self, folder: str | None = None, env: Mapping[str, str] | None = None) -> None:
+        self._env = dict(os.environ if env is None else env)
+        self._homes = homes(folder or os.getcwd(), self._env)
+        self._clients: dict[str, DaemonClient] = {}
+
+    def __enter__(self) -> "SessionDesk":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connections; sessions go on."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    @property
+    def home(self) -> StateHome:
+        """Where new sessions are kept."""
+        return self._homes[0]
+
+    @property
+    def places(self) -> list[StateHome]:
+        """Where sessions are looked for, the nearest first."""
+        return list(self._homes)
+
+    # -- starting -------------------------------------------------------------------------------
+
+    def start(
+        self,
+        runtime: "AgentRuntime",
+        options: RunOptions,
+        *,
+        drive: Drive | None = None,
+        name: str | None = None,
+        identity: Identity | None = None,
+        timeout: float = START_TIMEOUT,
+    ) -> SessionRecord:
+        """Start a session, wait until it is ready, and send it `options.prompt` if there is one.
+
+        Raises why it did not become ready.
+        """
+        store = SessionStore(self.home)
+        try:
+            record = start_session(
+                self.home,
+                store,
+                runtime,
+                options,
+                env=self._env,
+                drive=drive or default_drive(runtime),
+                name=name,
+                identity=identity,
+            )
+        finally:
+            store.close()
+        record = self._ready(self.home, record, timeout)
+        if options.prompt.strip():
+            self._send(
+                self.home, record.session_id, "prompt", options.prompt, options.images, SEND_TIMEOUT
+            )
+            record = self.show(record.session_id)
+        return record
+
+    def resume(
+        self,
+        name: str,
+        *,
+        config: "Config | None" = None,
+        changes: dict[str, Any] | None = None,
+        timeout: float = START_TIMEOUT,
+    ) -> SessionRecord:
+        """Start the next process of a session that is over, and wait until it is ready.
+
+        Raises `ResumeRefused` when its agent does not take the conversation up.
+        """
+        home, record = self.find(name)
+        # The daemon may hold it, and knows best how it stands.
+        record = msgspec.convert(self._client(home).request("show", session=name), SessionRecord)
+        runtime = self._runtime(record, config)
+        store = SessionStore(home)
+        try:
+            self._client(home).request("release", session=record.session_id)
+            record = resume_session(home, store, runtime, record, env=self._env, changes=changes)
+        finally:
+            store.close()
+        return self._ready(home, record, timeout)
+
+    def _runtime(self, record: SessionRecord, config: "Config | None") -> "AgentRuntime":
+        from bridle.config import load_config
+        from bridle.runtimes.registry import get_runtime
+
+        return get_runtime(record.runtime, config or load_config(record.workdir))
+
+    def _ready(self, home: StateHome, record: SessionRecord, timeout: float) -> SessionRecord:
+        client = self._client(home)
+        told = client.request("wait_ready", session=record.session_id, timeout=timeout)
+        if told is None:
+            raise TimedOut(
+                f"session {record.session_id} is not ready after {timeout:g} s",
+                hint=f"look at it with `bridle session show {record.session_id}`",
+            )
+        record = msgspec.convert(told, SessionRecord)
+        if record.is_over:
+            raise _why_over(record)
+        return record
+
+    # -- talking --------------------------------------------------------------------------------
+
+    def send(
+        self,
+        name: str,
+        text: str,
+        *,
+        kind: MessageKind = "prompt",
+        images: tuple[str, ...] = (),
+        timeout: float | None = SEND_TIMEOUT,
+        message_id: str | None = None,
+    ) -> Receipt:
+        """Give a session a message. A prompt or follow-up for an agent that works waits until its
+        turn ends; a steer reaches the turn where the agent can take one."""
+        home, record = self.find(name)
+        return self._send(home, record.session_id, kind, text, images, timeout, message_id)
+
+    def _send(
+        self,
+        home: StateHome,
+        session_id: str,
+        kind: MessageKind,
+        text: str,
+        images: tuple[str, ...],
+        timeout: float | None,
+        message_id: str | None = None,
+    ) -> Receipt:
+        message_id = message_id or new_session_id()
+        told = self._client(home).request(
+            "send",
+            session=session_id,
+            kind=kind,
+            text=text,
+            images=_kept_images(home, session_id, message_id, images),
+            message_id=message_id,
+            timeout=timeout,
+        )
+        if told is None:
+            return Receipt(session_id=session_id, message_id=message_id, delivered=False)
+        return msgspec.convert(told, Receipt)
+
+    def abort(self, name: str, reason: str = "aborted", *, clear: bool = False) -> dict[str, Any]:
+        """End the open turn; with `clear` also forget the messages that wait."""
+        home, record = self.find(name)
+        found: dict[str, Any] = self._client(home).request(
+            "abort", session=record.session_id, reason=reason, clear=clear
+        )
+        return found
+
+    def answer(
+        self, name: str, request_id: str, allowed: bool, *, by: str = "user", reason: str = ""
+    ) -> None:
+        """Answer a permission request."""
+        home, record = self.find(name)
+        self._client(home).request(
+            "answer",
+            session=record.session_id,
+            request_id=request_id,
+            allowed=allowed,
+            by=by,
+            reason=reason,
+        )
+
+    def set_model(self, name: str, model: str) -> None:
+        """Use another model from the next turn on."""
+        home, record = self.find(name)
+        self._client(home).request("model", session=record.session_id, model=model)
+
+    def wait(self, name: str, timeout: float | None = None) -> TurnReport:
+        """Wait until a session is idle or over; raises `TimedOut` when it is not in time."""
+        home, record = self.find(name)
+        told = self._client(home).request("wait_idle", session=record.session_id, timeout=timeout)
+        if told is None:
+            raise TimedOut(
+                f"session {name} still works after {timeout:g} s",
+                hint="wait longer, or `bridle session abort` it",
+            )
+        return msgspec.convert(told, TurnReport)
+
+    def stop(
+        self, name: str, reason: str = "stopped", timeout: float | None = 60.0
+    ) -> SessionRecord:
+        """End a session and wait until its process is gone."""
+        home, record = self.find(name)
+        told = self._client(home).request(
+            "stop", session=record.session_id, reason=reason, timeout=timeout
+        )
+        if told is None:
+            raise TimedOut(f"session {name} did not end in time", hint="try again")
+        return msgspec.convert(told, SessionRecord)
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def find(self, name: str) -> tuple[StateHome, SessionRecord]:
+        """A session's home and its record as it was last written."""
+        for home in self._homes:
+            if os.path.exists(home.database):
+                store = SessionStore(home)
+                try:
+                    return home, store.get(name)
+                except UnknownSession:
+                    continue
+                finally:
+                    store.close()
+        raise UnknownSession(name)
+
+    def show(self, name: str) -> SessionRecord:
+        """A session's record, true now."""
+        home, record = self.find(name)
+        told = self._client(home).request("show", session=record.session_id)
+        return msgspec.convert(told, SessionRecord)
+
+    def list(self, *, everywhere: bool = False) -> list[SessionRecord]:
+        """The sessions of the nearest home, or of all that can be reached; true now."""
+        found: list[SessionRecord] = []
+        for home in self._homes if everywhere else self._homes[:1]:
+            if os.path.exists(home.database):
+                told = self._client(home).request("list")
+                found += msgspec.convert(told["sessions"], list[SessionRecord])
+        return found
+
+    def events(self, name: str, *, after: int = 0, follow: bool = False) -> Iterator[AnyEvent]:
+        """A session's events from number `after` + 1; with `follow` until its process is gone."""
+        home, record = self.find(name)
+        # A connection of its own: it is used for as long as the caller reads.
+        with DaemonClient(home) as client:
+            yield from client.events(record.session_id, after, follow=follow)
+
+    def _client(self, home: StateHome) -> DaemonClient:
+        if home.root not in self._clients:
+            self._clients[home.root] = DaemonClient(home)
+        return self._clients[home.root]
+
+
+def default_drive(runtime: "AgentRuntime") -> Drive:
+    """The drive that a session of `runtime` gets when none is named: the first it has of rpc, tmux
+    and print."""
+    drives = runtime.features.drives
+    if "rpc" in drives:
+        return "rpc"
+    return "tmux" if "tmux" in drives else "print"
+
+
+def _kept_images(
+    home: StateHome, session_id: str, message_id: str, images: tuple[str, ...]
+) -> list[str]:
+    """The images where they stay as long as the session; the caller's files may go."""
+    import shutil
+
+    from bridle.runtimes.base import readable_file
+
+    kept = []
+    for number, image in enumerate(images):
+        readable_file(image, "the image")
+        folder = os.path.join(home.folder(session_id), "images")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        path = os.path.join(folder, f"{message_id}-{number}{os.path.splitext(image)[1]}")
+        shutil.copyfile(os.path.expanduser(image), path)
+        os.chmod(path, 0o600)
+        kept.append(path)
+    return kept
+
+
+def _why_over(record: SessionRecord) -> BridleError:
+    """Why a session did not become ready."""
+    error = record.error or {}
+    kinds: dict[str, type[AgentError]] = {cls.kind: cls for cls in AgentError.__subclasses__()}
+    cls = kinds.get(error.get("kind", ""), Crashed)
+    return error_from(
+        {
+            "type": cls.__name__,
+            "message": error.get("message") or f"the agent ended: {record.evidence}",
+            "hint": f"`bridle session logs {record.session_id}` shows what happened",
+        }
+    )

@@ -1,0 +1,593 @@
+"""Drives one session over its detached process: reads, decides, writes down, sends.
+
+At most one driver holds a session, by a lock on its folder. It can be killed at any moment: the
+next one plays journal and ledger again (`player`), compares what came out with what the agent was
+given and what the event file holds, completes both, and goes on.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from typing import TypedDict
+
+import msgspec
+
+from bridle.core.errors import AgentError, Unavailable, WrongUse
+from bridle.core.events import AgentEnd, ErrorRaised, Event, SessionStart, StateChange
+from bridle.core.options import RunOptions
+from bridle.core.redact import Redactor, secrets_in
+from bridle.drives.detached import DetachedProcess, HoldingFailed
+from bridle.drives.processes import environment
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import Patience, ProcessExit
+from bridle.runtimes.base import AgentRuntime
+from bridle.sessions.clocks import Clocks
+from bridle.sessions.event_log import EventLog
+from bridle.sessions.home import StateHome
+from bridle.sessions.ledger import (
+    Abort,
+    Accept,
+    Answer,
+    Begin,
+    Clock,
+    Drop,
+    Entry,
+    Expire,
+    Leave,
+    Ledger,
+    MessageKind,
+    Model,
+    Send,
+)
+from bridle.sessions.player import MessageState, Player
+from bridle.sessions.store import SessionRecord, SessionStore
+
+_PIECE = 1 << 20
+"""Bytes of the journal taken at once, so that one chatty session does not starve the others."""
+_TURN_CLOCKS = ("first_progress", "inactivity", "turn")
+_NO_ANSWER = "nobody answered in time; do without it"
+
+Publish = Callable[["SessionDriver", list[Event]], None]
+
+
+class SessionHeld(WrongUse):
+    """Another driver holds the session."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"session {session_id} is driven by another process",
+            hint="talk to it with `bridle session`, or end that process first",
+        )
+
+
+class SessionOver(WrongUse):
+    """The session's process is gone."""
+
+    def __init__(self, record: SessionRecord) -> None:
+        super().__init__(
+            f"session {record.name or record.session_id} is {record.state}",
+            hint=f"go on with it by `bridle session resume {record.session_id}`",
+        )
+
+
+class SessionLock:
+    """The right to drive a session; it ends with the process that holds it."""
+
+    def __init__(self, folder: str, session_id: str) -> None:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._handle = os.open(os.path.join(folder, "lock"), flags, 0o600)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._handle)
+            raise SessionHeld(session_id) from None
+
+    def release(self) -> None:
+        """Let it go; again has no effect."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+class SessionDriver:
+    """One session, driven.
+
+    Contract: made with the lock held, which it takes over; `open` brings it up to date. Then
+    `poll` whenever the run's folder changed or `deadline` has passed. Every command is on disk when
+    its method returns. `close` stops driving and leaves the agent to itself. One thread uses it.
+    """
+
+    def __init__(
+        self,
+        home: StateHome,
+        record: SessionRecord,
+        runtime: AgentRuntime,
+        store: SessionStore,
+        lock: SessionLock,
+        *,
+        clocks: Clocks | None = None,
+        publish: Publish | None = None,
+    ) -> None:
+        self.record = record
+        self.clocks = clocks or Clocks()
+        self.trouble: AgentError | None = None
+        """Why nothing can be written down now (a full disk); the driver tries again."""
+        self._home = home
+        self._runtime = runtime
+        self._store = store
+        self._lock = lock
+        self._publish = publish or (lambda driver, events: None)
+        folder = home.folder(record.session_id)
+        self._ledger = Ledger(os.path.join(folder, "ledger.jsonl"))
+        self._log = EventLog(folder)
+        self._process = DetachedProcess(home.run_folder(record.session_id, record.run))
+        self._known: set[str] = set()
+        self._unsent = b""
+        self._unlogged: list[Event] = []
+        self._logged = 0
+        self._begin: Begin
+        self._player: Player
+        self._redactor = Redactor()
+        self._input_closed = False
+        self._step = -1
+        self._step_until = 0.0
+        self._asked: dict[str, float] = {}
+        self._since = time.monotonic()
+        self._turn_since = self._since
+        self._aborted_at: float | None = None
+        self._left_at: float | None = None
+        self._patience: Patience | None = None
+        self._patient_until = 0.0
+
+    # -- taking up ------------------------------------------------------------------------------
+
+    @property
+    def run_folder(self) -> str:
+        """The folder whose changes call for `poll`."""
+        return self._process.folder
+
+    @property
+    def player(self) -> Player:
+        """The session as it stands."""
+        return self._player
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the session's process is gone and all it said was taken."""
+        return self._player.finished and not self._unlogged
+
+    def open(self) -> None:
+        """Play what happened so far, and complete what the driver before left half done."""
+        entries = self._ledger.read()
+        starts = [at for at, entry in enumerate(entries) if isinstance(entry, Begin)]
+        if not starts:
+            raise WrongUse(f"session {self.record.session_id} never began")
+        begin = entries[starts[-1]]
+        assert isinstance(begin, Begin)
+        self._begin = begin
+        self._known = {entry.id for entry in entries if isinstance(entry, Accept)}
+        self._process = DetachedProcess(self._home.run_folder(self.record.session_id, begin.run))
+        self._player = self._new_player(begin)
+        self._logged = self._log.last_seq()
+        self._replay(entries[starts[-1] + 1 :])
+        self.poll()
+
+    def _new_player(self, begin: Begin) -> Player:
+        holder = self._process.holder
+        env = environment(holder) if holder is not None else {}
+        self._redactor = Redactor(secrets_in(env or dict(os.environ)))
+        recorder = Recorder(
+            runtime=self.record.runtime,
+            session_id=self.record.session_id,
+            options=msgspec.convert({"prompt": "", **begin.options}, RunOptions),
+            cwd=begin.facts.cwd,
+            runtime_version=begin.facts.runtime_version,
+            redactor=self._redactor,
+            drive=begin.drive,
+            before=begin.before,
+        )
+        return Player(self._runtime.live_wire(begin.facts, recorder), recorder)
+
+    def _replay(self, entries: list[Entry]) -> None:
+        player = self._player
+        player.begin(self._begin.carried)
+        said = bytearray(player.take_bytes())
+        waiting = list(reversed(entries))
+        self._turn_since = self._since = _monotonic_of(self._begin.ts)
+        while True:
+            while waiting and waiting[-1].at <= player.lines:
+                entry = waiting.pop()
+                self._note(entry)
+                player.apply(entry)
+                said += player.take_bytes()
+            if not waiting:
+                break
+            lines = self._read()
+            if not lines:
+                # The journal is shorter than the ledger says: it was tampered with. What was
+                # decided is applied all the same.
+                waiting = [msgspec.structs.replace(entry, at=0) for entry in waiting]
+                continue
+            self._feed_replay(lines, waiting, said)
+        self._unlogged = [e for e in player.take_events() if e.seq > self._logged]
+        given = self._process.input_size() if os.path.isdir(self.run_folder) else len(said)
+        while lines := self._read():
+            for line in lines:
+                player.feed(self._redactor.line(line))
+            said += player.take_bytes()
+        self._unlogged += [e for e in player.take_events() if e.seq > self._logged]
+        self._unsent = bytes(said[given:])
+
+    def _feed_replay(self, lines: list[bytes], waiting: list[Entry], said: bytearray) -> None:
+        player = self._player
+        for line in lines:
+            player.feed(self._redactor.line(line))
+            while waiting and waiting[-1].at <= player.lines:
+                entry = waiting.pop()
+                self._note(entry)
+                player.apply(entry)
+            said += player.take_bytes()
+
+    def _read(self) -> list[bytes]:
+        if not os.path.isdir(self.run_folder):
+            return []
+        return self._process.read_lines(_PIECE)
+
+    # -- going on -------------------------------------------------------------------------------
+
+    def poll(self) -> bool:
+        """Take what happened, keep the clocks, send what is due; True when there is more to take
+        right now."""
+        if self._player.finished:
+            self._flush()
+            return False
+        before = self._process.journal_size
+        try:
+            self._flush()
+            if self.trouble is not None:
+                return False
+            progressed = self._take()
+            self._flush()
+            if not progressed:
+                self._look_for_end()
+            if not self._player.finished:
+                self._keep_clocks(progressed)
+                self._pump()
+                self._carry_out()
+            self._flush()
+        except HoldingFailed as problem:
+            self._give_up(problem)
+        return self._process.journal_size - before >= _PIECE
+
+    def _take(self) -> bool:
+        lines = self._read()
+        for line in lines:
+            self._player.feed(self._redactor.line(line))
+        if lines:
+            self._since = time.monotonic()
+        return bool(lines)
+
+    def _look_for_end(self) -> None:
+        ended = self._exit()
+        if ended is None:
+            return
+        # What it said last may have come between the two looks.
+        while lines := self._read():
+            for line in lines:
+                self._player.feed(self._redactor.line(line))
+        if last := self._process.last_words():
+            self._player.feed(self._redactor.line(last))
+        self._end(ended)
+
+    def _exit(self) -> ProcessExit | None:
+        if not os.path.isdir(self.run_folder):
+            return ProcessExit(code=None)
+        return self._process.exit(self._redactor)
+
+    def _end(self, ended: ProcessExit) -> None:
+        self._player.finish(ended)
+        self._unsent = b""
+        _in_background(self._process, self.record.session_id)
+
+    def _give_up(self, problem: AgentError) -> None:
+        """The files are gone: what the agent says cannot be seen any more, so it must not act."""
+        self._player.recorder.fail(problem)
+        self._end(ProcessExit(code=None))
+        self._flush()
+
+    def _flush(self) -> None:
+        """Give the agent what is for it, and write down what happened."""
+        self._unsent += self._player.take_bytes()
+        self._unlogged += [e for e in self._player.take_events() if e.seq > self._logged]
+        if self._unsent:
+            before = self._process.input_size()
+            try:
+                self._process.write(self._unsent)
+                self._unsent = b""
+            except HoldingFailed as problem:
+                self._unsent = self._unsent[self._process.input_size() - before :]
+                self.trouble = problem
+                return
+        if self._unlogged:
+            try:
+                self._log.append(self._unlogged)
+            except OSError as problem:
+                self.trouble = Unavailable(f"events cannot be written: {problem.strerror}")
+                return
+            events, self._unlogged = self._unlogged, []
+            self._logged = events[-1].seq
+            self._update_record(events)
+            self._publish(self, events)
+        self.trouble = None
+        if self._player.recorder.is_ready or self._player.finished:
+            self._log.rest()
+
+    def _update_record(self, events: list[Event]) -> None:
+        record, recorder = self.record, self._player.recorder
+        changes: dict[str, object] = {}
+        for event in events:
+            if isinstance(event, StateChange):
+                changes |= {"state": event.new, "evidence": event.evidence}
+                if event.new == "ready" and record.ready_at is None:
+                    changes.setdefault("ready_at", event.ts)
+                if event.new in ("stopped", "failed", "lost"):
+                    changes["ended_at"] = event.ts
+            elif isinstance(event, AgentEnd):
+                changes |= {"turn": event.turn, "status": event.status, "error": None}
+            elif isinstance(event, ErrorRaised):
+                changes["error"] = {"kind": event.kind, "message": event.message}
+            elif isinstance(event, SessionStart):
+                changes["runtime_version"] = event.runtime_version
+        changes["native_session_id"] = recorder.native_session_id or record.native_session_id
+        changes["model"] = recorder.model or record.model
+        changes["pid"] = record.pid or self._process.pid
+        if any(getattr(record, name) != value for name, value in changes.items()):
+            self.record = msgspec.structs.replace(record, **changes)
+            self._store.put(self.record)
+
+    # -- commands -------------------------------------------------------------------------------
+
+    def accept(
+        self, message_id: str, kind: MessageKind, text: str, images: tuple[str, ...] = ()
+    ) -> MessageState:
+        """Take a message; it is on disk when this returns. The same id again changes nothing."""
+        known = self._player.messages.get(message_id)
+        if known is not None:
+            return known
+        if message_id in self._known:
+            raise WrongUse(f"message {message_id} belongs to an earlier process of this session")
+        self._refuse_if_over()
+        entry = Accept(id=message_id, kind=kind, text=text, images=images, **self._now())
+        self._decide(entry, durable=True)
+        self._known.add(message_id)
+        self.poll()
+        return self._player.messages[message_id]
+
+    def abort(self, reason: str) -> bool:
+        """Bring the open turn to its end; False when there is none."""
+        self._refuse_if_over()
+        if not self._player.recorder.turn_open:
+            return False
+        self._aborted_at = time.monotonic()
+        self._decide(Abort(reason=reason, **self._now()))
+        self.poll()
+        return True
+
+    def clear_queue(self, reason: str) -> list[str]:
+        """Drop the messages that wait; returns their ids."""
+        dropped = [message.id for message in self._player.queue]
+        for message_id in dropped:
+            self._decide(Drop(id=message_id, reason=reason, **self._now()))
+        return dropped
+
+    def answer(self, request_id: str, allowed: bool, by: str, reason: str = "") -> None:
+        """Answer a permission request; `WrongUse` when none of that id waits."""
+        if request_id not in self._player.questions:
+            raise WrongUse(
+                f"no permission request {request_id} waits",
+                hint="it was answered, or the agent did not wait for it",
+            )
+        entry = Answer(request_id=request_id, allowed=allowed, by=by, reason=reason, **self._now())
+        self._decide(entry)
+        self.poll()
+
+    def set_model(self, model: str) -> None:
+        """Use another model from the next turn on."""
+        from bridle.drives.live import ModelSwitch
+
+        self._refuse_if_over()
+        if not isinstance(self._player.wire, ModelSwitch):
+            raise WrongUse(f"{self.record.runtime} cannot change its model in a session")
+        if not self._player.is_idle:
+            raise WrongUse("the agent works", hint="wait until it is idle")
+        self._decide(Model(model=model, **self._now()))
+        self.poll()
+
+    def leave(self, reason: str) -> None:
+        """End the session; politely when it is idle. No effect when it is over."""
+        if self._player.finished or self._player.recorder.leaving is not None:
+            return
+        self._left_at = time.monotonic()
+        self._decide(Leave(reason=reason, **self._now()))
+        self.poll()
+
+    def close(self) -> None:
+        """Stop driving; the agent goes on by itself."""
+        self._log.rest()
+        self._lock.release()
+
+    def _refuse_if_over(self) -> None:
+        if self._player.finished:
+            raise SessionOver(self.record)
+        if self._player.recorder.leaving is not None:
+            raise SessionOver(msgspec.structs.replace(self.record, state="stopped"))
+
+    def _decide(self, entry: Entry, *, durable: bool = False) -> None:
+        try:
+            self._ledger.append(entry, durable=durable)
+        except OSError as problem:
+            raise Unavailable(
+                f"cannot write the session's ledger: {problem.strerror}",
+                hint="free some disk space and try again; nothing was sent",
+            ) from None
+        self._note(entry)
+        self._player.apply(entry)
+
+    def _note(self, entry: Entry) -> None:
+        """What the clocks must know of an entry, made now or played again."""
+        if isinstance(entry, Send):
+            self._turn_since = self._since = _monotonic_of(entry.ts)
+        elif isinstance(entry, Abort) or (
+            isinstance(entry, Expire) and entry.clock in ("first_progress", "inactivity", "turn")
+        ):
+            self._aborted_at = _monotonic_of(entry.ts)
+        elif isinstance(entry, Leave):
+            self._left_at = _monotonic_of(entry.ts)
+
+    def _now(self) -> "_Stamp":
+        return {"at": self._player.lines, "ts": time.time()}
+
+    def _pump(self) -> None:
+        """Send the messages whose time has come."""
+        player, recorder = self._player, self._player.recorder
+        if recorder.leaving is not None:
+            return
+        for message in player.queue:
+            if recorder.turn_open and not player.awaited:
+                if message.kind != "steer" or not self._begin.can_steer:
+                    return
+                self._decide(Send(id=message.id, steer=True, **self._now()))
+            elif recorder.is_ready and not player.awaited:
+                self._decide(Send(id=message.id, **self._now()))
+            else:
+                return
+
+    # -- clocks and stopping --------------------------------------------------------------------
+
+    def deadline(self) -> float | None:
+        """When to `poll` at the latest (monotonic), None when only a change calls for it."""
+        waits = [until for _, until, _ in self._running_clocks()]
+        waits += [asked + self.clocks.permission for asked in self._asked.values()]
+        if self._step >= 0 or self._stopping():
+            waits.append(self._step_until)
+        if self._left_at is not None:
+            waits.append(self._left_at + self.clocks.leave)
+        return min(waits) if waits else None
+
+    def _running_clocks(self) -> list[tuple[Clock, float, float]]:
+        """The clocks that run now: name, when it runs out, its seconds."""
+        player, recorder, clocks = self._player, self._player.recorder, self.clocks
+        if player.finished or recorder.stop_requested is not None or recorder.leaving is not None:
+            return []
+        found: list[tuple[Clock, float, float]] = []
+        if recorder.state == "starting" and clocks.startup:
+            began = _monotonic_of(self._begin.ts)
+            found.append(("startup", began + clocks.startup, clocks.startup))
+        if recorder.patience is not self._patience:
+            self._patience = recorder.patience
+            self._patient_until = time.monotonic() + (
+                recorder.patience.seconds if recorder.patience else 0.0
+            )
+        if recorder.patience is not None:
+            found.append(("patience", self._patient_until, recorder.patience.seconds))
+        if self._aborted_at is not None and recorder.turn_open:
+            found.append(("abort", self._aborted_at + clocks.abort, clocks.abort))
+        elif recorder.turn_open or player.awaited:
+            found += self._turn_clocks()
+        return found
+
+    def _turn_clocks(self) -> list[tuple[Clock, float, float]]:
+        recorder, clocks = self._player.recorder, self.clocks
+        found: list[tuple[Clock, float, float]] = []
+        if clocks.turn:
+            found.append(("turn", self._turn_since + clocks.turn, clocks.turn))
+        if recorder.state == "waiting_permission":
+            return found
+        silence = clocks.tool_inactivity if recorder.running_tools else clocks.inactivity
+        if self._since <= self._turn_since:
+            if clocks.first_progress:
+                until = self._turn_since + clocks.first_progress
+                found.append(("first_progress", until, clocks.first_progress))
+        elif silence:
+            found.append(("inactivity", self._since + silence, silence))
+        return found
+
+    def _keep_clocks(self, progressed: bool) -> None:
+        player, recorder = self._player, self._player.recorder
+        now = time.monotonic()
+        if not recorder.turn_open:
+            self._aborted_at = None
+        for clock, until, seconds in self._running_clocks():
+            if now >= until and not progressed:
+                if clock in _TURN_CLOCKS and not recorder.turn_open:
+                    # A prompt that was never taken: there is no turn to abort.
+                    clock = "startup"
+                self._decide(Expire(clock=clock, seconds=seconds, **self._now()))
+                break
+        for request_id in player.questions:
+            self._asked.setdefault(request_id, now)
+        for request_id, asked in list(self._asked.items()):
+            if request_id not in player.questions:
+                del self._asked[request_id]
+            elif now >= asked + self.clocks.permission:
+                self._decide(
+                    Answer(
+                        request_id=request_id,
+                        allowed=False,
+                        by="bridle",
+                        reason=_NO_ANSWER,
+                        **self._now(),
+                    )
+                )
+
+    def _stopping(self) -> bool:
+        """Whether the agent's process is to be ended by signals."""
+        recorder = self._player.recorder
+        if recorder.stop_requested is not None:
+            return True
+        if recorder.leaving is None:
+            return False
+        late = self._left_at is None or time.monotonic() >= self._left_at + self.clocks.leave
+        return recorder.turn_open or late
+
+    def _carry_out(self) -> None:
+        recorder = self._player.recorder
+        if recorder.input_done and not self._input_closed:
+            self._flush()
+            self._input_closed = True
+            self._process.close_input()
+        if not self._stopping():
+            return
+        now = time.monotonic()
+        if self._step >= 0 and now < self._step_until:
+            return
+        steps = self._begin.stop
+        self._step += 1
+        if self._step < len(steps):
+            step = steps[self._step]
+            self._process.signal(step.signal, step.to)
+            self._step_until = now + step.grace
+        else:
+            self._process.signal(9, "group")
+            self._step_until = now + 2.0
+
+
+class _Stamp(TypedDict):
+    at: int
+    ts: float
+
+
+def _monotonic_of(ts: float) -> float:
+    """The monotonic moment of a wall-clock one; a clock that was set back makes it now."""
+    return time.monotonic() - max(0.0, time.time() - ts)
+
+
+def _in_background(process: DetachedProcess, session_id: str) -> None:
+    """End what the agent left running, without keeping others waiting for it."""
+    import threading
+
+    threading.Thread(
+        target=process.end_leftovers, args=(session_id,), name="bridle-leftovers", daemon=False
+    ).start()

@@ -1,0 +1,318 @@
+"""Hosts the drivers of many sessions in one thread.
+
+A program that uses the library runs one in the background; the daemon runs one as its main loop.
+What others want from it they hand over with `call`, so that drivers need no locks.
+"""
+
+import contextlib
+import os
+import selectors
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from bridle.core.errors import BridleError
+from bridle.core.events import Event
+from bridle.drives.watching import watch_folders
+from bridle.runtimes.base import AgentRuntime
+from bridle.sessions.clocks import Clocks
+from bridle.sessions.driver import SessionDriver, SessionHeld, SessionLock
+from bridle.sessions.home import StateHome
+from bridle.sessions.store import SessionRecord, SessionStore
+
+LIVENESS = 2.0
+"""Seconds between looks at processes that say nothing: a killed one leaves no other trace."""
+
+T = TypeVar("T")
+FindRuntime = Callable[[str], AgentRuntime]
+Listener = Callable[[list[Event]], None]
+"""Hears of events in the engine's thread; must not block."""
+
+
+class _Waiter:
+    def __init__(self, done: Callable[[], Any], future: "Future[Any]", until: float | None) -> None:
+        self.done = done
+        self.future = future
+        self.until = until
+
+
+class Engine:
+    """The drivers of one state home.
+
+    Contract: `run` is the loop; all other methods but `call` and `stop` are called in its thread.
+    Closing it ends no agent.
+    """
+
+    def __init__(
+        self, home: StateHome, find_runtime: FindRuntime, *, clocks: Clocks | None = None
+    ) -> None:
+        self.home = home
+        self.store = SessionStore(home)
+        self.drivers: dict[str, SessionDriver] = {}
+        self._find_runtime = find_runtime
+        self._clocks = clocks or Clocks()
+        self._watch = watch_folders()
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = os.pipe()
+        for end in (self._wake_read, self._wake_write):
+            os.set_blocking(end, False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, self._woken)
+        notify = self._watch.fileno()
+        if notify is not None:
+            self._selector.register(notify, selectors.EVENT_READ, lambda mask: None)
+        self._calls: list[tuple[Callable[[], Any], Future[Any]]] = []
+        self._lock = threading.Lock()
+        self._by_folder: dict[str, SessionDriver] = {}
+        self._deadlines: dict[str, float] = {}
+        self._listeners: dict[str, list[Listener]] = {}
+        self._waiters: dict[str, list[_Waiter]] = {}
+        self._more: set[str] = set()
+        self._look_at = 0.0
+        self._running = True
+        self.every_turn: Callable[[], float | None] | None = None
+        """Called once a loop, in its thread; returns when it wants the next (monotonic)."""
+
+    # -- from any thread ------------------------------------------------------------------------
+
+    def call(self, act: Callable[[], T]) -> "Future[T]":
+        """Have `act` called in the engine's thread."""
+        future: Future[T] = Future()
+        with self._lock:
+            if not self._running:
+                future.set_exception(RuntimeError("the engine has ended"))
+                return future
+            self._calls.append((act, future))
+        self._wake()
+        return future
+
+    def stop(self) -> None:
+        """End the loop soon; agents go on."""
+        self._running = False
+        self._wake()
+
+    def _wake(self) -> None:
+        # A full pipe wakes just as well; a closed one has nobody to wake.
+        with contextlib.suppress(OSError):
+            os.write(self._wake_write, b"x")
+
+    # -- the loop -------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Drive until `stop`; then let every session go."""
+        try:
+            while self._running:
+                self._turn()
+        finally:
+            self._close()
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        waits = [self._look_at - now]
+        if self._deadlines:
+            waits.append(min(self._deadlines.values()) - now)
+        waits += [w.until - now for each in self._waiters.values() for w in each if w.until]
+        if self._watch.interval is not None and self.drivers:
+            waits.append(self._watch.interval)
+        if self._more:
+            waits.append(0.0)
+        if self.every_turn is not None and (at := self.every_turn()) is not None:
+            waits.append(at - now)
+        for key, mask in self._selector.select(max(0.0, min(waits))):
+            key.data(mask)
+        self._run_calls()
+        due = {self._by_folder[f] for f in self._watch.changed() if f in self._by_folder}
+        now = time.monotonic()
+        due |= {self.drivers[s] for s, at in self._deadlines.items() if at <= now}
+        due |= {self.drivers[s] for s in self._more if s in self.drivers}
+        self._more.clear()
+        if now >= self._look_at:
+            self._look_at = now + LIVENESS
+            due |= set(self.drivers.values())
+        for driver in due:
+            self.poll(driver)
+        self._expire_waiters(now)
+
+    def poll(self, driver: SessionDriver) -> None:
+        """Bring a session up to date, and tell who waits for it."""
+        session_id = driver.record.session_id
+        if self.drivers.get(session_id) is not driver:
+            return
+        try:
+            if driver.poll():
+                self._more.add(session_id)
+        except (BridleError, OSError):
+            # A store that cannot be written now is tried again with the next look.
+            self._more.discard(session_id)
+        self.settle(driver)
+
+    def settle(self, driver: SessionDriver) -> None:
+        """After anything was done with a driver: wind its clock, answer who waits, let it go when
+        its session is over."""
+        session_id = driver.record.session_id
+        deadline = driver.deadline()
+        if deadline is None:
+            self._deadlines.pop(session_id, None)
+        else:
+            # A clock that ran out but could not act yet must not make the loop spin.
+            self._deadlines[session_id] = max(deadline, time.monotonic() + 0.02)
+        self._answer_waiters(session_id)
+        if driver.is_over:
+            self.release(session_id)
+
+    def _woken(self, mask: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_read, 1 << 12)
+
+    def _run_calls(self) -> None:
+        with self._lock:
+            calls, self._calls = self._calls, []
+        for act, future in calls:
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(act())
+            except BaseException as problem:
+                future.set_exception(problem)
+
+    # -- sessions -------------------------------------------------------------------------------
+
+    def adopt(self, record: SessionRecord) -> SessionDriver:
+        """The driver of a session, taken up now if it was not yet; `SessionHeld` when another
+        process drives it."""
+        known = self.drivers.get(record.session_id)
+        if known is not None:
+            return known
+        folder = self.home.folder(record.session_id)
+        lock = SessionLock(folder, record.session_id)
+        try:
+            # The record may have moved on while another held the session.
+            record = self.store.get(record.session_id)
+            driver = SessionDriver(
+                self.home,
+                record,
+                self._find_runtime(record.runtime),
+                self.store,
+                lock,
+                clocks=self._clocks,
+                publish=self._published,
+            )
+            self.drivers[record.session_id] = driver
+            if os.path.isdir(driver.run_folder):
+                self._watch.add(driver.run_folder)
+            driver.open()
+        except BaseException:
+            self.drivers.pop(record.session_id, None)
+            lock.release()
+            raise
+        self._by_folder[driver.run_folder] = driver
+        self.settle(driver)
+        return driver
+
+    def adopt_living(self) -> None:
+        """Take up every session whose process should run and that nobody drives."""
+        for record in self.store.all(living=True):
+            with contextlib.suppress(SessionHeld, BridleError, OSError):
+                self.adopt(record)
+
+    def release(self, session_id: str) -> None:
+        """Stop driving a session; its agent goes on."""
+        driver = self.drivers.pop(session_id, None)
+        if driver is None:
+            return
+        self._watch.remove(driver.run_folder)
+        self._by_folder.pop(driver.run_folder, None)
+        self._deadlines.pop(session_id, None)
+        driver.close()
+        self._answer_waiters(session_id, driver)
+
+    # -- telling --------------------------------------------------------------------------------
+
+    def listen(self, session_id: str, listener: Listener) -> Callable[[], None]:
+        """Hear of a session's events from now on; returns how to stop that."""
+        self._listeners.setdefault(session_id, []).append(listener)
+
+        def unsubscribe() -> None:
+            with contextlib.suppress(KeyError, ValueError):
+                self._listeners[session_id].remove(listener)
+
+        return unsubscribe
+
+    def _published(self, driver: SessionDriver, events: list[Event]) -> None:
+        for listener in list(self._listeners.get(driver.record.session_id, ())):
+            listener(events)
+
+    def wait(
+        self, session_id: str, done: Callable[[], T | None], seconds: float | None = None
+    ) -> "Future[T | None]":
+        """A future of what `done` returns once that is not None; None when time runs out first.
+
+        `done` is asked after every change of the session.
+        """
+        future: Future[T | None] = Future()
+        future.set_running_or_notify_cancel()
+        answer = done()
+        if answer is not None:
+            future.set_result(answer)
+            return future
+        until = None if seconds is None else time.monotonic() + seconds
+        self._waiters.setdefault(session_id, []).append(_Waiter(done, future, until))
+        return future
+
+    def _answer_waiters(self, session_id: str, driver: SessionDriver | None = None) -> None:
+        waiting = self._waiters.get(session_id)
+        if not waiting:
+            return
+        still = []
+        for waiter in waiting:
+            try:
+                answer = waiter.done()
+            except BridleError as problem:
+                waiter.future.set_exception(problem)
+                continue
+            if answer is None:
+                still.append(waiter)
+            else:
+                waiter.future.set_result(answer)
+        self._waiters[session_id] = still
+
+    def _expire_waiters(self, now: float) -> None:
+        for session_id, waiting in list(self._waiters.items()):
+            for waiter in waiting:
+                if waiter.until is not None and now >= waiter.until:
+                    waiter.future.set_result(None)
+            left = [waiter for waiter in waiting if not waiter.future.done()]
+            if left:
+                self._waiters[session_id] = left
+            else:
+                del self._waiters[session_id]
+
+    # -- sockets of a host ----------------------------------------------------------------------
+
+    def register(self, fileobj: Any, events: int, callback: Callable[[int], None]) -> None:
+        """Have `callback` called in the loop when a file is ready; again changes what for."""
+        try:
+            self._selector.modify(fileobj, events, callback)
+        except KeyError:
+            self._selector.register(fileobj, events, callback)
+
+    def unregister(self, fileobj: Any) -> None:
+        """Watch a file no longer."""
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(fileobj)
+
+    def _close(self) -> None:
+        self._running = False
+        for session_id in list(self.drivers):
+            self.release(session_id)
+        self._run_calls()
+        for waiting in self._waiters.values():
+            for waiter in waiting:
+                if not waiter.future.done():
+                    waiter.future.set_result(None)
+        self._watch.close()
+        self._selector.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        self.store.close()

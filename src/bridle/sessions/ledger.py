@@ -1,0 +1,152 @@
+"""What a driver decided, written down before it is done.
+
+The journal holds what the agent said; the ledger holds all else that shaped the session: messages
+that were accepted, when each was handed to the wire, answers, aborts, clocks that ran out. Each
+entry says after how many lines of the journal it took place (`at`). Journal and ledger together
+give the same events and the same bytes to the agent every time they are played, which is how a new
+driver takes up where a killed one was.
+"""
+
+import os
+from typing import Any, Literal
+
+import msgspec
+
+from bridle.core.events import Drive
+from bridle.drives.live import LiveFacts
+from bridle.drives.recorder import Before
+from bridle.drives.spec import StopStep
+
+MessageKind = Literal["prompt", "steer", "follow_up"]
+Clock = Literal["startup", "first_progress", "inactivity", "turn", "patience", "abort"]
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):
+    at: int = 0
+    ts: float = 0.0
+    """Wall clock; for people, and for clocks that go on after a restart."""
+
+
+class Begin(_Entry, frozen=True, kw_only=True, tag="begin"):
+    """A process of the session is about to be started."""
+
+    run: int
+    drive: Drive
+    facts: LiveFacts
+    before: Before
+    options: dict[str, Any] = {}
+    """The options that events depend on; no secret, no environment."""
+    stop: tuple[StopStep, ...] = ()
+    can_steer: bool = False
+    carried: "tuple[Accept, ...]" = ()
+    """Messages that the process before did not take."""
+
+
+class Accept(_Entry, frozen=True, kw_only=True, tag="accept"):
+    """A message for the agent was taken into the queue."""
+
+    id: str
+    kind: MessageKind
+    text: str
+    images: tuple[str, ...] = ()
+
+
+class Send(_Entry, frozen=True, kw_only=True, tag="send"):
+    """A message of the queue was handed to the wire."""
+
+    id: str
+    steer: bool = False
+
+
+class Drop(_Entry, frozen=True, kw_only=True, tag="drop"):
+    """A message of the queue will not be sent."""
+
+    id: str
+    reason: str = ""
+
+
+class Answer(_Entry, frozen=True, kw_only=True, tag="answer"):
+    """A permission request was answered."""
+
+    request_id: str
+    allowed: bool
+    by: str
+    reason: str = ""
+
+
+class Abort(_Entry, frozen=True, kw_only=True, tag="abort"):
+    """The open turn was to end."""
+
+    reason: str
+
+
+class Expire(_Entry, frozen=True, kw_only=True, tag="expire"):
+    """A clock ran out."""
+
+    clock: Clock
+    seconds: float
+
+
+class Leave(_Entry, frozen=True, kw_only=True, tag="leave"):
+    """The session was to end."""
+
+    reason: str
+
+
+class Model(_Entry, frozen=True, kw_only=True, tag="model"):
+    """The model was to change."""
+
+    model: str
+
+
+Entry = Begin | Accept | Send | Drop | Answer | Abort | Expire | Leave | Model
+
+_decoder: "msgspec.json.Decoder[Entry] | None" = None
+
+
+class Ledger:
+    """One session's ledger file.
+
+    Contract: `append` returns when the entry is in the file; `durable` waits until it is on the
+    disk too. A last line that a crash left unfinished never happened and is cut off.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def read(self) -> list[Entry]:
+        """Every entry, the oldest first."""
+        global _decoder
+        if _decoder is None:
+            _decoder = msgspec.json.Decoder(Entry)
+        try:
+            with open(self._path, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.truncate(self._path, whole)
+        return [_decoder.decode(line) for line in data[:whole].split(b"\n") if line]
+
+    def append(self, entry: Entry, *, durable: bool = False) -> None:
+        """Write an entry; raises `OSError` when it cannot be, and then it never happened."""
+        line = msgspec.json.encode(entry) + b"\n"
+        # Opened each time: a thousand idle sessions must not hold a thousand files.
+        handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            size = os.fstat(handle).st_size
+            try:
+                view = memoryview(line)
+                while view:
+                    view = view[os.write(handle, view) :]
+                if durable:
+                    _to_disk(handle)
+            except OSError:
+                os.ftruncate(handle, size)
+                raise
+        finally:
+            os.close(handle)
+
+
+_to_disk = getattr(os, "fdatasync", os.fsync)

@@ -1,0 +1,248 @@
+"""Starting a session's process, the first or the next one. Everything after that is a driver's.
+
+The process is started by whoever asks for it, in that caller's environment, so no key travels to a
+daemon. It lives on its own from then on; any driver can take it up.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bridle.core.errors import BridleError, ResumeRefused, WrongUse
+from bridle.core.events import Drive
+from bridle.core.options import RunOptions
+from bridle.core.redact import secrets_in
+from bridle.drives.detached import DetachedProcess
+from bridle.drives.print_drive import remove_folders
+from bridle.drives.recorder import Before, utc_now
+from bridle.drives.spec import SESSION_MARK
+from bridle.running import new_session_id
+from bridle.runtimes.base import AgentRuntime
+from bridle.sessions.driver import SessionDriver, SessionLock
+from bridle.sessions.home import StateHome
+from bridle.sessions.ledger import Accept, Begin, Ledger
+from bridle.sessions.store import SessionRecord, SessionStore
+
+if TYPE_CHECKING:
+    from bridle.runtimes.base import RunPlan
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the agent of a session is; it finds this in its environment."""
+
+    agent: str | None = None
+    capability: str | None = None
+    project: str | None = None
+    task: str | None = None
+    actor: str | None = None
+
+    def variables(self) -> dict[str, str]:
+        """The canonical variables of those that are known."""
+        named = {
+            "BRIDLE_AGENT_NAME": self.agent,
+            "BRIDLE_CAPABILITY": self.capability,
+            "BRIDLE_PROJECT": self.project,
+            "BRIDLE_TASK": self.task,
+            "BRIDLE_ACTOR": self.actor,
+        }
+        return {name: value for name, value in named.items() if value}
+
+
+def start_session(
+    home: StateHome,
+    store: SessionStore,
+    runtime: AgentRuntime,
+    options: RunOptions,
+    *,
+    env: Mapping[str, str],
+    drive: Drive = "rpc",
+    name: str | None = None,
+    identity: Identity | None = None,
+    parent: str | None = None,
+    handover: str | None = None,
+) -> SessionRecord:
+    """Start the agent of a new session; returns its record, still `starting`.
+
+    `options.prompt` is not sent: that is the driver's first message. Raises, before anything was
+    started, what `plan_live` raises and `WrongUse` for a name that is taken.
+    """
+    identity = identity or Identity()
+    session_id = new_session_id()
+    folder = home.folder(session_id)
+    options = _with_account(runtime, options, folder)
+    record = SessionRecord(
+        session_id=session_id,
+        name=name,
+        runtime=runtime.id,
+        drive=drive,
+        workdir=os.path.abspath(options.cwd or os.getcwd()),
+        started_at=utc_now(),
+        run=1,
+        parent=parent,
+        handover=handover,
+        sandbox=options.sandbox,
+        project=identity.project or home.project,
+        agent=identity.agent,
+        capability=identity.capability,
+        task=identity.task,
+        actor=identity.actor,
+    )
+    plan = _planned(runtime, options, {**env, **identity.variables()}, record)
+    try:
+        lock = SessionLock(folder, session_id)
+        try:
+            store.add(record)
+            return _begin(home, store, runtime, plan, options, record, Before(), ())
+        finally:
+            lock.release()
+    except BaseException:
+        remove_folders(plan.private_dirs)
+        raise
+
+
+def resume_session(
+    home: StateHome,
+    store: SessionStore,
+    runtime: AgentRuntime,
+    record: SessionRecord,
+    *,
+    env: Mapping[str, str],
+    changes: dict[str, Any] | None = None,
+) -> SessionRecord:
+    """Start the next process of a session that is over, to go on with its conversation.
+
+    Messages that the last process did not take are carried over. Raises `WrongUse` while the
+    session lives, `ResumeRefused` when there is nothing to take up; whether the agent really takes
+    the conversation up is proved by its wire.
+    """
+    folder = home.folder(record.session_id)
+    lock = SessionLock(folder, record.session_id)
+    driver = SessionDriver(home, record, runtime, store, lock)
+    try:
+        driver.open()
+        if not driver.is_over:
+            raise WrongUse(
+                f"session {record.name or record.session_id} is alive",
+                hint="send it a message, or stop it first",
+            )
+        record = driver.record
+        if record.native_session_id is None:
+            raise ResumeRefused(
+                f"session {record.session_id} never had a conversation",
+                hint="start a new session",
+            )
+        options = _stored_options(home, record, changes or {})
+        record = msgspec.structs.replace(
+            record,
+            run=record.run + 1,
+            state="starting",
+            evidence="resume",
+            ended_at=None,
+            pid=None,
+            error=None,
+        )
+        plan = _planned(runtime, options, env, record)
+        pending = tuple(each.message for each in driver.player.messages.values() if each.is_open)
+        before = driver.player.recorder.total()
+        try:
+            store.add(record)
+            return _begin(home, store, runtime, plan, options, record, before, pending)
+        except BaseException:
+            remove_folders(plan.private_dirs)
+            raise
+    finally:
+        driver.close()
+
+
+def stored_options(home: StateHome, record: SessionRecord) -> RunOptions:
+    """The options that a session was started with, without secrets and environment."""
+    return _stored_options(home, record, {})
+
+
+def _stored_options(home: StateHome, record: SessionRecord, changes: dict[str, Any]) -> RunOptions:
+    entries = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl")).read()
+    begins = [entry for entry in entries if isinstance(entry, Begin)]
+    kept = begins[-1].options if begins else {}
+    fields = {"prompt": "", **kept, "resume": record.native_session_id, **changes}
+    return msgspec.convert(fields, RunOptions)
+
+
+def _with_account(runtime: AgentRuntime, options: RunOptions, folder: str) -> RunOptions:
+    """With a scripted model the agent's home must last as long as the session, or there would be
+    nothing to resume."""
+    if options.model_server is None or options.account_dir is not None:
+        return options
+    if "account_dir" not in runtime.features.options:
+        return options
+    return msgspec.structs.replace(options, account_dir=os.path.join(folder, "account"))
+
+
+def _planned(
+    runtime: AgentRuntime, options: RunOptions, env: Mapping[str, str], record: SessionRecord
+) -> "RunPlan":
+    from bridle.runtimes.confined import planned_live
+
+    plan = planned_live(runtime, options, dict(env), record.session_id)
+    if plan.live is None:
+        raise WrongUse(f"{runtime.id} planned no live conversation")
+    return plan
+
+
+def _begin(
+    home: StateHome,
+    store: SessionStore,
+    runtime: AgentRuntime,
+    plan: "RunPlan",
+    options: RunOptions,
+    record: SessionRecord,
+    before: Before,
+    carried: tuple[Accept, ...],
+) -> SessionRecord:
+    assert plan.live is not None
+    assert plan.spec.env[SESSION_MARK] == record.session_id
+    ledger = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl"))
+    ledger.append(
+        Begin(
+            run=record.run,
+            drive=record.drive,
+            facts=plan.live,
+            before=before,
+            options=_kept_options(options),
+            stop=plan.spec.stop,
+            can_steer=runtime.features_of(plan.dialect).steer,
+            carried=carried,
+            ts=time.time(),
+        ),
+        durable=True,
+    )
+    process = DetachedProcess(home.run_folder(record.session_id, record.run))
+    try:
+        process.start(plan.spec)
+    except (BridleError, OSError) as problem:
+        message = problem.message if isinstance(problem, BridleError) else str(problem)
+        failed = msgspec.structs.replace(
+            record,
+            state="failed",
+            evidence="the process could not be started",
+            ended_at=utc_now(),
+            error={"kind": getattr(problem, "kind", "crashed"), "message": message},
+        )
+        store.put(failed)
+        raise
+    return record
+
+
+def _kept_options(options: RunOptions) -> dict[str, Any]:
+    """The options as they may stand on disk: no key, no prompt, only what was chosen."""
+    kept: dict[str, Any] = msgspec.to_builtins(options)
+    bare: dict[str, Any] = msgspec.to_builtins(RunOptions(prompt=""))
+    kept = {name: value for name, value in kept.items() if value != bare[name]}
+    for name in ("prompt", "images", "model_server", "resume", "include_raw"):
+        kept.pop(name, None)
+    secret = set(secrets_in(options.env))
+    if options.env:
+        kept["env"] = {name: v for name, v in options.env.items() if v not in secret}
+    return kept

@@ -1,0 +1,246 @@
+"""Plays a session: journal lines and ledger entries in, events and bytes for the agent out.
+
+It reads no clock and no file, so the same lines and entries give the same events and bytes again;
+see `ledger`. What happens when is the driver's business.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut
+from bridle.core.events import Event
+from bridle.drives.live import LiveWire, ModelSwitch, Outgoing
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import ProcessExit, Question
+from bridle.sessions.ledger import (
+    Abort,
+    Accept,
+    Answer,
+    Drop,
+    Entry,
+    Expire,
+    Leave,
+    Model,
+    Send,
+)
+
+_SHOWN = 2000
+_HUNG = {
+    "first_progress": "the agent said nothing for {:g} s after the prompt",
+    "inactivity": "the agent was silent for {:g} s",
+    "turn": "the turn did not end within {:g} s",
+}
+
+MessageStatus = Literal["queued", "sent", "taken", "refused", "dropped"]
+
+
+class MessageState(msgspec.Struct, kw_only=True):
+    """A message on its way to the agent."""
+
+    message: Accept
+    status: MessageStatus = "queued"
+    turn: int = 0
+    error: AgentError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still reach the agent."""
+        return self.status in ("queued", "sent")
+
+
+class Player:
+    """One process of a session, played from its begin.
+
+    Contract: `begin` once; then `feed` and `apply` in the order things happened; `finish` when the
+    process is gone. After each, `take_bytes` and `take_events` hand over what came of it.
+    """
+
+    def __init__(self, wire: LiveWire, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.wire = wire
+        self.lines = 0
+        """How many lines were fed."""
+        self.messages: dict[str, MessageState] = {}
+        self.questions: dict[str, Question] = {}
+        """Permission requests that wait for an answer."""
+        self.finished = False
+        self._bytes = bytearray()
+        self._events: list[Event] = []
+
+    # -- what came of it ------------------------------------------------------------------------
+
+    def take_bytes(self) -> bytes:
+        """The bytes for the agent since the last call."""
+        taken, self._bytes = bytes(self._bytes), bytearray()
+        return taken
+
+    def take_events(self) -> list[Event]:
+        """The events since the last call."""
+        taken, self._events = self._events, []
+        return taken
+
+    @property
+    def queue(self) -> list[Accept]:
+        """The messages that wait, steers first, else in the order they came."""
+        waiting = [each.message for each in self.messages.values() if each.status == "queued"]
+        return sorted(waiting, key=lambda message: message.kind != "steer")
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a message was sent that the agent has neither taken nor refused."""
+        return any(each.status == "sent" for each in self.messages.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the agent waits for a prompt and none is on its way."""
+        return self.recorder.is_ready and not any(m.is_open for m in self.messages.values())
+
+    # -- what happened --------------------------------------------------------------------------
+
+    def begin(self, carried: tuple[Accept, ...] = ()) -> None:
+        """The process was started. `carried` are messages that the one before did not take."""
+        for message in carried:
+            self.messages[message.id] = MessageState(message=message)
+        self._do(self.wire.begin)
+
+    def feed(self, line: bytes) -> None:
+        """The agent said a line, secrets already removed."""
+        self.lines += 1
+        try:
+            self.wire.feed(line)
+        except Exception as problem:
+            # One message we cannot read must not cost the user all the others.
+            self.recorder.unknown(
+                {"line": line[:_SHOWN].decode(errors="replace"), "problem": repr(problem)[:_SHOWN]}
+            )
+        self._settle()
+
+    def apply(self, entry: Entry) -> None:
+        """The driver decided something."""
+        match entry:
+            case Accept():
+                self.messages.setdefault(entry.id, MessageState(message=entry))
+            case Send():
+                self._send(entry)
+            case Drop():
+                state = self.messages.get(entry.id)
+                if state is not None and state.status == "queued":
+                    state.status = "dropped"
+            case Answer():
+                self._answer(entry)
+            case Abort():
+                self._abort(Aborted(entry.reason))
+            case Expire():
+                self._expire(entry)
+            case Leave():
+                self._leave(entry.reason)
+            case Model():
+                if isinstance(self.wire, ModelSwitch):
+                    wire, model = self.wire, entry.model
+                    self._do(lambda: wire.set_model(model))
+            case _:
+                pass
+
+    def finish(self, exit: ProcessExit) -> None:
+        """The process is gone."""
+        if self.finished:
+            return
+        self.finished = True
+        try:
+            self.wire.finish(exit)
+        except Exception as problem:
+            self.recorder.fail(ProtocolDrift(f"the adapter failed at the end: {problem!r}"))
+        self.recorder.finish(exit)
+        self.questions.clear()
+        self._settle()
+        self._bytes.clear()
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _send(self, entry: Send) -> None:
+        state = self.messages.get(entry.id)
+        if state is None:
+            return
+        state.status = "sent"
+        message = Outgoing(id=entry.id, text=state.message.text, images=state.message.images)
+        self.recorder.instructed(message.text)
+        self._do(lambda: (self.wire.steer if entry.steer else self.wire.prompt)(message))
+
+    def _answer(self, entry: Answer) -> None:
+        question = self.questions.pop(entry.request_id, None)
+        if question is None:
+            return
+        self.recorder.reply(question.answer(entry.allowed, entry.reason))
+        self.recorder.permission_decided(
+            question.request_id,
+            tool_name=question.tool_name,
+            tool_call_id=question.tool_call_id,
+            decision="allow" if entry.allowed else "deny",
+            by=entry.by,
+            reason=entry.reason,
+        )
+        self._settle()
+
+    def _abort(self, error: AgentError) -> None:
+        if self.recorder.turn_open:
+            self.recorder.fail(error)
+            self._do(self.wire.abort)
+
+    def _expire(self, entry: Expire) -> None:
+        recorder = self.recorder
+        if entry.clock in _HUNG:
+            self._abort(TimedOut(_HUNG[entry.clock].format(entry.seconds)))
+        elif entry.clock == "patience":
+            patience, recorder.patience = recorder.patience, None
+            if patience is not None and patience.error is not None:
+                recorder.request_stop(patience.error)
+        elif entry.clock == "startup":
+            recorder.request_stop(TimedOut(f"the agent was not ready within {entry.seconds:g} s"))
+        else:
+            recorder.request_stop(
+                TimedOut(f"the turn went on for {entry.seconds:g} s after it was aborted")
+            )
+        self._settle()
+
+    def _leave(self, reason: str) -> None:
+        recorder = self.recorder
+        if recorder.leaving is None:
+            recorder.leaving = reason
+            if recorder.turn_open:
+                recorder.fail(Aborted(reason))
+            else:
+                self._do(self.wire.leave)
+
+    def _do(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except Exception as problem:
+            self.recorder.unknown({"problem": repr(problem)[:_SHOWN]})
+        self._settle()
+
+    def _settle(self) -> None:
+        """Collect what the wire asked for."""
+        recorder = self.recorder
+        for data in recorder.replies:
+            self._bytes += data
+        recorder.replies.clear()
+        for question in recorder.questions:
+            self.questions[question.request_id] = question
+        recorder.questions.clear()
+        for delivery in recorder.deliveries:
+            state = self.messages.get(delivery.id)
+            if state is None:
+                continue
+            if delivery.taken:
+                state.status, state.turn = "taken", delivery.turn
+            elif state.message.kind == "steer" and state.status == "sent":
+                # Too late for its turn: it becomes the next prompt.
+                state.message = msgspec.structs.replace(state.message, kind="prompt")
+                state.status = "queued"
+                recorder.unsettle(delivery.id)
+            else:
+                state.status, state.error = "refused", delivery.error
+        recorder.deliveries.clear()
+        self._events += recorder.drain()

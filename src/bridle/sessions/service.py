@@ -1,0 +1,272 @@
+"""What can be asked of sessions that an engine hosts, in plain data.
+
+The daemon offers these over its socket and the library calls them directly, so both behave the
+same. Every function here runs in the engine's thread.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import BridleError, WrongUse
+from bridle.core.events import AgentEnd, Event
+from bridle.sessions.driver import SessionDriver, SessionOver
+from bridle.sessions.engine import Engine
+from bridle.sessions.event_log import EventLog
+from bridle.sessions.ledger import MessageKind
+from bridle.sessions.store import SessionRecord
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a message so far."""
+
+    session_id: str
+    message_id: str
+    delivered: bool
+    """Whether the agent has it."""
+    queued: bool = False
+    """Whether it waits for its time."""
+    turn: int | None = None
+    """The turn it reached."""
+    error: str | None = None
+
+
+class TurnReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session stands, with its last finished turn."""
+
+    session_id: str
+    state: str
+    turn: int
+    status: str | None = None
+    text: str = ""
+    error: dict[str, Any] | None = None
+
+
+class SessionService:
+    """The sessions of one engine.
+
+    Contract: sessions are named by id, by name, or by the beginning of an id. What takes time
+    returns a future, answered in the engine's thread. Raises `UnknownSession`, `SessionOver`,
+    `SessionHeld`, `WrongUse`.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def driver(self, name: str) -> SessionDriver:
+        """The driver of a session that lives."""
+        record = self._engine.store.get(name)
+        known = self._engine.drivers.get(record.session_id)
+        if known is not None:
+            return known
+        if record.is_over:
+            raise SessionOver(record)
+        driver = self._engine.adopt(record)
+        if driver.is_over:
+            raise SessionOver(driver.record)
+        return driver
+
+    def show(self, name: str) -> SessionRecord:
+        """A session's record, brought up to date."""
+        record = self._engine.store.get(name)
+        if not record.is_over:
+            driver = self._engine.drivers.get(record.session_id)
+            if driver is not None:
+                self._engine.poll(driver)
+            else:
+                self._engine.adopt(record)
+            record = self._engine.store.get(record.session_id)
+        return record
+
+    def all(self) -> list[SessionRecord]:
+        """Every session's record, those that should live brought up to date."""
+        self._engine.adopt_living()
+        return self._engine.store.all()
+
+    def send(
+        self,
+        name: str,
+        kind: MessageKind,
+        text: str,
+        *,
+        message_id: str,
+        images: tuple[str, ...] = (),
+        timeout: float | None = None,
+    ) -> "Future[Receipt | None]":
+        """Take a message, then wait until the agent has it; at most `timeout` seconds. A message
+        that must wait for the turn to end is answered at once."""
+        if not text.strip() and not images:
+            raise WrongUse("the message is empty", hint="say what the agent is to do")
+        driver = self.driver(name)
+        driver.accept(message_id, kind, text, images)
+        self._engine.settle(driver)
+
+        def settled() -> Receipt | None:
+            receipt = self.receipt(driver, message_id)
+            on_its_way = not receipt.delivered and not receipt.queued and receipt.error is None
+            return None if on_its_way and not driver.is_over else receipt
+
+        return self._engine.wait(driver.record.session_id, settled, timeout)
+
+    def receipt(self, driver: SessionDriver, message_id: str) -> Receipt:
+        """What became of a message."""
+        state = driver.player.messages[message_id]
+        return Receipt(
+            session_id=driver.record.session_id,
+            message_id=message_id,
+            delivered=state.status == "taken",
+            queued=state.status == "queued" and not driver.is_over,
+            turn=state.turn or None,
+            error=state.error.message if state.error else None,
+        )
+
+    def abort(self, name: str, reason: str, *, clear: bool = False) -> dict[str, Any]:
+        """Bring the open turn to its end; with `clear` also forget the messages that wait."""
+        driver = self.driver(name)
+        dropped = driver.clear_queue(reason) if clear else []
+        aborted = driver.abort(reason)
+        self._engine.settle(driver)
+        return {
+            "session_id": driver.record.session_id,
+            "aborted": aborted,
+            "dropped": dropped,
+        }
+
+    def answer(
+        self, name: str, request_id: str, allowed: bool, by: str, reason: str = ""
+    ) -> dict[str, Any]:
+        """Answer a permission request."""
+        driver = self.driver(name)
+        driver.answer(request_id, allowed, by, reason)
+        self._engine.settle(driver)
+        return {"session_id": driver.record.session_id, "request_id": request_id}
+
+    def set_model(self, name: str, model: str) -> dict[str, Any]:
+        """Use another model from the next turn on."""
+        driver = self.driver(name)
+        driver.set_model(model)
+        self._engine.settle(driver)
+        return {"session_id": driver.record.session_id, "model": model}
+
+    def stop(
+        self, name: str, reason: str, timeout: float | None = None
+    ) -> "Future[SessionRecord | None]":
+        """End a session and wait until its process is gone. One that is over stays as it is."""
+        record = self._engine.store.get(name)
+        if record.is_over:
+            return _done(record)
+        driver = self._engine.adopt(record)
+        driver.leave(reason)
+        self._engine.settle(driver)
+        return self._engine.wait(
+            record.session_id, lambda: driver.record if driver.is_over else None, timeout
+        )
+
+    def wait_ready(self, name: str, timeout: float | None = None) -> "Future[SessionRecord | None]":
+        """Wait until a session is ready for its first prompt, or over."""
+        record = self._engine.store.get(name)
+        if record.is_over:
+            return _done(record)
+        driver = self._engine.adopt(record)
+
+        def ready() -> SessionRecord | None:
+            is_there = driver.record.state not in ("starting", "unknown")
+            return driver.record if driver.is_over or is_there else None
+
+        return self._engine.wait(record.session_id, ready, timeout)
+
+    def wait_idle(self, name: str, timeout: float | None = None) -> "Future[TurnReport | None]":
+        """Wait until the agent waits for a prompt and none is on its way, or it is gone."""
+        record = self._engine.store.get(name)
+        if record.is_over:
+            return _done(self.report(record))
+        driver = self._engine.adopt(record)
+
+        def idle() -> TurnReport | None:
+            if driver.is_over or driver.player.is_idle:
+                return self.report(driver.record)
+            return None
+
+        return self._engine.wait(record.session_id, idle, timeout)
+
+    def report(self, record: SessionRecord) -> TurnReport:
+        """How a session stands."""
+        last = self._last_turn(record)
+        return TurnReport(
+            session_id=record.session_id,
+            state=record.state,
+            turn=record.turn,
+            status=last.status if last else None,
+            text=last.text if last else "",
+            error=msgspec.to_builtins(last.error) if last and last.error else record.error,
+        )
+
+    def _last_turn(self, record: SessionRecord) -> AgentEnd | None:
+        log = EventLog(self._engine.home.folder(record.session_id))
+        last = None
+        # Only the lines that can be one are decoded: a long session has many others.
+        for line in log.lines():
+            if b'"type":"agent_end"' in line:
+                last = line
+        if last is None:
+            return None
+        from bridle.core.events import decode_event
+
+        event = decode_event(last)
+        return event if isinstance(event, AgentEnd) else None
+
+    def subscribe(
+        self, name: str, after: int, listener: Callable[[list[Event]], None]
+    ) -> Callable[[], None]:
+        """Hear every event with a number above `after`, those of the past first, each once.
+
+        An empty list says that the session is over and nothing more will come.
+        """
+        record = self._engine.store.get(name)
+        driver = None
+        if not record.is_over:
+            driver = self._engine.adopt(record)
+        log = EventLog(self._engine.home.folder(record.session_id))
+        past: list[Event] = list(log.read(after))
+        seen = past[-1].seq if past else after
+        if past:
+            listener(past)
+        if driver is None or driver.is_over:
+            listener([])
+            return lambda: None
+
+        def fresh(events: list[Event]) -> None:
+            new = [event for event in events if event.seq > seen]
+            if new:
+                listener(new)
+            if events and events[-1].__struct_config__.tag == "session_end":
+                listener([])
+
+        return self._engine.listen(record.session_id, fresh)
+
+
+def _done(value: Any) -> "Future[Any]":
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future
+
+
+def error_data(problem: BaseException) -> dict[str, Any]:
+    """An error as plain data, for the other side of a socket."""
+    if isinstance(problem, BridleError):
+        return {
+            "type": type(problem).__name__,
+            "kind": problem.kind,
+            "message": problem.message,
+            "hint": problem.hint,
+            "exit_code": problem.exit_code,
+        }
+    return {
+        "type": type(problem).__name__,
+        "kind": "crashed",
+        "message": f"{type(problem).__name__}: {problem}",
+        "hint": "",
+        "exit_code": 1,
+    }

@@ -1,0 +1,183 @@
+"""The records of sessions: one small SQLite database, shared by every process of the user.
+
+It is an index. What a session said and was told is in its folder, and a record that a crash left
+behind is brought up to date from there by the next driver.
+"""
+
+import os
+import sqlite3
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import WrongUse
+from bridle.core.events import Drive, SessionState
+from bridle.sessions.home import StateHome
+
+FINAL: frozenset[SessionState] = frozenset({"stopped", "failed", "lost"})
+"""States of a session whose process is gone."""
+
+
+class UnknownSession(WrongUse):
+    """There is no session of that name or id here."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"no session {name}", hint="`bridle session list --all` shows those there are"
+        )
+
+
+class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a session without looking into its folder."""
+
+    session_id: str
+    name: str | None = None
+    runtime: str
+    runtime_version: str = ""
+    drive: Drive = "rpc"
+    state: SessionState = "starting"
+    evidence: str = ""
+    """What showed that state."""
+    native_session_id: str | None = None
+    model: str | None = None
+    workdir: str = ""
+    pid: int | None = None
+    started_at: str = ""
+    ready_at: str | None = None
+    ended_at: str | None = None
+    run: int = 0
+    """How many processes it has had."""
+    turn: int = 0
+    """How many turns it has had."""
+    status: str | None = None
+    """How the last finished turn ended."""
+    error: dict[str, Any] | None = None
+    """Why the last turn or the session failed."""
+    parent: str | None = None
+    """The session it was forked from or took over."""
+    handover: str | None = None
+    """How the conversation of `parent` was carried over: `native` or `brief`."""
+    sandbox: str | None = None
+    guard: str | None = None
+    """What guards it, `unguarded` when the user chose that; None before it is known."""
+    project: str | None = None
+    agent: str | None = None
+    capability: str | None = None
+    task: str | None = None
+    actor: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its process is gone."""
+        return self.state in FINAL
+
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sessions (
+    session_id TEXT PRIMARY KEY,
+    name TEXT,
+    state TEXT NOT NULL,
+    workdir TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    record TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS sessions_by_name ON sessions (name);
+CREATE INDEX IF NOT EXISTS sessions_by_state ON sessions (state);
+"""
+_WAIT = 30.0
+"""Seconds to wait for another process's write."""
+
+
+class SessionStore:
+    """The records of one state home.
+
+    Contract: every method is one transaction; safe to use from several processes at once, and from
+    one thread at a time.
+    """
+
+    def __init__(self, home: StateHome) -> None:
+        home.make()
+        # The file must never be readable by others, not even for a moment.
+        os.close(os.open(home.database, os.O_RDWR | os.O_CREAT, 0o600))
+        self._database = sqlite3.connect(
+            home.database, timeout=_WAIT, isolation_level=None, check_same_thread=False
+        )
+        self._database.execute("PRAGMA journal_mode=WAL")
+        self._database.execute("PRAGMA synchronous=NORMAL")
+        self._database.executescript(_SCHEMA)
+
+    def put(self, record: SessionRecord) -> None:
+        """Keep a record, in place of the one with its id."""
+        self._database.execute(
+            "INSERT INTO sessions (session_id, name, state, workdir, started_at, record)"
+            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session_id) DO UPDATE SET"
+            " name = excluded.name, state = excluded.state, workdir = excluded.workdir,"
+            " started_at = excluded.started_at, record = excluded.record",
+            (
+                record.session_id,
+                record.name,
+                record.state,
+                record.workdir,
+                record.started_at,
+                msgspec.json.encode(record).decode(),
+            ),
+        )
+
+    def add(self, record: SessionRecord) -> None:
+        """Keep a new record; `WrongUse` when a session that lives has its name."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            if record.name is not None:
+                taken = self._database.execute(
+                    "SELECT session_id FROM sessions WHERE name = ? AND session_id != ?"
+                    " AND state NOT IN ('stopped', 'failed', 'lost')",
+                    (record.name, record.session_id),
+                ).fetchone()
+                if taken is not None:
+                    raise WrongUse(
+                        f"a session named {record.name} is alive ({taken[0]})",
+                        hint="choose another name, or stop that one first",
+                    )
+            self.put(record)
+            self._database.execute("COMMIT")
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+
+    def get(self, name: str) -> SessionRecord:
+        """The session of that id, or the newest of that name, or the one whose id begins so;
+        raises `UnknownSession`."""
+        row = self._database.execute(
+            "SELECT record FROM sessions WHERE session_id = ?1 OR name = ?1"
+            " ORDER BY session_id = ?1 DESC, started_at DESC LIMIT 1",
+            (name,),
+        ).fetchone()
+        if row is None and len(name) >= 6:
+            rows = self._database.execute(
+                "SELECT record FROM sessions WHERE substr(session_id, 1, ?2) = ?1 LIMIT 2",
+                (name, len(name)),
+            ).fetchall()
+            row = rows[0] if len(rows) == 1 else None
+        if row is None:
+            raise UnknownSession(name)
+        return _record(row[0])
+
+    def all(self, *, living: bool = False) -> list[SessionRecord]:
+        """Every record, the oldest first; with `living` only those whose process should run."""
+        where = " WHERE state NOT IN ('stopped', 'failed', 'lost')" if living else ""
+        rows = self._database.execute(
+            f"SELECT record FROM sessions{where} ORDER BY started_at, session_id"
+        )
+        return [_record(row[0]) for row in rows]
+
+    def remove(self, session_id: str) -> None:
+        """Forget a session; its folder is the caller's."""
+        self._database.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
+
+    def close(self) -> None:
+        """Let the database go."""
+        self._database.close()
+
+
+def _record(text: str) -> SessionRecord:
+    return msgspec.json.decode(text, type=SessionRecord)
