@@ -28,6 +28,8 @@ ASK_SECONDS = 10.0
 """How long an answer may take, unless the caller says otherwise."""
 _LONGEST_SOCKET = 100
 """Bytes of a socket's path that every system takes."""
+_AGAIN = 0.01
+"""Seconds between looks at a server that starts or ends."""
 _KEEPER = "bridle-keeper"
 _CLIENT_FLAGS = "no-output,ignore-size"
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
@@ -84,12 +86,22 @@ class TmuxServer:
             ("set-option", "-g", "default-shell", "/bin/sh"),
             ("set-option", "-g", "default-size", f"{WIDTH}x{HEIGHT}"),
         ]
-        if not self.runs():
-            # One whose server died leaves its socket behind, which is in nobody's way.
-            self._once([word for order in orders for word in (*order, ";")][:-1])
-        for name in ("HOME", "LANG", "PATH", "PWD", "SHLVL", "OLDPWD", "_"):
-            # Panes get their environment from their session alone.
-            self._order(f"set-environment -gu {name}", repeatable=True)
+        words = [word for order in orders for word in (*order, ";")][:-1]
+        until = time.monotonic() + self._seconds
+        while True:
+            try:
+                # A server that died leaves its socket behind, which is in nobody's way.
+                if not self.runs():
+                    self._once(words)
+                for name in ("HOME", "LANG", "PATH", "PWD", "SHLVL", "OLDPWD", "_"):
+                    # Panes get their environment from their session alone.
+                    self._order(f"set-environment -gu {name}", repeatable=True)
+                return
+            except ServerGone:
+                # The one that answered was about to end.
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_AGAIN)
 
     def runs(self) -> bool:
         """Whether the server answers."""
@@ -111,6 +123,9 @@ class TmuxServer:
         with contextlib.suppress(ServerGone, ConnectionLost, TimedOut):
             self._order("kill-server")
         self.close()
+        until = time.monotonic() + self._seconds
+        while self.runs() and time.monotonic() < until:
+            time.sleep(_AGAIN)
 
     def close(self) -> None:
         """Let go of the connection. The server and its panes live on."""

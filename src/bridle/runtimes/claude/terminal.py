@@ -28,19 +28,19 @@ def plan(
 
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)
-    ignored = runtime.checked(options, dialect)
+    ignored = runtime._checked(options, dialect)
     for name in _HEADLESS_ONLY:
         if getattr(options, name) and not options.ignore_unsupported:
             raise UnsupportedOption(runtime.id, name, [], reason="only in a headless run")
     own, cwd = read_options(options.provider_options), working_dir(options)
     native = session_id if options.resume is None or own.fork else options.resume
-    files = PrivateFiles(adapter.run_folder(env))
+    files = PrivateFiles(adapter._run_folder(env))
     try:
-        started_in = runtime.environment(options, own, env, session_id, cwd, files)
-        adapter.check_root(options, started_in)
+        started_in = runtime._environment(options, own, env, session_id, cwd, files)
+        adapter._check_root(options, started_in)
         flags = run_flags(options, own, files)
         flags += ["--session-id", native] if native == session_id else []
-        mode = adapter.mode_of(options.permission_mode, dialect)
+        mode = adapter._mode(options.permission_mode, dialect)
     except BaseException:
         files.discard()
         raise
@@ -55,7 +55,7 @@ def plan(
         session_id=session_id,
         installation=found,
         dialect=dialect,
-        secrets=adapter.secrets_of(options, env),
+        secrets=adapter._secrets(options, env),
         ignored_options=ignored,
         warnings=(warning,) if warning else (),
         private_dirs=tuple(files.folders),
