@@ -87,7 +87,7 @@ class TerminalConversation:
 
     def prompt(self, message: Outgoing) -> None:
         """Begin a turn; `WrongUse` when the agent is not ready."""
-        if not self.recorder.is_ready or self._outgoing or self._delivering:
+        if not self.recorder.is_ready or self.wire.waits:
             raise WrongUse(
                 f"the agent is {self.recorder.state}, not ready", hint="wait until it is"
             )
@@ -234,6 +234,10 @@ class TerminalConversation:
     def _settle(self) -> None:
         for delivery in self.recorder.deliveries:
             self.deliveries[delivery.id] = delivery
+            if delivery.id == self._delivering:
+                # The transcript is the better witness.
+                self.terminal.give_up()
+                self._delivering = None
         self.recorder.deliveries.clear()
         self.events += self.recorder.drain()
 

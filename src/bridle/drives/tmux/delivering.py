@@ -96,6 +96,9 @@ class Delivering:
         patience = _ARRIVES + len(self._text) / (1 << 20) * _ARRIVES_PER_MEGABYTE
         if now < self._since + patience:
             return Wait(now + _LOOK)
+        if self._facts.typed(pane) and self._facts.ready == "prompt":
+            # Something is there: pasted again, the text could be there twice.
+            return Failed(NotDelivered("the input line shows something else than the text"))
         if not self._verify or self._pastes >= _PASTES:
             return Failed(NotDelivered("the text did not show in the input line"))
         self._stage, self._since = "lost", now

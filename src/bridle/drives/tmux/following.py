@@ -152,6 +152,13 @@ class Pending:
                 return message_id
         return None
 
+    def take_oldest(self) -> str | None:
+        """The id of the message that must be meant by an entry that does not repeat its text."""
+        for message_id in self._texts:
+            del self._texts[message_id]
+            return message_id
+        return None
+
 
 def plain(text: str) -> str:
     """A text as far as a terminal keeps it: tabs, line ends and spaces at the ends may change."""
@@ -262,9 +269,13 @@ class FollowingWire:
             self._end_turn()
         recorder.turn_started(evidence=evidence)
         self._final = False
-        message_id = self._pending.take(text)
+        message_id = self._receipt(text)
         if message_id is not None:
             recorder.message_taken(message_id)
+
+    def _receipt(self, text: str) -> str | None:
+        """Which of our messages the agent wrote down as `text`."""
+        return self._pending.take(text)
 
     def _aborted(self, reason: str) -> None:
         if self.recorder.turn_open:

@@ -126,6 +126,10 @@ class Terminal:
         )
         self._sent = [*self._sent, text][-_KEPT:]
 
+    def give_up(self) -> None:
+        """Forget the goal: it is known by other means to be reached, or not wanted any more."""
+        self._goal = None
+
     def interrupt(self) -> None:
         """Press the keys that end the running turn; a goal that is set is given up."""
         self._goal = None

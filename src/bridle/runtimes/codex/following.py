@@ -46,6 +46,8 @@ class CodexFollower(FollowingWire):
     """See `bridle.drives.tmux.following.TranscriptWire` for the contract."""
 
     _thread: str | None = None
+    _sum: Usage = NO_USAGE
+    _counted: frozenset[str] = frozenset()
 
     def _take(self, line: bytes) -> None:
         entry = _lines.decode(line)
@@ -84,8 +86,6 @@ class CodexFollower(FollowingWire):
         elif payload.type == "item_completed" and payload.item is not None:
             self._item(payload.item)
 
-    _counted: frozenset[str] = frozenset()
-
     def _used(self, payload: _Payload) -> None:
         """Each model call once, whatever is written twice."""
         if payload.usage is None or payload.response_id in self._counted:
@@ -93,8 +93,6 @@ class CodexFollower(FollowingWire):
         self._counted |= {payload.response_id}
         self._sum += usage_of(payload.usage)
         self.recorder.set_usage(self._sum)
-
-    _sum: Usage = NO_USAGE
 
     def _item(self, item: dict[str, Any]) -> None:
         recorder = self.recorder
@@ -120,7 +118,7 @@ class CodexFollower(FollowingWire):
     def _user(self, item: dict[str, Any]) -> None:
         """Codex opens its turn before it writes the message, and takes others into it."""
         self.recorder.turn_started(evidence="UserMessage")
-        message_id = self._pending.take(_joined(item.get("content")))
+        message_id = self._receipt(_joined(item.get("content")))
         if message_id is not None:
             self.recorder.message_taken(message_id)
 

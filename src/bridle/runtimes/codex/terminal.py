@@ -134,11 +134,11 @@ def _only_new(facts: LiveFacts) -> str | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
-class _Header(msgspec.Struct):
+class _Header(msgspec.Struct, frozen=True):
     cwd: str = ""
 
 
-class _HeaderLine(msgspec.Struct):
+class _HeaderLine(msgspec.Struct, frozen=True):
     type: str = ""
     payload: _Header = _Header()
 

@@ -14,6 +14,8 @@ from bridle.runtimes.copilot import wire
 from bridle.runtimes.copilot.errors import error_of_session
 from bridle.runtimes.copilot.transcript import _decode_counts, _decode_model, _decode_record
 
+_PASTED_FILE = "<pasted_content file="
+
 
 class _User(msgspec.Struct, rename="camel"):
     content: str = ""
@@ -88,6 +90,12 @@ class CopilotFollower(FollowingWire):
             case _:
                 # The rest says nothing that the events have a place for.
                 pass
+
+    def _receipt(self, text: str) -> str | None:
+        """A very long paste is kept as a file, and the entry only names it."""
+        if text.startswith(_PASTED_FILE):
+            return self._pending.take_oldest()
+        return super()._receipt(text)
 
     def _message(self, message: _Message) -> None:
         recorder = self.recorder

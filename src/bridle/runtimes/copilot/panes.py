@@ -49,7 +49,7 @@ def input_line(pane: str) -> str | None:
 
 TERMINAL = TerminalFacts(
     input_line=input_line,
-    placeholder=r"\[Paste #\d+",
+    placeholder=r"\[Paste #\d+|\[Saved pasted content to workspace",
     interrupt=("C-c",),
     leave=("C-c", "C-c"),
     queues=True,
