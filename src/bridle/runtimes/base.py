@@ -36,6 +36,8 @@ from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.installation import Installation
 
 if TYPE_CHECKING:
+    from bridle.drives.tmux.facts import TerminalFacts
+    from bridle.drives.tmux.following import TranscriptWire
     from bridle.sandbox import SandboxNeeds
 
 
@@ -214,6 +216,34 @@ class AgentRuntime(ABC):
         """The wire of a process that `plan_live` planned, now or before a crash of ours."""
         raise NotImplementedError(f"{self.id} has no live wire")
 
+    def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Everything needed to start its terminal interface in a pane (the drive `tmux`), with
+        `RunPlan.live` set. The prompts come by the pane's input, `options.prompt` plays no part.
+
+        Contract: as `plan_run`. `native_session_id` is set where Bridle can choose it.
+        """
+        raise UnsupportedOption(
+            self.id,
+            "drive tmux",
+            terminal_runtimes(self.id),
+            reason="it is not driven in a terminal",
+        )
+
+    def tmux_wire(self, facts: LiveFacts, recorder: Recorder) -> "TranscriptWire":
+        """The reader of the transcript that a session planned by `plan_tmux` writes."""
+        raise NotImplementedError(f"{self.id} has no transcript that can be followed")
+
+    def transcript_path(self, facts: LiveFacts, pid: int | None = None) -> str | None:
+        """The transcript of a session planned by `plan_tmux`; None while it cannot be told, which
+        for some runtimes is until the first prompt. `pid` is the process in the pane."""
+        return None
+
+    def terminal_facts(self) -> "TerminalFacts":
+        """How its terminal interface takes input."""
+        from bridle.drives.tmux.facts import TerminalFacts
+
+        return TerminalFacts()
+
     def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
         """What its CLI, started as `spec`, must be able to write in a sandbox.
 
@@ -304,6 +334,10 @@ def check_options(
 
 def live_runtimes(besides: str) -> list[str]:
     """Names of the other runtimes that can be driven by a protocol."""
+    return _runtimes_with("rpc", besides)
+
+
+def _runtimes_with(drive: str, besides: str) -> list[str]:
     from bridle.runtimes.registry import available_runtimes, get_runtime
 
     names = []
@@ -312,9 +346,14 @@ def live_runtimes(besides: str) -> list[str]:
             runtime = get_runtime(name)
         except ConfigError:
             continue
-        if name != besides and "rpc" in runtime.features_of(runtime.dialect(None)[0]).drives:
+        if name != besides and drive in runtime.features_of(runtime.dialect(None)[0]).drives:
             names.append(name)
     return names
+
+
+def terminal_runtimes(besides: str) -> list[str]:
+    """Names of the other runtimes that can be driven in a terminal."""
+    return _runtimes_with("tmux", besides)
 
 
 def supporters(option: str, besides: str) -> list[str]:

@@ -56,6 +56,9 @@ from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
 
 if TYPE_CHECKING:
+    from bridle.drives.live import LiveFacts
+    from bridle.drives.tmux.facts import TerminalFacts
+    from bridle.drives.tmux.following import TranscriptWire
     from bridle.sandbox import SandboxNeeds
 
 STOP = (
@@ -323,6 +326,32 @@ class ClaudeRuntime(AgentRuntime):
         """Variables that route the agent to `model`'s provider."""
         routed = provider_env(model.provider, os.environ) if model.provider else {}
         return {**routed, **model.env}
+
+    # -- a session in a terminal ----------------------------------------------------------------
+
+    def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Its terminal interface in a pane; see `terminal`."""
+        from bridle.runtimes.claude.terminal import plan
+
+        return plan(self, options, env, session_id)
+
+    def tmux_wire(self, facts: "LiveFacts", recorder: Recorder) -> "TranscriptWire":
+        """The reader of its transcript; see `following`."""
+        from bridle.runtimes.claude.following import ClaudeFollower
+
+        return ClaudeFollower(facts, recorder)
+
+    def transcript_path(self, facts: "LiveFacts", pid: int | None = None) -> str | None:
+        """Where the session is written down."""
+        from bridle.runtimes.claude.terminal import transcript_path
+
+        return transcript_path(facts)
+
+    def terminal_facts(self) -> "TerminalFacts":
+        """How its terminal interface takes input."""
+        from bridle.runtimes.claude.panes import TERMINAL
+
+        return TERMINAL
 
     # -- worktree, terminal, history ------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import itertools
 import re
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.drives.tmux.facts import TerminalFacts
 
 _LOOKED_AT = 15
 """Lines from the end, empty ones not counted, that are looked at."""
@@ -88,3 +89,34 @@ def _has_prompt(lines: list[str]) -> bool:
         line.startswith("❯") and above.startswith("───")
         for above, line in itertools.pairwise(lines)
     )
+
+
+def input_line(pane: str) -> str | None:
+    """What stands in the input line: from the last prompt sign to the rule below it."""
+    lines = [line.rstrip() for line in pane.splitlines()]
+    starts = [
+        at
+        for at in range(1, len(lines))
+        if lines[at].startswith("❯") and lines[at - 1].startswith("───")
+    ]
+    if not starts:
+        return None
+    shown = [lines[starts[-1]][1:]]
+    for line in lines[starts[-1] + 1 :]:
+        if line.startswith("───"):
+            break
+        shown.append(line)
+    return "\n".join(shown).strip()
+
+
+TERMINAL = TerminalFacts(
+    dialog_settled=SETTLED,
+    paste_settled=0.6,
+    input_line=input_line,
+    hints=("Press up to edit queued messages", 'Try "'),
+    placeholder=r"\[Pasted text #\d+",
+    interrupt=("Escape",),
+    leave=("C-d", "C-d"),
+    queues=True,
+)
+"""Enter right after a paste is swallowed, hence the long pause."""

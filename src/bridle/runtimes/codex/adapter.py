@@ -21,6 +21,9 @@ from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
 
 if TYPE_CHECKING:
+    from bridle.drives.live import LiveFacts
+    from bridle.drives.tmux.facts import TerminalFacts
+    from bridle.drives.tmux.following import TranscriptWire
     from bridle.runtimes.importing import PastMessage
 
 STOP = (
@@ -171,6 +174,32 @@ class CodexRuntime(AgentRuntime):
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what `codex exec --json` will print."""
         return CodexNormalizer(recorder, codex_home(plan.spec.env))
+
+    # -- a session in a terminal ----------------------------------------------------------------
+
+    def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Its terminal interface in a pane; see `terminal`."""
+        from bridle.runtimes.codex.terminal import plan
+
+        return plan(self, options, env, session_id)
+
+    def tmux_wire(self, facts: "LiveFacts", recorder: Recorder) -> "TranscriptWire":
+        """The reader of its transcript; see `following`."""
+        from bridle.runtimes.codex.following import CodexFollower
+
+        return CodexFollower(facts, recorder)
+
+    def transcript_path(self, facts: "LiveFacts", pid: int | None = None) -> str | None:
+        """Where the session is written down."""
+        from bridle.runtimes.codex.terminal import transcript_path
+
+        return transcript_path(facts, pid)
+
+    def terminal_facts(self) -> "TerminalFacts":
+        """How its terminal interface takes input."""
+        from bridle.runtimes.codex.panes import TERMINAL
+
+        return TERMINAL
 
     # -- worktree -------------------------------------------------------------------------------
 

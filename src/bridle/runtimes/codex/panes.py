@@ -5,6 +5,7 @@ One trap cannot be seen here: while an answer streams, the screen looks idle; on
 """
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.drives.tmux.facts import TerminalFacts
 
 _LOGIN = ("Sign in with ChatGPT", "Choose how you want to use Codex")
 _TRUST = ("Trust this folder?", "Do you trust the contents of this directory?")
@@ -48,3 +49,28 @@ def _has_composer(lines: list[str]) -> bool:
 
 def _is_footer(line: str) -> bool:
     return line.startswith("  ") and (" · " in line or "esc again to edit" in line)
+
+
+def input_line(pane: str) -> str | None:
+    """What stands in the input line: from the last prompt sign to the status line."""
+    lines = [line.rstrip() for line in pane.splitlines()]
+    starts = [at for at, line in enumerate(lines) if line.startswith(_PROMPT)]
+    if not starts:
+        return None
+    shown = [lines[starts[-1]][1:]]
+    for line in lines[starts[-1] + 1 :]:
+        if _is_footer(line):
+            break
+        shown.append(line)
+    return "\n".join(shown).strip()
+
+
+TERMINAL = TerminalFacts(
+    input_line=input_line,
+    hints=("Ask Codex to do anything",),
+    placeholder=r"\[Pasted Content \d+ chars\]",
+    interrupt=("Escape",),
+    leave=("C-c", "C-c"),
+    queues=True,
+    busy_title=r"^[⠀-⣿] ",
+)

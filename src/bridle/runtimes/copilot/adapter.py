@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
@@ -37,6 +37,11 @@ from bridle.runtimes.installation import (
     remembered_version,
 )
 from bridle.runtimes.private import new_private_dir
+
+if TYPE_CHECKING:
+    from bridle.drives.live import LiveFacts
+    from bridle.drives.tmux.facts import TerminalFacts
+    from bridle.drives.tmux.following import TranscriptWire
 
 PACKAGE = "@github/copilot"
 _NATIVE = "@github/copilot-{platform}/copilot"
@@ -315,6 +320,32 @@ class CopilotRuntime(AgentRuntime):
         env = {**os.environ, **model.env}
         routed = environment.provider_env(model.provider, model.model, env, CopilotOptions())
         return {**routed, **model.env}
+
+    # -- a session in a terminal ----------------------------------------------------------------
+
+    def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Its terminal interface in a pane; see `terminal`."""
+        from bridle.runtimes.copilot.terminal import plan
+
+        return plan(self, options, env, session_id)
+
+    def tmux_wire(self, facts: "LiveFacts", recorder: Recorder) -> "TranscriptWire":
+        """The reader of its transcript; see `following`."""
+        from bridle.runtimes.copilot.following import CopilotFollower
+
+        return CopilotFollower(facts, recorder)
+
+    def transcript_path(self, facts: "LiveFacts", pid: int | None = None) -> str | None:
+        """Where the session is written down."""
+        from bridle.runtimes.copilot.terminal import transcript_path
+
+        return transcript_path(facts)
+
+    def terminal_facts(self) -> "TerminalFacts":
+        """How its terminal interface takes input."""
+        from bridle.runtimes.copilot.panes import TERMINAL
+
+        return TERMINAL
 
     # -- worktree, terminal, history ------------------------------------------------------------
 

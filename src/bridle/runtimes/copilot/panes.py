@@ -5,6 +5,7 @@ of an idle session.
 """
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.drives.tmux.facts import TerminalFacts
 from bridle.runtimes.copilot.dialects import DIALECTS
 
 _LOOKED_AT = 16
@@ -35,3 +36,22 @@ def detect_ready(pane: str) -> ReadyState:
     if all(mark in shown for mark in DIALECTS[-1].ready_marks):
         return Ready()
     return Loading()
+
+
+def input_line(pane: str) -> str | None:
+    """What stands between the two last rules, after the prompt sign."""
+    lines = [line.rstrip() for line in pane.splitlines()]
+    rules = [at for at, line in enumerate(lines) if line.startswith("────")]
+    if len(rules) < 2 or not lines[rules[-2] + 1].startswith("❯"):
+        return None
+    return "\n".join(lines[rules[-2] + 1 : rules[-1]])[1:].strip()
+
+
+TERMINAL = TerminalFacts(
+    input_line=input_line,
+    placeholder=r"\[Paste #\d+|\[Saved pasted content to workspace",
+    interrupt=("C-c",),
+    leave=("C-c", "C-c"),
+    queues=True,
+)
+"""The first Ctrl-C ends the turn; Escape must come twice and then opens other things too."""

@@ -51,6 +51,8 @@ from bridle.runtimes.private import new_private_dir, write_private
 
 if TYPE_CHECKING:
     from bridle.drives.live import LiveFacts, LiveWire
+    from bridle.drives.tmux.facts import TerminalFacts
+    from bridle.drives.tmux.following import TranscriptWire
     from bridle.sandbox import SandboxNeeds
 
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
@@ -436,6 +438,32 @@ class PiRuntime(AgentRuntime):
     def _installed_dialect(self) -> PiDialect:
         found = self.find()
         return self.dialect(found.version if found else None)[0]
+
+    # -- a session in a terminal ----------------------------------------------------------------
+
+    def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Its terminal interface in a pane; see `terminal`."""
+        from bridle.runtimes.pi.terminal import plan
+
+        return plan(self, options, env, session_id)
+
+    def tmux_wire(self, facts: "LiveFacts", recorder: Recorder) -> "TranscriptWire":
+        """The reader of its transcript; see `following`."""
+        from bridle.runtimes.pi.following import PiFollower
+
+        return PiFollower(facts, recorder)
+
+    def transcript_path(self, facts: "LiveFacts", pid: int | None = None) -> str | None:
+        """Where the session is written down."""
+        from bridle.runtimes.pi.terminal import transcript_path
+
+        return transcript_path(facts)
+
+    def terminal_facts(self) -> "TerminalFacts":
+        """How its terminal interface takes input."""
+        from bridle.runtimes.pi.panes import TERMINAL
+
+        return TERMINAL
 
     # -- worktree and history -------------------------------------------------------------------
 

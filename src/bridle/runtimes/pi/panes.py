@@ -3,6 +3,7 @@
 import re
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.drives.tmux.facts import TerminalFacts
 
 _FOOTER = re.compile(r"\b\d+\.\d+%/\d+(?:\.\d+)?[kM]\b")
 _NO_MODEL_FOOTER = re.compile(r"\b\d+\.\d+%/0 ")
@@ -32,3 +33,21 @@ def classify(pane: str) -> ReadyState:
     if any(_NO_MODEL_FOOTER.search(line) for line in footer):
         return Dialog(name="no-model", action=None)
     return Loading()
+
+
+def input_line(pane: str) -> str | None:
+    """What stands between the two last rules."""
+    lines = [line.rstrip() for line in pane.splitlines()]
+    rules = [at for at, line in enumerate(lines) if line.startswith("──")]
+    if len(rules) < 2:
+        return None
+    return "\n".join(lines[rules[-2] + 1 : rules[-1]]).strip()
+
+
+TERMINAL = TerminalFacts(
+    input_line=input_line,
+    placeholder=r"\[paste #\d+",
+    interrupt=("Escape",),
+    leave=("C-d",),
+    queues=True,
+)

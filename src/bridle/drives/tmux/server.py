@@ -1,0 +1,418 @@
+"""A private tmux server, and what can be asked of it over one connection.
+
+The server belongs to Bridle: a socket of its own in a folder that nobody else may enter, no
+configuration of the user's, an environment from nothing. A process per question would cost ten
+times what an answer does, so one control client stays connected and is replaced when it is lost.
+"""
+
+import contextlib
+import os
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from bridle.core.errors import NotInstalled, TimedOut, WrongUse
+from bridle.drives.tmux.control import Block, ControlConnection, Disconnected
+from bridle.drives.tmux.errors import ConnectionLost, PaneGone, ServerGone
+from bridle.drives.tmux.quoting import quoted, unexpanded
+
+WIDTH, HEIGHT = 220, 50
+"""The size of every window, whoever looks at it: what a pane shows must not depend on that."""
+HISTORY = 50_000
+"""Lines that a pane keeps."""
+ASK_SECONDS = 10.0
+"""How long an answer may take, unless the caller says otherwise."""
+_LONGEST_SOCKET = 100
+"""Bytes of a socket's path that every system takes."""
+_AGAIN = 0.01
+"""Seconds between looks at a server that starts or ends."""
+_KEEPER = "bridle-keeper"
+_CLIENT_FLAGS = "no-output,ignore-size"
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+_FACTS = "#{pane_pid} #{pane_dead} #{pane_dead_status} #{pane_dead_signal}"
+
+
+class PaneState(msgspec.Struct, frozen=True, kw_only=True):
+    """The process of a pane. A pane stays when its process ends, so that its end can be told."""
+
+    pid: int
+    closed: bool = False
+    """The process let go of the terminal: it has ended, or does so now."""
+    dead: bool
+    exit_code: int | None = None
+    """Once it is dead: its exit status, negative when a signal killed it."""
+
+
+class TmuxServer:
+    """One tmux server and the connection to it.
+
+    Contract: `start` is safe to call when it runs already, also from several programs. Every
+    method may be called from any thread, ends in bounded time, and raises `ServerGone` when the
+    server is not there, `PaneGone` when the named session is not, `TimedOut` when there is no
+    answer. A lost connection is made again; an order that may have been carried out and must not
+    be repeated raises `ConnectionLost` then. `close` ends the connection, not the server.
+    """
+
+    def __init__(self, folder: str, *, tmux: str = "tmux", seconds: float = ASK_SECONDS) -> None:
+        """`folder` is private to this server; see `server_folder`."""
+        self.folder = folder
+        self.socket = os.path.join(folder, "tmux")
+        if len(os.fsencode(self.socket)) > _LONGEST_SOCKET:
+            raise WrongUse(
+                f"the path of the tmux socket is too long: {self.socket}",
+                hint="set XDG_RUNTIME_DIR to a folder with a shorter path",
+            )
+        self._tmux = tmux
+        self._seconds = seconds
+        self._connection: ControlConnection | None = None
+        self._lock = threading.RLock()
+
+    # -- the server -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Make sure that the server runs."""
+        make_private(self.folder)
+        orders = [
+            ("start-server",),
+            ("set-option", "-s", "exit-empty", "off"),
+            ("set-option", "-s", "escape-time", "10"),
+            ("set-option", "-g", "remain-on-exit", "on"),
+            ("set-option", "-g", "history-limit", str(HISTORY)),
+            ("set-option", "-g", "status", "off"),
+            ("set-option", "-g", "default-shell", "/bin/sh"),
+            ("set-option", "-g", "default-size", f"{WIDTH}x{HEIGHT}"),
+        ]
+        words = [word for order in orders for word in (*order, ";")][:-1]
+        until = time.monotonic() + self._seconds
+        while True:
+            try:
+                # A server that died leaves its socket behind, which is in nobody's way.
+                if not self.runs():
+                    self._once(words)
+                for name in ("HOME", "LANG", "PATH", "PWD", "SHLVL", "OLDPWD", "_"):
+                    # Panes get their environment from their session alone.
+                    self._order(f"set-environment -gu {name}", repeatable=True)
+                return
+            except ServerGone:
+                # The one that answered was about to end.
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_AGAIN)
+
+    def runs(self) -> bool:
+        """Whether the server answers."""
+        with self._lock:
+            if self._connection is not None and self._connection.alive():
+                return True
+        import socket
+
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(self._seconds)
+            try:
+                probe.connect(self.socket)
+            except OSError:
+                return False
+        return True
+
+    def kill(self) -> None:
+        """End the server and every pane in it; no effect when it does not run."""
+        with contextlib.suppress(ServerGone, ConnectionLost, TimedOut):
+            self._order("kill-server")
+        self.close()
+        until = time.monotonic() + self._seconds
+        while self.runs() and time.monotonic() < until:
+            time.sleep(_AGAIN)
+
+    def close(self) -> None:
+        """Let go of the connection. The server and its panes live on."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @property
+    def client_pid(self) -> int | None:
+        """The process that holds the connection now; None when there is none."""
+        with self._lock:
+            return None if self._connection is None else self._connection.pid
+
+    def notices(self) -> list[str]:
+        """The notifications since the last call, as tmux words them; the newest few hundred."""
+        with self._lock:
+            if self._connection is None:
+                return []
+            self._connection.alive()
+            found = list(self._connection.notices)
+            self._connection.notices.clear()
+            return found
+
+    def attach_argv(self, name: str, *, read_only: bool = False) -> tuple[str, ...]:
+        """The command by which a person looks at a session and types into it."""
+        flags = ("-r",) if read_only else ()
+        target = ("attach-session", *flags, "-t", f"={_checked(name)}")
+        return (self._tmux, "-S", self.socket, "-u", *target)
+
+    # -- sessions -------------------------------------------------------------------------------
+
+    def new_session(
+        self, name: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]
+    ) -> PaneState:
+        """Start `argv` in a session of its own; folder and environment are the session's.
+
+        Raises `WrongUse` when the name is taken or the folder is not there.
+        """
+        if not os.path.isdir(cwd):
+            # tmux would quietly use another one.
+            raise WrongUse(f"no such folder: {cwd}")
+        if not argv:
+            raise WrongUse("no command was given")
+        # A single word would be read by a shell.
+        command = list(argv) if len(argv) > 1 else ["/usr/bin/env", *argv]
+        size = f"-x {WIDTH} -y {HEIGHT}"
+        words = [f"new-session -d -s {_checked(name)} {size} -c {quoted(unexpanded(cwd))}"]
+        words += [f"-e {quoted(f'{key}={value}')}" for key, value in env.items() if key != "TERM"]
+        words += ["--", *(quoted(word) for word in command)]
+        block = self._order(" ".join(words))
+        if block.failed:
+            raise WrongUse(f"tmux started no session: {block.text}")
+        # Fixes the size for good: a client that attaches would change it.
+        self._order(f"resize-window -t ={name}: {size}", repeatable=True)
+        return self.pane(name)
+
+    def sessions(self) -> dict[str, PaneState]:
+        """Every session by name, with the process of its pane."""
+        block = self._order(f"list-panes -a -F '#{{session_name}} {_FACTS}'", repeatable=True)
+        found = {}
+        for line in block.text.splitlines():
+            name, _, facts = line.partition(" ")
+            state = _pane_state(facts)
+            if name != _KEEPER and state is not None:
+                found[name] = state
+        return found
+
+    def pane(self, name: str) -> PaneState:
+        """The process of a session's pane."""
+        block = self._order(f"list-panes -t ={_checked(name)}: -F '{_FACTS}'", repeatable=True)
+        state = _pane_state(block.text)
+        if block.failed or state is None:
+            raise PaneGone(f"there is no terminal session {name}")
+        if state.closed and not state.dead:
+            # tmux 3.3 may miss a child's end. The end of another makes it look for all of them.
+            self._order("run-shell -b true", repeatable=True)
+        return state
+
+    def title(self, name: str) -> str:
+        """The title that the program in the pane has set."""
+        return self._foreign(name, f"list-panes -t ={_checked(name)}: -F '#{{pane_title}}'")
+
+    def capture(self, name: str, *, history: bool = False) -> str:
+        """What the pane shows, line by line; with `history`, all that it still remembers."""
+        start = " -S -" if history else ""
+        return self._foreign(name, f"capture-pane -p -t ={_checked(name)}:{start}")
+
+    def send_keys(self, name: str, *keys: str) -> None:
+        """Press keys, by tmux's names for them (`Enter`, `Escape`, `C-c`, `y`)."""
+        words = " ".join(quoted(key) for key in keys)
+        self._needs(name, f"send-keys -t ={_checked(name)}: -- {words}")
+
+    def type_text(self, name: str, text: str) -> None:
+        """Type text as a person would, key by key. Not for messages: see `paste`."""
+        self._needs(name, f"send-keys -t ={_checked(name)}: -l -- {quoted(text)}")
+
+    def paste(self, name: str, text: str) -> None:
+        """Paste text of any length, bracketed where the program asked for that, so that no line in
+        it is taken for a key.
+
+        Raises `WrongUse` for control characters: the terminal would obey them, and the end of the
+        brackets is such a one.
+        """
+        refuse_controls(text)
+        buffer = f"bridle-{os.urandom(8).hex()}"
+        with self._file(buffer, text.encode(errors="replace")) as path:
+            loaded = self._order(f"load-buffer -b {buffer} {quoted(path)}", repeatable=True)
+        if loaded.failed:
+            raise WrongUse(f"tmux did not load the text: {loaded.text}")
+        try:
+            self._needs(name, f"paste-buffer -p -d -b {buffer} -t ={_checked(name)}:")
+        except PaneGone:
+            self._order(f"delete-buffer -b {buffer}")
+            raise
+
+    def kill_session(self, name: str) -> None:
+        """Take a session away, its process with it (by SIGHUP); no effect when it is gone."""
+        self._order(f"kill-session -t ={_checked(name)}", repeatable=True)
+
+    # -- the connection -------------------------------------------------------------------------
+
+    def _needs(self, name: str, order: str) -> None:
+        """Give an order that is not to be repeated, to a session that must be there."""
+        block = self._order(order)
+        if block.failed:
+            raise PaneGone(f"there is no terminal session {name}: {block.text}")
+
+    def _foreign(self, name: str, order: str) -> str:
+        """The answer to an order that shows what the program in a pane wrote."""
+        block = self._order(order, repeatable=True, foreign=True)
+        if block.failed:
+            raise PaneGone(f"there is no terminal session {name}: {block.text}")
+        return block.text
+
+    def _order(self, order: str, *, repeatable: bool = False, foreign: bool = False) -> Block:
+        until = time.monotonic() + self._seconds
+        with self._lock:
+            for attempt in (1, 2):
+                connection = self._connected(until)
+                try:
+                    ask = connection.ask_foreign if foreign else connection.ask
+                    return ask(order, until)
+                except Disconnected:
+                    self.close()
+                    if not self.runs():
+                        raise ServerGone("the tmux server is gone") from None
+                    if not repeatable or attempt == 2:
+                        break
+        raise ConnectionLost("the connection to tmux broke")
+
+    def _connected(self, until: float) -> ControlConnection:
+        if self._connection is not None and self._connection.alive():
+            return self._connection
+        self.close()
+        if not self.runs():
+            raise ServerGone("the tmux server is gone")
+        connection = self._client()
+        try:
+            connection.ask("display-message -p ready", until)
+        except Disconnected:
+            raise ServerGone("the tmux server is gone, or takes no connection") from None
+        connection.notices.clear()
+        self._connection = connection
+        return connection
+
+    def _client(self) -> ControlConnection:
+        """A client in a session of its own, whose pane's process ends at once and costs nothing.
+        It must never start a server by itself: that would be one without our settings."""
+        argv = [self._tmux, "-N", "-S", self.socket, "-f", os.devnull, "-u", "-C", "new-session"]
+        argv += ["-A", "-s", _KEEPER, "-f", _CLIENT_FLAGS, "exec true"]
+        try:
+            return ControlConnection(argv, _own_env())
+        except FileNotFoundError:
+            raise _no_tmux(self._tmux) from None
+
+    def _once(self, words: Sequence[str]) -> None:
+        """A process of its own: only for the start, when there is nothing to connect to."""
+        argv = [self._tmux, "-S", self.socket, "-f", os.devnull, "-u", *words]
+        try:
+            done = subprocess.run(
+                argv,
+                env=_own_env(),
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self._seconds,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise _no_tmux(self._tmux) from None
+        except subprocess.TimeoutExpired:
+            raise TimedOut("the tmux server did not start in time") from None
+        if done.returncode != 0 and not self.runs():
+            raise ServerGone(f"tmux did not start: {done.stderr.decode(errors='replace').strip()}")
+
+    @contextlib.contextmanager
+    def _file(self, name: str, data: bytes) -> Iterator[str]:
+        """A private file for as long as the block runs."""
+        path = os.path.join(self.folder, name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with open(os.open(path, flags, 0o600), "wb") as file:
+            file.write(data)
+        try:
+            yield path
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+def server_folder(env: Mapping[str, str], owner: str) -> str:
+    """The folder of the server that belongs to `owner` (the path of a state folder): always the
+    same one, so that whoever comes after a crash finds it, and with a short path."""
+    import tempfile
+    import zlib
+
+    name = f"{zlib.crc32(os.fsencode(os.path.realpath(owner))):08x}"
+    runtime = env.get("XDG_RUNTIME_DIR")
+    if runtime and len(os.fsencode(runtime)) < _LONGEST_SOCKET - 40 and os.path.isdir(runtime):
+        return os.path.join(runtime, "bridle", name)
+    return os.path.join(tempfile.gettempdir(), f"bridle-{os.getuid()}", name)
+
+
+def make_private(folder: str) -> None:
+    """Make `folder`, with the one above it, and see that nobody else can enter; raises `WrongUse`
+    when it belongs to somebody else, who could put a server of theirs there."""
+    for path in (os.path.dirname(folder), folder):
+        with contextlib.suppress(FileExistsError):
+            os.makedirs(path, mode=0o700)
+    about = os.lstat(folder)
+    above = os.lstat(os.path.dirname(folder))
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
+        raise WrongUse(f"{folder} is not a folder of yours", hint="remove it")
+    if above.st_uid not in (os.getuid(), 0):
+        raise WrongUse(f"{os.path.dirname(folder)} is somebody else's", hint="remove it")
+    if stat.S_IMODE(about.st_mode) != 0o700:
+        os.chmod(folder, 0o700)
+
+
+def refuse_controls(text: str) -> None:
+    """Raise `WrongUse` when `text` holds what a terminal would obey instead of showing it."""
+    for char in text:
+        if (char < " " and char not in "\n\t") or "\x7f" <= char <= "\x9f":
+            raise WrongUse(
+                f"the text holds the control character U+{ord(char):04X}",
+                hint="a terminal would obey it; remove it, or use a drive without a terminal",
+            )
+
+
+def _checked(name: str) -> str:
+    if not name or name == _KEEPER or not all(char in _NAME for char in name):
+        raise WrongUse(
+            f"not a name for a terminal session: {name!r}", hint="use letters, digits, - and _"
+        )
+    return name
+
+
+def _pane_state(facts: str) -> PaneState | None:
+    words = facts.split(" ")
+    if len(words) < 4 or not words[0].isdigit():
+        return None
+    pid, closed, status, killer = words[:4]
+    code = -int(killer) if killer.isdigit() else int(status) if status.isdigit() else None
+    # A pane is closed a moment before its process's end is known.
+    dead = closed == "1" and (code is not None or not _exists(int(pid)))
+    return PaneState(
+        pid=int(pid), closed=closed == "1", dead=dead, exit_code=code if dead else None
+    )
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _own_env() -> dict[str, str]:
+    """For tmux itself: nothing of ours, which every pane would inherit."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
+
+
+def _no_tmux(tmux: str) -> NotInstalled:
+    return NotInstalled(f"`{tmux}` was not found", hint="install tmux 3.2 or newer")

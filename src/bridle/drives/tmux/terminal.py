@@ -1,0 +1,210 @@
+"""One agent's pane: brought to its prompt, given messages, interrupted, looked at.
+
+Nothing here blocks unless its name says so: `begin_*` sets a goal, `step` does the next small thing
+and says when to come again. So one thread can drive many panes. `wait_ready` and `deliver` are the
+same for callers who have nothing else to do.
+"""
+
+import contextlib
+import re
+import time
+from collections.abc import Callable
+
+from bridle.core.errors import AgentError, WrongUse
+from bridle.core.results import ReadyState
+from bridle.drives.processes import end_marked
+from bridle.drives.spec import ProcessExit, ProcessSpec
+from bridle.drives.tmux.acts import Act, Done, Failed, Paste, Press, Wait
+from bridle.drives.tmux.delivering import DELIVER_SECONDS, Delivering
+from bridle.drives.tmux.errors import PaneGone, ServerGone
+from bridle.drives.tmux.facts import TerminalFacts
+from bridle.drives.tmux.readiness import READY_SECONDS, Readiness
+from bridle.drives.tmux.server import PaneState, TmuxServer
+
+_KEY_GAP = 0.12
+"""Seconds between keys of a sequence: two at once may be taken for one."""
+_KEPT = 3
+"""Messages that are remembered, to know them again when they come back into the input line."""
+
+
+class Terminal:
+    """The pane of one session.
+
+    Contract: one thread uses it. Every method raises `ServerGone` when the tmux server is gone and
+    `PaneGone` when the pane is, or its process has ended; nothing else but what it names.
+    """
+
+    def __init__(
+        self,
+        server: TmuxServer,
+        name: str,
+        facts: TerminalFacts,
+        detect: Callable[[str], ReadyState],
+        *,
+        verify: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`verify` is the runtime's `requires_beacon_verification()`."""
+        self.server = server
+        self.name = name
+        self.facts = facts
+        self.evidence = ""
+        """By what the last goal was seen to be reached."""
+        self._detect = detect
+        self._verify = verify
+        self._clock = clock
+        self._goal: Readiness | Delivering | None = None
+        self._next = 0.0
+        self._keys: list[str] = []
+        self._sent: list[str] = []
+
+    # -- its process ----------------------------------------------------------------------------
+
+    def start(self, spec: ProcessSpec) -> PaneState:
+        """Start the agent in a new pane; folder and environment are the terminal session's."""
+        return self.server.new_session(self.name, spec.argv, cwd=spec.cwd, env=spec.env)
+
+    def process(self) -> PaneState:
+        """The agent's process, also when it has ended."""
+        return self.server.pane(self.name)
+
+    def exit(self) -> ProcessExit | None:
+        """How the agent ended; None while it runs. A pane or server that is gone tells nothing
+        about it, which is an exit without a code."""
+        try:
+            state = self.process()
+        except (PaneGone, ServerGone):
+            return ProcessExit(code=None)
+        return ProcessExit(code=state.exit_code) if state.dead else None
+
+    def close(self, mark: str = "") -> None:
+        """Take the pane away, and end everything that carries the session's mark. Safe in any
+        state, and twice."""
+        with contextlib.suppress(ServerGone):
+            self.server.kill_session(self.name)
+        if mark:
+            end_marked(mark, also=(), spare=0, grace=1.5, deadline=5.0)
+
+    # -- what it shows --------------------------------------------------------------------------
+
+    def look(self) -> ReadyState:
+        """What the pane shows now."""
+        return self._detect(self.server.capture(self.name))
+
+    def is_quiet(self) -> bool:
+        """Whether it shows a prompt and nothing that says it works; proves no idleness alone."""
+        from bridle.core.results import Ready
+
+        if not isinstance(self.look(), Ready):
+            return False
+        pattern = self.facts.busy_title
+        return not pattern or re.search(pattern, self.server.title(self.name)) is None
+
+    # -- goals ----------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether a goal is set that is not reached yet."""
+        return self._goal is not None or bool(self._keys)
+
+    def begin_ready(self, seconds: float = READY_SECONDS) -> None:
+        """Bring it to its prompt, answering the dialogs that the runtime knows."""
+        self._begin(Readiness(self._detect, self.facts, self._clock(), seconds))
+
+    def begin_delivery(self, text: str, seconds: float = DELIVER_SECONDS) -> None:
+        """Bring `text` into the input line and submit it. `WrongUse` for a text that no terminal
+        can take, or while another goal is set."""
+        self._begin(
+            Delivering(
+                text,
+                self.facts,
+                self._clock(),
+                verify=self._verify,
+                own=tuple(self._sent),
+                seconds=seconds,
+            )
+        )
+        self._sent = [*self._sent, text][-_KEPT:]
+
+    def give_up(self) -> None:
+        """Forget the goal: it is known by other means to be reached, or not wanted any more."""
+        self._goal = None
+
+    def interrupt(self) -> None:
+        """Press the keys that end the running turn; a goal that is set is given up."""
+        self._goal = None
+        self.press(*self.facts.interrupt)
+
+    def leave(self) -> None:
+        """Press the keys that end the program."""
+        self._goal = None
+        self.press(*self.facts.leave)
+
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, with the pause that interfaces need between them."""
+        self._keys += keys
+        self._next = 0.0
+        self.step()
+
+    def _begin(self, goal: Readiness | Delivering) -> None:
+        if self._goal is not None:
+            raise WrongUse("the terminal is busy with another message", hint="wait until it is in")
+        self._goal = goal
+        self._next = 0.0
+
+    def step(self) -> float | None:
+        """Do what is due; returns when to come again (by the clock), None when nothing is left.
+
+        Raises the `AgentError` that says why the goal cannot be reached; it is then given up.
+        """
+        now = self._clock()
+        if now < self._next:
+            return self._next
+        if self._keys:
+            self.server.send_keys(self.name, self._keys.pop(0))
+            self._next = now + _KEY_GAP
+            return self._next if self._keys or self._goal is not None else None
+        if self._goal is None:
+            return None
+        try:
+            if self.process().dead:
+                raise PaneGone(f"the agent has ended: {self._last_words()}")
+            return self._carry_out(self._goal.saw(self.server.capture(self.name), now), now)
+        except AgentError:
+            self._goal = None
+            raise
+
+    def _carry_out(self, act: Act, now: float) -> float | None:
+        if isinstance(act, Done):
+            self._goal, self.evidence = None, act.evidence
+            return None
+        if isinstance(act, Failed):
+            raise act.error
+        if isinstance(act, Paste):
+            self.server.paste(self.name, act.text)
+        elif isinstance(act, Press):
+            self._keys += act.keys
+        self._next = act.until if isinstance(act, Wait) else now
+        return self._next
+
+    def _last_words(self) -> str:
+        lines = [line.strip() for line in self.server.capture(self.name).splitlines()]
+        return " / ".join([line for line in lines if line][-3:])[:400]
+
+    # -- for callers who wait -------------------------------------------------------------------
+
+    def wait_ready(self, seconds: float = READY_SECONDS) -> str:
+        """Bring it to its prompt; returns the evidence. Raises `NotReady` when it does not come."""
+        self.begin_ready(seconds)
+        return self._wait()
+
+    def deliver(self, text: str, seconds: float = DELIVER_SECONDS) -> str:
+        """Submit `text`; returns the evidence. Raises `NotDelivered`. The receipt is the entry in
+        the transcript, not this."""
+        self.begin_delivery(text, seconds)
+        return self._wait()
+
+    def _wait(self) -> str:
+        while (until := self.step()) is not None:
+            time.sleep(max(0.0, until - self._clock()))
+        return self.evidence

@@ -1,0 +1,69 @@
+"""Pi's terminal interface as a driven session: its command, and where its session file is."""
+
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bridle.core.options import RunOptions
+from bridle.drives.live import LiveFacts
+from bridle.runtimes.base import RunPlan
+from bridle.runtimes.pi import home
+from bridle.runtimes.pi.transcript import find_session, read_header, session_dir
+
+if TYPE_CHECKING:
+    from bridle.runtimes.pi.adapter import PiRuntime
+
+
+def plan(
+    runtime: "PiRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
+) -> RunPlan:
+    """The process of a terminal session: that of a run, without its JSON mode."""
+    from bridle.runtimes.pi.adapter import _JSON_MODE
+
+    # A person at the terminal is asked by Pi itself; the run's own way to refuse is not needed.
+    made = runtime.plan_run(options, env, session_id)
+    words = list(made.installation.command)
+    words += made.spec.argv[len(words) + len(_JSON_MODE) :]
+    spec = msgspec.structs.replace(made.spec, argv=tuple(words), stdin=None)
+    folder = session_dir(home.agent_dir(spec.env), spec.cwd, spec.env)
+    return msgspec.structs.replace(
+        made,
+        spec=spec,
+        live=LiveFacts(
+            runtime=runtime.id,
+            runtime_version=made.installation.version or "",
+            dialect=made.dialect.name,
+            cwd=spec.cwd,
+            resume=options.resume,
+            own={
+                "folder": folder,
+                "session": made.native_session_id,
+                "began": time.time() - 1.0,
+            },
+        ),
+    )
+
+
+def transcript_path(facts: LiveFacts) -> str | None:
+    """Where the conversation is written down; the file appears with the first answer."""
+    session = facts.own["session"]
+    if session:
+        found = find_session(facts.own["folder"], session)
+        return None if found is None else found[0]
+    return _only_new(facts)
+
+
+def _only_new(facts: LiveFacts) -> str | None:
+    """For a version that chooses the id itself: the one new file of this folder; None when there
+    are several, for then it cannot be told whose they are."""
+    folder = facts.own["folder"]
+    try:
+        paths = [os.path.join(folder, name) for name in os.listdir(folder)]
+        new = [path for path in paths if os.stat(path).st_mtime >= facts.own["began"]]
+    except OSError:
+        return None
+    fitting = [path for path in new if (header := read_header(path)) and header.cwd == facts.cwd]
+    return fitting[0] if len(fitting) == 1 else None
