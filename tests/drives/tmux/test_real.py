@@ -82,6 +82,7 @@ def test_the_same_events_as_in_a_run_and_a_person_may_type(
     ):
         first = say(talk, "Do it.")
         assert (first.status, first.marker_detected) == ("completed", True)
+        assert first.usage is not None
         # One version's transcript does not tell reasoning apart.
         assert without_reasoning(first.usage) == without_reasoning(printed.result.usage)
         assert turn_kinds(talk.events) == turn_kinds(printed.events)

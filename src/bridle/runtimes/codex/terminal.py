@@ -60,11 +60,11 @@ def plan(
     argv += instruction_flags(dialect, options.system_prompt, added_instructions(options))
     argv += ["resume", options.resume] if options.resume else []
     argv += [*options.raw_args, *mode_flags(mode, own, cwd, asks=asks)]
-    made = planning._write_files(folder, routing, {})
+    made = planning.write_files(folder, routing, {})
     return RunPlan(
         spec=ProcessSpec(
             argv=tuple(argv),
-            env=planning._environment(
+            env=planning.environment(
                 found, dialect, options, env, session_id, cwd, routing, McpPlan()
             ),
             cwd=cwd,
