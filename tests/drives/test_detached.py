@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from bridle.core.errors import Crashed, NotInstalled, WrongUse
-from bridle.drives.detached import DetachedProcess, HoldingFailed
+from bridle.drives.detached import DetachedProcess
 from bridle.drives.processes import kill_marked, marked_processes
+from bridle.drives.run_files import HoldingFailed
 from bridle.drives.spec import SESSION_MARK, ProcessSpec
 from bridle.running import new_session_id
 

@@ -20,7 +20,7 @@ import signal
 import subprocess
 import time
 
-from bridle.core.errors import STDERR_TAIL, Crashed, WrongUse
+from bridle.core.errors import STDERR_TAIL, WrongUse
 from bridle.core.redact import Redactor
 from bridle.drives.processes import (
     Process,
@@ -30,6 +30,7 @@ from bridle.drives.processes import (
     look,
     send_signal,
 )
+from bridle.drives.run_files import RunFiles, read_number, read_word, write_whole
 from bridle.drives.spec import SESSION_MARK, ProcessExit, ProcessSpec
 from bridle.drives.starting import Uninterrupted, leave_running, reap, start_error
 
@@ -52,27 +53,17 @@ kill $pump 2>/dev/null
 """The agent is a foreground child: a background one would start with SIGINT ignored."""
 
 _LOST = "lost"
-_CHUNK = 1 << 20
 _FAREWELL = 1.5
 _START_GRACE = 10.0
 """Seconds for a holder to appear after its folder was made."""
 
 
-class HoldingFailed(Crashed):
-    """The folder that holds an agent was changed under us: a file is gone or cannot be written."""
-
-
-class DetachedProcess:
+class DetachedProcess(RunFiles):
     """One agent process in its folder, started now or long ago, by us or by somebody else.
 
     Contract: `start` once in its life; everything else works from any process of the same user at
     any time. Nothing here blocks for longer than a file operation takes.
     """
-
-    def __init__(self, folder: str) -> None:
-        self.folder = os.path.realpath(folder)
-        self._journal_at = 0
-        self._partial = bytearray()
 
     # -- starting -------------------------------------------------------------------------------
 
@@ -83,10 +74,8 @@ class DetachedProcess:
         """
         if SESSION_MARK not in spec.env:
             raise WrongUse(f"the environment of a detached agent needs {SESSION_MARK}")
-        os.makedirs(self.folder, mode=0o700)
-        os.mkfifo(self._path("stdin"), 0o600)
-        for name in ("input", "journal", "errors"):
-            os.close(os.open(self._path(name), os.O_WRONLY | os.O_CREAT, 0o600))
+        self.make()
+        os.mkfifo(self.path("stdin"), 0o600)
         with Uninterrupted():
             try:
                 _check_program(spec)
@@ -103,88 +92,19 @@ class DetachedProcess:
                 raise start_error(spec, problem) from None
             leave_running(holder)
 
-    # -- what the agent says --------------------------------------------------------------------
-
-    def read_lines(self, most: int = _CHUNK) -> list[bytes]:
-        """The next whole lines of the journal, up to about `most` bytes of them; [] when there is
-        nothing new. Raises `HoldingFailed` when the journal is gone or shorter than it was."""
-        try:
-            handle = os.open(self._path("journal"), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                if os.fstat(handle).st_size < self._journal_at:
-                    raise HoldingFailed("the journal was cut short", hint=_FILES_HINT)
-                data = os.pread(handle, most, self._journal_at)
-            finally:
-                os.close(handle)
-        except OSError as problem:
-            raise HoldingFailed(
-                f"the journal cannot be read: {problem.strerror}", hint=_FILES_HINT
-            ) from None
-        if not data:
-            return []
-        self._journal_at += len(data)
-        if b"\n" not in data:
-            self._partial += data
-            return []
-        first, *rest = data.split(b"\n")
-        lines = [bytes(self._partial) + first, *rest]
-        self._partial = bytearray(lines.pop())
-        return lines
-
-    def last_words(self) -> bytes:
-        """The line that the agent did not finish; to be taken once it is gone."""
-        words, self._partial = bytes(self._partial), bytearray()
-        return words
-
-    @property
-    def journal_size(self) -> int:
-        """Bytes of the journal that were read."""
-        return self._journal_at
-
-    # -- what it is told ------------------------------------------------------------------------
-
-    def input_size(self) -> int:
-        """How many bytes the agent was given so far."""
-        try:
-            return os.stat(self._path("input")).st_size
-        except OSError as problem:
-            raise HoldingFailed(
-                f"the input file is gone: {problem.strerror}", hint=_FILES_HINT
-            ) from None
-
-    def write(self, data: bytes) -> None:
-        """Give the agent bytes; they are sent when this returns, whatever happens to us.
-
-        On a full disk what could be written stays and `HoldingFailed` is raised; the caller sees by
-        `input_size` how much that was.
-        """
-        try:
-            handle = os.open(self._path("input"), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-            try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(handle, view) :]
-            finally:
-                os.close(handle)
-        except OSError as problem:
-            raise HoldingFailed(
-                f"the agent's input cannot be written: {problem.strerror}",
-                hint="free some disk space; the session goes on by itself",
-            ) from None
-
     def close_input(self) -> None:
         """Close the agent's stdin: the pump is ended, and the FIFO has no writer any more."""
         self._wait_pumped()
-        pump = _number(self._path("pump"))
+        pump = read_number(self.path("pump"))
         if pump is not None and self._is_ours(pump):
             send_signal(pump, signal.SIGTERM)
 
     def _wait_pumped(self) -> None:
         """Give the pump the moment that it needs to copy what was just written."""
-        pump = _number(self._path("pump"))
+        pump = read_number(self.path("pump"))
         until = time.monotonic() + 1.0
         while pump is not None and time.monotonic() < until:
-            at = _position(pump, self._path("input"))
+            at = _position(pump, self.path("input"))
             if at is None or at >= self.input_size():
                 return
             time.sleep(0.01)
@@ -194,12 +114,12 @@ class DetachedProcess:
     @property
     def pid(self) -> int | None:
         """The agent's process id, None before it is known."""
-        return _number(self._path("pid"))
+        return read_number(self.path("pid"))
 
     @property
     def holder(self) -> int | None:
         """The holder's process id while it lives."""
-        return _number(self._path("holder")) if self._holder_lives() else None
+        return read_number(self.path("holder")) if self._holder_lives() else None
 
     def exit(self, redactor: Redactor | None = None) -> ProcessExit | None:
         """How the agent ended; None while it lives.
@@ -207,16 +127,16 @@ class DetachedProcess:
         A holder that was killed leaves no word: `code` is then None for good, whether the agent
         still runs or not, since nobody could learn of its end; `end_leftovers` ends it.
         """
-        word = _read_word(self._path("exit"))
+        word = read_word(self.path("exit"))
         if word is None:
             if self._holder_lives():
                 return None
-            word = _read_word(self._path("exit")) or self._declare_lost()
+            word = read_word(self.path("exit")) or self._declare_lost()
         tail = self._stderr_tail(redactor or Redactor())
         return ProcessExit(code=_exit_code(word), stderr_tail=tail)
 
     def _declare_lost(self) -> str:
-        _write(self._path("exit"), _LOST)
+        write_whole(self.path("exit"), _LOST)
         return _LOST
 
     def signal(self, number: int, to: str = "process") -> None:
@@ -235,12 +155,9 @@ class DetachedProcess:
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _path(self, name: str) -> str:
-        return os.path.join(self.folder, name)
-
     def _holder_lives(self) -> bool:
         reap()
-        pid = _number(self._path("holder"))
+        pid = read_number(self.path("holder"))
         if pid is None:
             # It is started right now, or its starter died before it could be.
             return _age(self.folder) < _START_GRACE
@@ -250,19 +167,16 @@ class DetachedProcess:
     def _is_ours(self, pid: int) -> bool:
         """Whether that number still is a child of our holder."""
         process = look(pid)
-        holder = _number(self._path("holder"))
+        holder = read_number(self.path("holder"))
         return process is not None and process.parent == holder and self._holder_lives()
 
     def _stderr_tail(self, redactor: Redactor) -> str:
         try:
-            with open(self._path("errors"), "rb") as file:
+            with open(self.path("errors"), "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - 4 * STDERR_TAIL))
                 return redactor.text(file.read().decode(errors="replace"))[-STDERR_TAIL:]
         except OSError:
             return ""
-
-
-_FILES_HINT = "resume the session; what the agent said before is in its own transcript"
 
 
 def _check_program(spec: ProcessSpec) -> None:
@@ -281,26 +195,6 @@ def _exit_code(word: str) -> int | None:
     code = int(word)
     # A shell tells a death by signal as 128 and more.
     return 128 - code if 128 < code <= 192 else code
-
-
-def _read_word(path: str) -> str | None:
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read().strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _number(path: str) -> int | None:
-    word = _read_word(path)
-    return int(word) if word and word.isdigit() else None
-
-
-def _write(path: str, text: str) -> None:
-    handle = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    os.replace(f"{path}.new", path)
 
 
 def _position(pid: int, path: str) -> int | None:

@@ -18,9 +18,10 @@ from bridle.core.errors import AgentError, Unavailable, WrongUse
 from bridle.core.events import AgentEnd, ErrorRaised, Event, SessionStart, StateChange
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
-from bridle.drives.detached import DetachedProcess, HoldingFailed
+from bridle.drives.detached import DetachedProcess
 from bridle.drives.processes import environment, kill_marked
 from bridle.drives.recorder import Recorder
+from bridle.drives.run_files import HoldingFailed
 from bridle.drives.spec import Patience, ProcessExit
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.clocks import Clocks

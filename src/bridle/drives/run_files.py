@@ -1,0 +1,130 @@
+"""The files of one agent process: what it said and what it was told, whoever holds it."""
+
+import os
+
+from bridle.core.errors import Crashed
+
+_CHUNK = 1 << 20
+FILES_HINT = "resume the session; what the agent said before is in its own transcript"
+
+
+class HoldingFailed(Crashed):
+    """The folder that holds an agent was changed under us: a file is gone or cannot be written."""
+
+
+class RunFiles:
+    """`journal` and `input` of one process, in a folder of their own.
+
+    Contract: works from any process of the same user at any time; nothing blocks for longer than a
+    file operation takes.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = os.path.realpath(folder)
+        self._journal_at = 0
+        self._partial = bytearray()
+
+    def make(self) -> None:
+        """Make the folder and the files, private; the folder must not be there yet."""
+        os.makedirs(self.folder, mode=0o700)
+        for name in ("input", "journal", "errors"):
+            os.close(os.open(self.path(name), os.O_WRONLY | os.O_CREAT, 0o600))
+
+    def path(self, name: str) -> str:
+        """A file of this process."""
+        return os.path.join(self.folder, name)
+
+    # -- what the agent says --------------------------------------------------------------------
+
+    def read_lines(self, most: int = _CHUNK) -> list[bytes]:
+        """The next whole lines of the journal, up to about `most` bytes of them; [] when there is
+        nothing new. Raises `HoldingFailed` when the journal is gone or shorter than it was."""
+        try:
+            handle = os.open(self.path("journal"), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if os.fstat(handle).st_size < self._journal_at:
+                    raise HoldingFailed("the journal was cut short", hint=FILES_HINT)
+                data = os.pread(handle, most, self._journal_at)
+            finally:
+                os.close(handle)
+        except OSError as problem:
+            raise HoldingFailed(
+                f"the journal cannot be read: {problem.strerror}", hint=FILES_HINT
+            ) from None
+        if not data:
+            return []
+        self._journal_at += len(data)
+        if b"\n" not in data:
+            self._partial += data
+            return []
+        first, *rest = data.split(b"\n")
+        lines = [bytes(self._partial) + first, *rest]
+        self._partial = bytearray(lines.pop())
+        return lines
+
+    def last_words(self) -> bytes:
+        """The line that the agent did not finish; to be taken once it is gone."""
+        words, self._partial = bytes(self._partial), bytearray()
+        return words
+
+    @property
+    def journal_size(self) -> int:
+        """Bytes of the journal that were read."""
+        return self._journal_at
+
+    # -- what it is told ------------------------------------------------------------------------
+
+    def input_size(self) -> int:
+        """How many bytes the agent was given so far."""
+        try:
+            return os.stat(self.path("input")).st_size
+        except OSError as problem:
+            raise HoldingFailed(
+                f"the input file is gone: {problem.strerror}", hint=FILES_HINT
+            ) from None
+
+    def write(self, data: bytes) -> None:
+        """Give the agent bytes; they are sent when this returns, whatever happens to us.
+
+        On a full disk what could be written stays and `HoldingFailed` is raised; the caller sees by
+        `input_size` how much that was.
+        """
+        try:
+            self._append("input", data)
+        except OSError as problem:
+            raise HoldingFailed(
+                f"the agent's input cannot be written: {problem.strerror}",
+                hint="free some disk space; the session goes on by itself",
+            ) from None
+
+    def _append(self, name: str, data: bytes) -> None:
+        handle = os.open(self.path(name), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(handle, view) :]
+        finally:
+            os.close(handle)
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a small file so that nobody ever sees half of it."""
+    handle = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.replace(f"{path}.new", path)
+
+
+def read_word(path: str) -> str | None:
+    """What stands in a small file, None when it is not there or empty."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def read_number(path: str) -> int | None:
+    """The number that stands in a small file."""
+    word = read_word(path)
+    return int(word) if word and word.isdigit() else None
