@@ -16,11 +16,14 @@ class RunFiles:
     """`journal` and `input` of one process, in a folder of their own.
 
     Contract: works from any process of the same user at any time; nothing blocks for longer than a
-    file operation takes.
+    file operation takes. Whoever drives the session calls `take_up` first, then `work` before each
+    look at the journal; a process whose journal fills itself has nothing to do in either.
     """
 
     def __init__(self, folder: str) -> None:
         self.folder = os.path.realpath(folder)
+        self.expects = False
+        """Set by the driver while a turn is open or a message is on its way."""
         self._journal_at = 0
         self._partial = bytearray()
 
@@ -33,6 +36,17 @@ class RunFiles:
     def path(self, name: str) -> str:
         """A file of this process."""
         return os.path.join(self.folder, name)
+
+    def take_up(self) -> None:
+        """Go on where the driver before was, once, before the journal is read."""
+
+    def work(self) -> float | None:
+        """Do what is due; returns when to come again (monotonic), None when only a change of the
+        folder calls for it."""
+        return None
+
+    def delivered(self, message_id: str) -> None:
+        """The agent has a message: nothing more is to be done for it."""
 
     # -- what the agent says --------------------------------------------------------------------
 

@@ -38,6 +38,13 @@ def planned_live(
     return _planned(runtime.plan_live, runtime, options, env, session_id)
 
 
+def planned_tmux(
+    runtime: "AgentRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
+) -> "RunPlan":
+    """The plan of a terminal session; see `planned_live`."""
+    return _planned(runtime.plan_tmux, runtime, options, env, session_id)
+
+
 def _planned(
     plan_it: "Callable[[RunOptions, Mapping[str, str], str], RunPlan]",
     runtime: "AgentRuntime",

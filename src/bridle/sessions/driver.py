@@ -18,7 +18,6 @@ from bridle.core.errors import AgentError, Unavailable, WrongUse
 from bridle.core.events import AgentEnd, ErrorRaised, Event, SessionStart, StateChange
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
-from bridle.drives.detached import DetachedProcess
 from bridle.drives.processes import environment, kill_marked
 from bridle.drives.recorder import Recorder
 from bridle.drives.run_files import HoldingFailed
@@ -26,6 +25,7 @@ from bridle.drives.spec import Patience, ProcessExit
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.event_log import EventLog
+from bridle.sessions.holding import process_of, wire_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import (
     Abort,
@@ -44,6 +44,10 @@ from bridle.sessions.ledger import (
 )
 from bridle.sessions.player import MessageState, Player
 from bridle.sessions.store import SessionRecord, SessionStore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bridle.sessions.holding import SessionProcess
 
 _PIECE = 1 << 20
 """Bytes of the journal taken at once, so that one chatty session does not starve the others."""
@@ -128,7 +132,7 @@ class SessionDriver:
         folder = home.folder(record.session_id)
         self._ledger = Ledger(os.path.join(folder, "ledger.jsonl"))
         self._log = EventLog(folder)
-        self._process = DetachedProcess(home.run_folder(record.session_id, record.run))
+        self._process: SessionProcess
         self._known: set[str] = set()
         self._unsent = b""
         self._unlogged: list[Event] = []
@@ -137,6 +141,8 @@ class SessionDriver:
         self._player: Player
         self._redactor = Redactor()
         self._input_closed = False
+        self._told: set[str] = set()
+        self._wake: float | None = None
         self._cleaning: threading.Thread | None = None
         self._step = -1
         self._step_until = 0.0
@@ -153,7 +159,7 @@ class SessionDriver:
     @property
     def run_folder(self) -> str:
         """The folder whose changes call for `poll`."""
-        return self._process.folder
+        return os.path.realpath(self._home.run_folder(self.record.session_id, self.record.run))
 
     @property
     def player(self) -> Player:
@@ -177,7 +183,13 @@ class SessionDriver:
         assert isinstance(begin, Begin)
         self._begin = begin
         self._known = {entry.id for entry in entries if isinstance(entry, Accept)}
-        self._process = DetachedProcess(self._home.run_folder(self.record.session_id, begin.run))
+        self._process = process_of(
+            begin.drive,
+            self._home.run_folder(self.record.session_id, begin.run),
+            self._runtime,
+            begin.facts,
+        )
+        self._process.take_up()
         self._player = self._new_player(begin)
         self._logged = self._log.last_seq()
         self._replay(entries[starts[-1] + 1 :])
@@ -197,7 +209,7 @@ class SessionDriver:
             drive=begin.drive,
             before=begin.before,
         )
-        return Player(self._runtime.live_wire(begin.facts, recorder), recorder)
+        return Player(wire_of(begin.drive, self._runtime, begin.facts, recorder), recorder)
 
     def _replay(self, entries: list[Entry]) -> None:
         player = self._player
@@ -257,6 +269,7 @@ class SessionDriver:
             self._flush()
             if self.trouble is not None:
                 return False
+            self._hold()
             progressed = self._take()
             self._flush()
             if not progressed:
@@ -269,6 +282,16 @@ class SessionDriver:
         except HoldingFailed as problem:
             self._give_up(problem)
         return self._process.journal_size - before >= _PIECE
+
+    def _hold(self) -> None:
+        """Let the process do what is due, where it does not run by itself."""
+        process, player = self._process, self._player
+        for message_id, state in player.messages.items():
+            if state.status == "taken" and message_id not in self._told:
+                self._told.add(message_id)
+                process.delivered(message_id)
+        process.expects = player.recorder.turn_open or player.awaited
+        self._wake = process.work()
 
     def _take(self) -> bool:
         lines = self._read()
@@ -501,6 +524,8 @@ class SessionDriver:
         if self._player.finished:
             return None if self.is_over else time.monotonic() + _CLEANING
         waits = [until for _, until, _ in self._running_clocks()]
+        if self._wake is not None:
+            waits.append(self._wake)
         waits += [asked + self.clocks.permission for asked in self._asked.values()]
         if self._step >= 0 or self._stopping():
             waits.append(self._step_until)
@@ -616,7 +641,7 @@ def _monotonic_of(ts: float) -> float:
     return time.monotonic() - max(0.0, time.time() - ts)
 
 
-def _in_background(process: DetachedProcess, session_id: str) -> threading.Thread:
+def _in_background(process: "SessionProcess", session_id: str) -> threading.Thread:
     """End what the agent left running, without keeping other sessions waiting for it."""
     thread = threading.Thread(target=process.end_leftovers, args=(session_id,))
     thread.start()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bridle.core.errors import BridleError, ResumeRefused, WrongUse
+from bridle.core.errors import BridleError, ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.events import Drive
 from bridle.core.options import RunOptions
 from bridle.core.redact import secrets_in
@@ -23,11 +23,13 @@ from bridle.drives.spec import SESSION_MARK
 from bridle.running import new_session_id
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.driver import SessionDriver, SessionLock
+from bridle.sessions.holding import process_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Accept, Begin, Ledger
 from bridle.sessions.store import SessionRecord, SessionStore
 
 if TYPE_CHECKING:
+    from bridle.drives.tmux.pane_process import PanePlace
     from bridle.runtimes.base import RunPlan
 
 
@@ -197,9 +199,12 @@ def _with_account(runtime: AgentRuntime, options: RunOptions, folder: str) -> Ru
 def _planned(
     runtime: AgentRuntime, options: RunOptions, env: Mapping[str, str], record: SessionRecord
 ) -> "RunPlan":
-    from bridle.runtimes.confined import planned_live
+    from bridle.runtimes.confined import planned_live, planned_tmux
 
-    plan = planned_live(runtime, options, dict(env), record.session_id)
+    plan_it = {"rpc": planned_live, "tmux": planned_tmux}.get(record.drive)
+    if plan_it is None:
+        raise UnsupportedOption(runtime.id, f"drive {record.drive}", [], reason="not in a session")
+    plan = plan_it(runtime, options, dict(env), record.session_id)
     if plan.live is None:
         raise WrongUse(f"{runtime.id} planned no live conversation")
     return plan
@@ -232,9 +237,13 @@ def _begin(
         ),
         durable=True,
     )
-    process = DetachedProcess(home.run_folder(record.session_id, record.run))
+    folder = home.run_folder(record.session_id, record.run)
+    process = process_of(record.drive, folder, runtime, plan.live)
     try:
-        process.start(plan.spec)
+        if isinstance(process, DetachedProcess):
+            process.start(plan.spec)
+        else:
+            process.start(plan.spec, _pane_place(home, plan, record))
     except (BridleError, OSError) as problem:
         message = problem.message if isinstance(problem, BridleError) else str(problem)
         failed = msgspec.structs.replace(
@@ -247,6 +256,16 @@ def _begin(
         store.put(failed)
         raise
     return record
+
+
+def _pane_place(home: StateHome, plan: "RunPlan", record: SessionRecord) -> "PanePlace":
+    from bridle.drives.tmux.pane_process import PanePlace
+    from bridle.drives.tmux.server import server_folder
+
+    # The daemon must find it too, whatever its own environment says.
+    return PanePlace(
+        server=server_folder(os.environ, home.root), name=f"{record.session_id}-{record.run}"
+    )
 
 
 def _kept_options(options: RunOptions) -> dict[str, Any]:

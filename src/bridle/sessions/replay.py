@@ -7,9 +7,9 @@ import msgspec
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor
-from bridle.drives.detached import DetachedProcess
 from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import AgentRuntime
+from bridle.sessions.holding import process_of, wire_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Begin, Entry, Ledger
 from bridle.sessions.player import Player
@@ -49,7 +49,7 @@ def _one(
         drive=begin.drive,
         before=begin.before,
     )
-    player = Player(runtime.live_wire(begin.facts, recorder), recorder)
+    player = Player(wire_of(begin.drive, runtime, begin.facts, recorder), recorder)
     player.begin(begin.carried)
     waiting = list(reversed(entries))
 
@@ -58,7 +58,8 @@ def _one(
             player.apply(waiting.pop())
 
     catch_up()
-    process = DetachedProcess(home.run_folder(record.session_id, begin.run))
+    folder = home.run_folder(record.session_id, begin.run)
+    process = process_of(begin.drive, folder, runtime, begin.facts)
     while lines := process.read_lines():
         for line in lines:
             player.feed(redactor.line(line))

@@ -1,0 +1,125 @@
+"""A transcript wire that a session can play again: what was seen at the pane stands in the journal.
+
+The journal of a terminal session holds the lines of the agent's transcript as they were read, and
+between them observations of the pane (`{"bridle": "ready", …}`), written by `PaneProcess`. What the
+agent is given stands in the input file as orders for the pane, one JSON object a line.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from bridle.core.errors import AgentError
+from bridle.drives.live import Outgoing
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import ProcessExit
+from bridle.drives.tmux.errors import NotDelivered, NotReady
+from bridle.drives.tmux.following import TranscriptWire
+
+PREFIX = b'{"bridle":'
+"""How every line of the journal begins that the agent did not write."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True, rename={"kind": "bridle"}):
+    """Something that was seen at the pane, or how far the transcript was read (`at`)."""
+
+    kind: Literal["ready", "not_ready", "undelivered", "rewound", "settled", "at"]
+    evidence: str = ""
+    id: str = ""
+    error: str = ""
+    hint: str = ""
+    count: int = 0
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to be done at the pane."""
+
+    do: Literal["deliver", "interrupt", "leave"]
+    id: str = ""
+    text: str = ""
+
+
+def line_of(item: Seen | Order) -> bytes:
+    """One line of journal or input."""
+    return msgspec.json.encode(item) + b"\n"
+
+
+_seen = msgspec.json.Decoder(Seen)
+
+
+def seen_in(line: bytes) -> Seen | None:
+    """The observation that a line of the journal is; None for a line of the transcript."""
+    if not line.startswith(PREFIX):
+        return None
+    try:
+        return _seen.decode(line)
+    except msgspec.MsgspecError:
+        return None
+
+
+class PaneWire:
+    """The `LiveWire` of a terminal session, around the runtime's reader of its transcript."""
+
+    def __init__(self, inner: TranscriptWire, recorder: Recorder) -> None:
+        self._inner = inner
+        self._recorder = recorder
+
+    @property
+    def waits(self) -> bool:
+        """Whether a message was given to the pane and not yet seen in the transcript."""
+        return self._inner.waits
+
+    def begin(self) -> None:
+        """Nothing to say: the pane is brought to its prompt by who holds it."""
+        self._inner.begin()
+
+    def feed(self, line: bytes) -> None:
+        """Take a line of the transcript, or what was seen at the pane."""
+        seen = seen_in(line)
+        if seen is None:
+            self._inner.feed(line)
+        elif seen.kind == "ready":
+            self._inner.ready(seen.evidence)
+        elif seen.kind == "not_ready":
+            self._recorder.request_stop(NotReady(seen.error, hint=seen.hint))
+        elif seen.kind == "undelivered":
+            self._inner.undelivered(seen.id, NotDelivered(seen.error, hint=seen.hint))
+        elif seen.kind == "rewound":
+            self._inner.rewound()
+        elif seen.kind == "settled":
+            self._inner.settle()
+
+    def prompt(self, message: Outgoing) -> None:
+        """Have the text pasted and submitted."""
+        self._inner.prompt(message)
+        self._deliver(message)
+
+    def steer(self, message: Outgoing) -> None:
+        """The same, while a turn is open."""
+        self._inner.steer(message)
+        self._deliver(message)
+
+    def _deliver(self, message: Outgoing) -> None:
+        if message.id not in [each.id for each in self._recorder.deliveries]:
+            self._recorder.reply(line_of(Order(do="deliver", id=message.id, text=message.text)))
+
+    def abort(self) -> None:
+        """Have the keys pressed that end a turn."""
+        self._inner.abort()
+        self._recorder.reply(line_of(Order(do="interrupt")))
+
+    def leave(self) -> None:
+        """Have the keys pressed that end the program."""
+        self._inner.leave()
+        self._recorder.reply(line_of(Order(do="leave")))
+
+    def finish(self, exit: ProcessExit) -> None:
+        """The process is gone."""
+        self._inner.finish(exit)
+
+
+def told(
+    error: AgentError, kind: Literal["not_ready", "undelivered"], message_id: str = ""
+) -> Seen:
+    """What is written down of an error at the pane."""
+    return Seen(kind=kind, id=message_id, error=error.message, hint=error.hint)
