@@ -42,9 +42,12 @@ from bridle.runtimes.pi.choices import (
     expand_model,
     image_arguments,
     mcp_servers,
+    prompt_words,
     provider_options,
     settings_object,
+    thinking_flags,
     tool_flags,
+    trust_flags,
 )
 from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, PiDialect
 from bridle.runtimes.private import new_private_dir, write_private
@@ -195,7 +198,7 @@ class PiRuntime(AgentRuntime):
         flags = [
             *(_RPC_MODE if live else _JSON_MODE),
             *(("--model", model) if model else ()),
-            *_thinking(choices, options),
+            *thinking_flags(choices, options),
             *session_flags,
             *trust,
             *tool_flags(options, dialect),
@@ -505,38 +508,3 @@ _RPC_MODE = ("--mode", "rpc")
 _AND_REMOVE = 'folder=$1; shift; trap : INT; "$@"; code=$?; rm -rf -- "$folder"; exit $code'
 """Runs a command and then removes a folder; for a session whose end nobody else waits for."""
 _ALL_KEY_VARIABLES = frozenset(name for names in KEY_VARIABLES.values() for name in names)
-
-
-def _thinking(choices: ProviderOptions, options: RunOptions) -> list[str]:
-    level = choices.thinking
-    if level is None and options.model_server is not None and ":" not in (options.model or ""):
-        # The user's settings are out of reach there, and a script thinks when it says so.
-        level = "off"
-    return ["--thinking", level] if level else []
-
-
-def trust_flags(dialect: PiDialect, cwd: str, trusted: bool) -> tuple[list[str], str]:
-    """Flags that keep a project's own code from running unless it is trusted, and a warning.
-
-    Where Pi knows of trust, it is told. Where it does not, all discovery of extensions is switched
-    off in a project that brings some; the user's own are then off too.
-    """
-    if dialect.trust_flags:
-        return (["--approve"] if trusted else ["--no-approve"]), ""
-    folder = os.path.join(cwd, ".pi")
-    if trusted or not os.path.isdir(folder):
-        return [], ""
-    return ["--no-extensions"], (
-        f"pi: this version cannot ignore {folder}: its extensions are off for this run (yours"
-        " too), but its settings and system prompts take effect; trust_project=true loads all"
-    )
-
-
-def prompt_words(prompt: str, dialect: PiDialect) -> list[str]:
-    """The words that carry a prompt on a command line, whatever it begins with.
-
-    A leading `@` would name a file, and one version knows no `--`: a space before it helps.
-    """
-    if prompt[:1] == "-" and dialect.end_of_options:
-        return ["--", prompt]
-    return [f" {prompt}" if prompt[:1] in ("-", "@") else prompt]

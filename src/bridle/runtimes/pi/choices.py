@@ -128,3 +128,39 @@ def mcp_servers(given: str) -> dict[str, Any]:
             "the MCP configuration names no servers", hint='it looks like {"mcpServers": {…}}'
         )
     return {name: {"exposure": "direct", **entry} for name, entry in servers.items()}
+
+
+def thinking_flags(choices: ProviderOptions, options: RunOptions) -> list[str]:
+    """The flag that sets the thinking level, where it is not left to Pi."""
+    level = choices.thinking
+    if level is None and options.model_server is not None and ":" not in (options.model or ""):
+        # The user's settings are out of reach there, and a script thinks when it says so.
+        level = "off"
+    return ["--thinking", level] if level else []
+
+
+def trust_flags(dialect: PiDialect, cwd: str, trusted: bool) -> tuple[list[str], str]:
+    """Flags that keep a project's own code from running unless it is trusted, and a warning.
+
+    Where Pi knows of trust, it is told. Where it does not, all discovery of extensions is switched
+    off in a project that brings some; the user's own are then off too.
+    """
+    if dialect.trust_flags:
+        return (["--approve"] if trusted else ["--no-approve"]), ""
+    folder = os.path.join(cwd, ".pi")
+    if trusted or not os.path.isdir(folder):
+        return [], ""
+    return ["--no-extensions"], (
+        f"pi: this version cannot ignore {folder}: its extensions are off for this run (yours"
+        " too), but its settings and system prompts take effect; trust_project=true loads all"
+    )
+
+
+def prompt_words(prompt: str, dialect: PiDialect) -> list[str]:
+    """The words that carry a prompt on a command line, whatever it begins with.
+
+    A leading `@` would name a file, and one version knows no `--`: a space before it helps.
+    """
+    if prompt[:1] == "-" and dialect.end_of_options:
+        return ["--", prompt]
+    return [f" {prompt}" if prompt[:1] in ("-", "@") else prompt]

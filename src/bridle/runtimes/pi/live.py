@@ -6,7 +6,7 @@ what would follow (a retry, a compaction) is announced before it can answer.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -24,14 +24,12 @@ from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.pi import wire
 from bridle.runtimes.pi.choices import expand_model
+from bridle.runtimes.pi.commands import Commands, content, nothing
 from bridle.runtimes.pi.dialects import DIALECTS
 from bridle.runtimes.pi.dialogs import Dialogs
 from bridle.runtimes.pi.errors import error_from_message, error_from_stderr
 from bridle.runtimes.pi.images import NotAnImage, image_blocks
 from bridle.runtimes.pi.normalizer import PiNormalizer
-
-_T = TypeVar("_T")
-_Then = Callable[[wire.Response], None]
 
 
 class _Sent(msgspec.Struct):
@@ -62,10 +60,8 @@ class PiLiveWire(PiNormalizer):
         self._facts = facts
         self._clears_queue = dialect.clears_queue
         self._dialogs = Dialogs(recorder)
-        self._count = 0
-        self._asked: dict[str, _Then] = {}
+        self._commands = Commands(recorder)
         self._sent: dict[str, _Sent] = {}
-        self._blocking: set[str] = set()
         self._held: list[Outgoing] = []
         self._held_steers: list[Outgoing] = []
         self._model_error: AgentError | None = None
@@ -84,11 +80,11 @@ class PiLiveWire(PiNormalizer):
 
     def begin(self) -> None:
         """Ask who is there."""
-        self._ask("get_state", self._greeted)
+        self._commands.ask("get_state", self._greeted)
 
     def prompt(self, message: Outgoing) -> None:
         """Begin a turn, after what was asked of the agent before."""
-        if self._blocking:
+        if self._commands.blocked:
             self._held.append(message)
             return
         error, self._model_error = self._model_error, None
@@ -117,8 +113,8 @@ class PiLiveWire(PiNormalizer):
         for message in held:
             self._refuse_late(message.id)
         if self._clears_queue:
-            self._ask("clear_queue", self._queue_cleared)
-        self._ask("abort", _nothing)
+            self._commands.ask("clear_queue", self._queue_cleared)
+        self._commands.ask("abort", nothing)
 
     def leave(self) -> None:
         """Pi leaves when its stdin is closed."""
@@ -129,17 +125,19 @@ class PiLiveWire(PiNormalizer):
         full = expand_model(model, self._facts.own.get("names") or {})
         provider, _, name = full.partition("/")
         name, _, level = name.partition(":")
-        self._ask("set_model", self._model_set, provider=provider, modelId=name, blocks=True)
+        self._commands.ask(
+            "set_model", self._model_set, provider=provider, modelId=name, blocks=True
+        )
         if level:
-            self._ask("set_thinking_level", self._model_set, level=level, blocks=True)
+            self._commands.ask("set_thinking_level", self._model_set, level=level, blocks=True)
 
     def compact(self) -> None:
         """Shorten the context; events tell how that went."""
-        self._ask("compact", _nothing, blocks=True)
+        self._commands.ask("compact", nothing, blocks=True)
 
     def abort_compaction(self) -> None:
         """Give up the compaction that runs, where the version can."""
-        self._ask("abort", _nothing)
+        self._commands.ask("abort", nothing)
 
     def finish(self, exit: ProcessExit) -> None:
         """Judge by what was said, then close the recording."""
@@ -164,20 +162,6 @@ class PiLiveWire(PiNormalizer):
 
     # -- speaking -------------------------------------------------------------------------------
 
-    def _ask(self, command: str, then: _Then, *, blocks: bool = False, **fields: Any) -> str:
-        """Send a command. One that `blocks` is answered before the next prompt is sent: Pi works
-        on commands at the same time."""
-        self._count += 1
-        name = f"bridle-{self._count}"
-        self._asked[name] = then
-        if blocks:
-            self._blocking.add(name)
-        self._say_line({"id": name, "type": command, **fields})
-        return name
-
-    def _say_line(self, value: dict[str, Any]) -> None:
-        self._recorder.reply(msgspec.json.encode(value) + b"\n")
-
     def _send(self, message: Outgoing, *, steer: bool) -> None:
         try:
             images = image_blocks(self._facts.cwd, message.images)
@@ -191,26 +175,21 @@ class PiLiveWire(PiNormalizer):
             line["images"] = images
         if steer:
             line["streamingBehavior"] = "steer"
-        self._say_line(line)
+        self._commands.say(line)
 
     # -- answers --------------------------------------------------------------------------------
 
     def _response(self, line: wire.Response) -> None:
-        name = str(line.id)
-        then = self._asked.pop(name, None)
-        if then is not None:
-            then(line)
-        elif name in self._sent:
-            self._answered(name, line)
-        if name in self._blocking:
-            self._blocking.discard(name)
+        if not self._commands.take(line) and line.id in self._sent:
+            self._answered(str(line.id), line)
+        if self._held and not self._commands.blocked:
             held, self._held = self._held, []
             for message in held:
                 self.prompt(message)
 
     def _greeted(self, line: wire.Response) -> None:
         recorder = self._recorder
-        state = _read(line, wire.State)
+        state = content(line, wire.State)
         if state is None:
             recorder.request_stop(ProtocolDrift(f"Pi did not tell its state: {line.error}"))
             return
@@ -239,7 +218,7 @@ class PiLiveWire(PiNormalizer):
         elif sent.steer and grown is not None:
             sent.queued = grown
         else:
-            accepted = _read(line, wire.Accepted)
+            accepted = content(line, wire.Accepted)
             self._begun(name, accepted.disposition if accepted else "")
         if self._closing:
             self._close_turn()
@@ -259,13 +238,13 @@ class PiLiveWire(PiNormalizer):
             recorder.turn_ended()
         elif not disposition:
             turn = recorder.turn
-            self._ask("get_state", lambda line: self._looked_whether_begun(turn, line))
+            self._commands.ask("get_state", lambda line: self._looked_whether_begun(turn, line))
 
     def _looked_whether_begun(self, turn: int, line: wire.Response) -> None:
         """The older dialect does not say that an extension dealt with a prompt; but then nothing
         has begun by the time it answers."""
         recorder = self._recorder
-        state = _read(line, wire.State)
+        state = content(line, wire.State)
         begun = state is None or state.is_streaming or self._began_turn
         if not begun and recorder.turn_open and recorder.turn == turn:
             recorder.turn_ended()
@@ -293,7 +272,7 @@ class PiLiveWire(PiNormalizer):
         self._send_held_steers()
         if self._aborting:
             # It went on by itself while it was told to stop.
-            self._ask("abort", _nothing)
+            self._commands.ask("abort", nothing)
 
     def _agent_end(self, line: wire.AgentEnd) -> None:
         super()._agent_end(line)
@@ -319,12 +298,12 @@ class PiLiveWire(PiNormalizer):
 
     def _look_whether_idle(self) -> None:
         if self._ended and not self._settles and self._recorder.turn_open:
-            self._probe = self._ask("get_state", self._looked)
+            self._probe = self._commands.ask("get_state", self._looked)
 
     def _looked(self, line: wire.Response) -> None:
         """The turn is over unless something was announced meanwhile. Messages that wait after a
         compaction make Pi go on by itself; after a failure they wait for the next prompt."""
-        state = _read(line, wire.State)
+        state = content(line, wire.State)
         if state is None or line.id != self._probe or not self._recorder.turn_open:
             return
         goes_on = self._continues or (self._compacted and state.pending_message_count > 0)
@@ -345,7 +324,7 @@ class PiLiveWire(PiNormalizer):
         if any(sent.queued is None for sent in steers):
             return
         if steers and self._clears_queue:
-            self._ask("clear_queue", self._left_behind)
+            self._commands.ask("clear_queue", self._left_behind)
             return
         self._finish_turn()
 
@@ -380,7 +359,7 @@ class PiLiveWire(PiNormalizer):
 
     def _queue_cleared(self, line: wire.Response) -> None:
         """Refuse the steers that Pi has forgotten."""
-        cleared = _read(line, wire.Cleared)
+        cleared = content(line, wire.Cleared)
         removed = list(cleared.steering) if cleared else []
         for name, sent in list(self._sent.items()):
             if sent.queued in removed:
@@ -429,20 +408,6 @@ _HANDLERS: dict[type, Callable[[PiLiveWire, Any], None]] = {
     wire.Dialog: PiLiveWire._dialog,
     wire.ExtensionError: PiLiveWire._extension_error,
 }
-
-
-def _nothing(line: wire.Response) -> None:
-    """For a command whose answer tells nothing that the events do not."""
-
-
-def _read(line: wire.Response, kind: type[_T]) -> _T | None:
-    """What an answer holds; None when it holds something else."""
-    if not line.success:
-        return None
-    try:
-        return msgspec.json.decode(line.data, type=kind)
-    except msgspec.MsgspecError:
-        return None
 
 
 def _refusal(text: str) -> AgentError:
