@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bridle.core.errors import AgentError, TimedOut, WrongUse
+from bridle.core.errors import STDERR_TAIL, AgentError, TimedOut, WrongUse
 from bridle.core.redact import Redactor
 from bridle.core.results import ReadyState
 from bridle.drives.processes import Process, descendants, end_marked, send_signal
@@ -291,9 +291,26 @@ class PaneProcess(RunFiles):
                 return None
             # What it wrote last was not read yet.
             self._read(time.monotonic())
+            self._keep_last_words()
             word = "lost" if ended.code is None else str(ended.code)
             write_whole(self.path("exit"), word)
-        return ProcessExit(code=int(word) if word.lstrip("-").isdigit() else None)
+        code = int(word) if word.lstrip("-").isdigit() else None
+        return ProcessExit(code=code, stderr_tail=self._last_words(redactor or Redactor()))
+
+    def _keep_last_words(self) -> None:
+        """Keep what the pane showed at the end: an agent that fails says why only there."""
+        with contextlib.suppress(PaneGone, ServerGone, ConnectionLost, TimedOut):
+            if self._terminal is not None:
+                shown = self._terminal.server.capture(self._terminal.name)
+                lines = [line.rstrip() for line in shown.splitlines() if line.strip()]
+                self._append("errors", "\n".join(lines).encode())
+
+    def _last_words(self, redactor: Redactor) -> str:
+        try:
+            with open(self.path("errors"), "rb") as file:
+                return redactor.text(file.read().decode(errors="replace"))[-STDERR_TAIL:]
+        except OSError:
+            return ""
 
     def _looked_at(self) -> ProcessExit | None:
         terminal = None

@@ -33,13 +33,14 @@ def plan(
         if getattr(options, name) and not options.ignore_unsupported:
             raise UnsupportedOption(runtime.id, name, [], reason="only in a headless run")
     own, cwd = read_options(options.provider_options), working_dir(options)
-    native = session_id if options.resume is None or own.fork else options.resume
+    new = options.resume is None or own.fork
+    native = session_id if new else options.resume
     files = PrivateFiles(adapter._run_folder(env))
     try:
         started_in = runtime._environment(options, own, env, session_id, cwd, files)
         adapter._check_root(options, started_in)
         flags = run_flags(options, own, files)
-        flags += ["--session-id", native] if native == session_id else []
+        flags += ["--session-id", session_id] if new else []
         mode = adapter._mode(options.permission_mode, dialect)
     except BaseException:
         files.discard()
