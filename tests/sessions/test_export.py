@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,31 @@ def test_atif_keeps_the_rules_and_tells_the_steps(made: MadeSession) -> None:
         summed = sum(step.get("metrics", {}).get(name, 0) for step in steps)
         assert final[f"total_{name}"] == summed
     assert trajectory["notes"] == "User messages that reached no turn, and are no steps: 2."
+
+
+@pytest.mark.parametrize(
+    ("spoil", "wanted"),
+    [
+        (lambda t: t.update(schema_version="ATIF-v9"), "schema_version"),
+        (lambda t: t["steps"].clear(), "steps: at least one"),
+        (lambda t: t["steps"].pop(0), "steps[1].step_id: not in order from 1"),
+        (lambda t: t["steps"][0].update(metrics={}), "steps[1].metrics: only for the agent"),
+        (lambda t: t["steps"][1].pop("message"), "steps[2].message: missing"),
+        (lambda t: t["steps"][1].update(turn=1), "steps[2].turn: unknown"),
+        (
+            lambda t: t["steps"][1]["tool_calls"].pop(0),
+            "steps[2].observation: t1 is no call of this step",
+        ),
+        (lambda t: t["agent"].pop("version"), "agent.version: missing"),
+        (lambda t: t["final_metrics"].update(total_steps="8"), "final_metrics.total_steps: of the"),
+    ],
+)
+def test_the_rules_find_what_is_wrong(
+    made: MadeSession, spoil: Callable[[dict[str, Any]], object], wanted: str
+) -> None:
+    trajectory = json.loads(exported(made.home, made.record, "atif"))
+    spoil(trajectory)
+    assert any(problem.startswith(wanted) for problem in problems(trajectory))
 
 
 def test_atif_says_so_when_a_runtime_only_tells_totals(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """The conversation of one session, carried over to an agent of another kind.
 
-`native_import` makes it a conversation of the other agent's own, where that agent has an import;
-Codex has, from what was looked at. OpenCode imports files that it wrote itself, Pi and Claude Code
-resume their own conversations only, and the Agent Client Protocol knows no import. Everywhere else
-`brief` writes down what the other agent must know. It loses what only a transcript could carry, and
-says so.
+`native_import` makes it a conversation of the other agent's own, where its adapter offers that
+(`bridle.runtimes.importing`). Codex's does. OpenCode has an import too, of files in the form of its
+own export, which nothing here writes yet. Claude Code and Pi resume what they wrote themselves, and
+the Agent Client Protocol knows no import. Everywhere else `brief` writes down what the other agent
+must know. It loses what only a transcript could carry, and says so.
 """
 
 import re
