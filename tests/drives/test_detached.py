@@ -156,6 +156,9 @@ def test_files_that_vanish(tmp_path: Path, session: str) -> None:
     os.unlink(tmp_path / "run" / "journal")
     with pytest.raises(HoldingFailed, match="cannot be read"):
         held.read_lines()
+    os.unlink(tmp_path / "run" / "bell")
+    with pytest.raises(HoldingFailed, match="cannot be reached"):
+        held.write(b"three\n")
     os.unlink(tmp_path / "run" / "input")
     with pytest.raises(HoldingFailed):
         held.write(b"three\n")

@@ -105,7 +105,7 @@ def test_after_a_reboot_the_files_tell(place: Place) -> None:
     wait((place.work / "began").exists)
     host.close()
     # Everything is gone at once and nobody could write how it ended.
-    for name in ("holder", "pid", "pump"):
+    for name in ("holder", "pid"):
         kill(place.run_file(record, name))
     place.run_file(record, "exit").unlink(missing_ok=True)
     after = place.host()

@@ -10,7 +10,7 @@ import msgspec
 from bridle.cli import session_arguments
 from bridle.cli.output import one_line, safe, write_json, write_line
 from bridle.cli.run_arguments import options_of, read_text, runtime_of
-from bridle.core.errors import UnsupportedOption, WrongUse, exit_code_of
+from bridle.core.errors import WrongUse, exit_code_of
 from bridle.core.events import encode_event
 from bridle.sessions.desk import SessionDesk
 from bridle.sessions.store import SessionRecord
@@ -43,6 +43,7 @@ def execute(args: argparse.Namespace) -> int:
 def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
     from bridle.config import apply_config, load_config
     from bridle.runtimes.registry import get_runtime
+    from bridle.sessions.configured import configured_drive
     from bridle.sessions.lifecycle import Identity
 
     config = load_config(args.cwd)
@@ -51,7 +52,8 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
     identity = Identity(
         agent=args.agent, capability=args.capability, task=args.task, actor=args.actor
     )
-    record = desk.start(runtime, options, drive=args.drive, name=args.name, identity=identity)
+    drive = args.drive or configured_drive(config, runtime.id)
+    record = desk.start(runtime, options, drive=drive, name=args.name, identity=identity)
     _print(args, _fields(record, _STARTED), _line(record))
     return 0
 
@@ -69,7 +71,25 @@ def _resume(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 
 def _hand_over(desk: SessionDesk, args: argparse.Namespace) -> int:
-    raise UnsupportedOption(args.runtime, "hand-over", [])
+    from bridle.config import apply_config, load_config
+    from bridle.core.options import RunOptions
+    from bridle.runtimes.registry import get_runtime
+
+    old = desk.find(args.session)[1]
+    config = load_config(old.workdir)
+    runtime = get_runtime(args.runtime, config)
+    wanted = RunOptions(
+        prompt=read_text(args.prompt) if args.prompt else "",
+        cwd=old.workdir,
+        model=args.model,
+        permission_mode="bypass" if args.permission == "bypass" else "ask",
+    )
+    options = apply_config(wanted, config, runtime.id)
+    record = desk.hand_over(args.session, runtime, options, new_name=args.name)
+    data = {**_fields(record, _STARTED), "parent": record.parent, "handover": record.handover}
+    how = {"native": "imported", "brief": "told in a brief"}[record.handover or "brief"]
+    _print(args, data, f"{_line(record)}  (conversation {how})")
+    return 0
 
 
 def _list(desk: SessionDesk, args: argparse.Namespace) -> int:
@@ -173,13 +193,29 @@ def _logs(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 
 def _attach(desk: SessionDesk, args: argparse.Namespace) -> int:
-    from bridle.cli.session_attach import attach
+    from bridle.cli.session_attach import attach, attach_terminal
 
-    return attach(desk, desk.show(args.session))
+    record = desk.show(args.session)
+    if record.drive == "tmux":
+        return attach_terminal(desk.find(args.session)[0], record)
+    return attach(desk, record)
 
 
 def _export(desk: SessionDesk, args: argparse.Namespace) -> int:
-    raise WrongUse("export is not there yet")
+    from bridle.sessions.export import export
+
+    record = desk.show(args.session)
+    home = desk.find(args.session)[0]
+    if args.out is None:
+        export(home, record, args.format, sys.stdout.buffer)
+        return 0
+    partial = f"{args.out}.part"
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        export(home, record, args.format, file)
+    os.replace(partial, args.out)
+    _print(args, {"session_id": record.session_id, "file": args.out}, args.out)
+    return 0
 
 
 _VERBS = {

@@ -107,3 +107,8 @@ def _resume(parser: argparse.ArgumentParser) -> None:
     add("--runtime", metavar="R", help="hand the conversation over to another agent")
     add("--model", metavar="M", help="go on with another model")
     add("--name", metavar="N", help="the name of the session it is handed over to")
+    add(
+        "--permission",
+        choices=("bypass", "ask"),
+        help="of the session it is handed over to; ask, if not said",
+    )

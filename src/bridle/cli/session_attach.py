@@ -12,6 +12,8 @@ from bridle.cli.run_view import HumanView
 from bridle.core.errors import BridleError
 from bridle.core.events import AgentEnd, Event, PermissionRequest, SessionEnd
 from bridle.sessions.desk import SessionDesk
+from bridle.sessions.driver import SessionOver
+from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord
 
 _HELP = "/abort ends the turn, /stop the session, /allow and /deny answer, /detach leaves"
@@ -77,6 +79,26 @@ def attach(desk: SessionDesk, record: SessionRecord) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\ndetached; the session goes on\n")
     return 0
+
+
+def attach_terminal(home: StateHome, record: SessionRecord) -> int:
+    """Show the agent's own screen at this terminal, until the person detaches (Ctrl-B D)."""
+    import os
+    import subprocess
+
+    from bridle.core.errors import WrongUse
+    from bridle.drives.tmux.pane_process import attach_argv, read_place
+
+    if record.is_over:
+        raise SessionOver(record)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise WrongUse("attach shows the agent's own screen and needs a terminal")
+    place = read_place(home.run_folder(record.session_id, record.run))
+    if place is None:
+        raise SessionOver(record)
+    # Inside of another tmux it would refuse; this is a server of its own.
+    env = {name: value for name, value in os.environ.items() if name != "TMUX"}
+    return subprocess.run(attach_argv(place), env=env, check=False).returncode
 
 
 def _typed(desk: SessionDesk, attached: _Attached, line: str) -> bool:

@@ -4,6 +4,7 @@ The agent runs under a tiny shell of its own session, in a folder that holds all
 
     input      every byte the agent was ever given, append-only; what stands here is sent
     stdin      the FIFO that is the agent's stdin; a pump copies `input` into it
+    bell       a FIFO that wakes the pump when `input` has grown
     journal    the agent's stdout, append-only, written by the agent itself: the source of truth
     errors     its stderr
     pid        its process id
@@ -16,7 +17,6 @@ The shell traps signals rather than ignoring them: an agent would inherit the ig
 
 import contextlib
 import os
-import signal
 import subprocess
 import time
 
@@ -30,7 +30,14 @@ from bridle.drives.processes import (
     look,
     send_signal,
 )
-from bridle.drives.run_files import RunFiles, read_number, read_word, write_whole
+from bridle.drives.run_files import (
+    FILES_HINT,
+    HoldingFailed,
+    RunFiles,
+    read_number,
+    read_word,
+    write_whole,
+)
 from bridle.drives.spec import SESSION_MARK, ProcessExit, ProcessSpec
 from bridle.drives.starting import Uninterrupted, leave_running, reap, start_error
 
@@ -40,9 +47,15 @@ umask 077
 trap : HUP INT TERM QUIT
 echo $$ >"$d/holder.new"
 mv "$d/holder.new" "$d/holder"
-tail -c +1 -f "$d/input" >"$d/stdin" 2>/dev/null </dev/null &
+(
+  exec 3<>"$d/bell" 4<"$d/input"
+  cat <&4
+  while read -r word <&3; do
+    cat <&4
+    test "$word" = end && exit
+  done
+) >"$d/stdin" 2>/dev/null </dev/null &
 pump=$!
-echo $pump >"$d/pump"
 sh -c 'd=$1; shift; echo $$ >"$d/pid.new"; mv "$d/pid.new" "$d/pid"; exec "$@"' agent "$d" "$@" \
   <"$d/stdin" >>"$d/journal" 2>>"$d/errors"
 code=$?
@@ -75,7 +88,8 @@ class DetachedProcess(RunFiles):
         if SESSION_MARK not in spec.env:
             raise WrongUse(f"the environment of a detached agent needs {SESSION_MARK}")
         self.make()
-        os.mkfifo(self.path("stdin"), 0o600)
+        for name in ("stdin", "bell"):
+            os.mkfifo(self.path(name), 0o600)
         with Uninterrupted():
             try:
                 _check_program(spec)
@@ -92,22 +106,37 @@ class DetachedProcess(RunFiles):
                 raise start_error(spec, problem) from None
             leave_running(holder)
 
-    def close_input(self) -> None:
-        """Close the agent's stdin: the pump is ended, and the FIFO has no writer any more."""
-        self._wait_pumped()
-        pump = read_number(self.path("pump"))
-        if pump is not None and self._is_ours(pump):
-            send_signal(pump, signal.SIGTERM)
+    def write(self, data: bytes) -> None:
+        """See `RunFiles.write`; the pump is woken."""
+        super().write(data)
+        self._ring(b"\n")
 
-    def _wait_pumped(self) -> None:
-        """Give the pump the moment that it needs to copy what was just written."""
-        pump = read_number(self.path("pump"))
-        until = time.monotonic() + 1.0
-        while pump is not None and time.monotonic() < until:
-            at = _position(pump, self.path("input"))
-            if at is None or at >= self.input_size():
-                return
-            time.sleep(0.01)
+    def take_up(self) -> None:
+        """Wake the pump: the one before may have been killed between writing and waking it."""
+        if read_word(self.path("exit")) is None:
+            with contextlib.suppress(HoldingFailed):
+                self._ring(b"\n")
+
+    def close_input(self) -> None:
+        """Close the agent's stdin, once all that was written is in it: the pump leaves, and the
+        FIFO has no writer any more."""
+        self._ring(b"end\n")
+
+    def _ring(self, word: bytes) -> None:
+        try:
+            # Opened for both, it neither waits for the pump nor fails when that is gone.
+            handle = os.open(self.path("bell"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as problem:
+            raise HoldingFailed(
+                f"the agent's input cannot be reached: {problem.strerror}", hint=FILES_HINT
+            ) from None
+        try:
+            os.write(handle, word)
+        except BlockingIOError:
+            # So many calls wait already that one more changes nothing.
+            return
+        finally:
+            os.close(handle)
 
     # -- how it is ------------------------------------------------------------------------------
 
@@ -195,21 +224,6 @@ def _exit_code(word: str) -> int | None:
     code = int(word)
     # A shell tells a death by signal as 128 and more.
     return 128 - code if 128 < code <= 192 else code
-
-
-def _position(pid: int, path: str) -> int | None:
-    """How far `pid` has read or written the open file `path`; None when that cannot be told."""
-    try:
-        names = os.listdir(f"/proc/{pid}/fd")
-    except OSError:
-        return None
-    for name in names:
-        # Others may be closed while we look; they are not what we look for.
-        with contextlib.suppress(OSError, ValueError):
-            if os.readlink(f"/proc/{pid}/fd/{name}") == path:
-                with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii") as file:
-                    return int(file.readline().split()[1])
-    return None
 
 
 def _age(path: str) -> float:

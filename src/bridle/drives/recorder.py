@@ -210,12 +210,31 @@ class Recorder:
             self.turn_ended()
         if self._compacting:
             self.compaction_ended("the agent ended first", synthetic=True)
+        if self._live and not self.turn_open:
+            self._tell_failure(exit)
         how = _exit_words(exit)
         self._change_state(self._final_state(exit), f"process {how}")
         self._emit(
             ev.SessionEnd, exit_code=exit.code, signal=exit.signal_name, reason=f"process {how}"
         )
         self._finished = True
+
+    def _tell_failure(self, exit: ProcessExit) -> None:
+        """Say why a conversation ended that was not asked to, when no turn told it."""
+        if not self._session_started:
+            self.session_started(self.native_session_id, synthetic=True)
+        error = self.error or self.stop_requested
+        if error is None and self.leaving is None and self._last_error is None:
+            error = _death(exit)
+        if error is not None and error is not self._last_error:
+            info = self._error_info(error)
+            self._emit(
+                ev.ErrorRaised,
+                kind=info.kind,
+                message=info.message,
+                retryable=info.retryable,
+                hint=info.hint,
+            )
 
     def _final_state(self, exit: ProcessExit) -> ev.SessionState:
         """What the session is when its process is gone: a run is judged by its last turn, a live

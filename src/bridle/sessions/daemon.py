@@ -18,17 +18,23 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bridle.core.errors import WrongUse
+from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Event, encode_event
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.engine import Engine
 from bridle.sessions.home import StateHome, socket_path, token_path
 from bridle.sessions.service import SessionService, error_data
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from bridle.sessions.hooks import HookRunner
 
 IDLE = 300.0
 """Seconds without clients and without work after which it ends."""
@@ -37,6 +43,8 @@ _MOST_UNSENT = 64 << 20
 _MOST_REQUEST = 96 << 20
 _CHUNK = 1 << 16
 _SHOWN = 16
+_LAST_HOOKS = 5.0
+"""Seconds for the hooks that still wait when it ends."""
 
 
 class _Client:
@@ -145,10 +153,18 @@ class Daemon:
     """
 
     def __init__(
-        self, home: StateHome, *, idle: float = IDLE, clocks: Clocks | None = None
+        self,
+        home: StateHome,
+        *,
+        idle: float = IDLE,
+        clocks: Clocks | None = None,
+        hooks: "HookRunner | None" = None,
     ) -> None:
         self.home = home
         self.engine = Engine(home, find_runtime, clocks=clocks)
+        self._hooks = hooks
+        if hooks is not None:
+            self.engine.on_events = hooks.published
         self.service = SessionService(self.engine)
         self.token = _token(home)
         self._idle = idle
@@ -181,6 +197,8 @@ class Daemon:
             listening.close()
             for client in list(self._clients):
                 client.close()
+            if self._hooks is not None:
+                self._hooks.close(_LAST_HOOKS)
 
     def _connect(self, mask: int) -> None:
         assert self._socket is not None
@@ -359,10 +377,26 @@ def main(argv: list[str]) -> int:
         # There is one already; whoever started this one will find it.
         return 0
     raise_file_limit()
-    idle = IDLE
+    from bridle.config import load_config
+    from bridle.sessions.configured import configured_clocks
+    from bridle.sessions.hooks import HookRunner
+
+    try:
+        config = load_config(home.project or os.path.expanduser("~"))
+    except BridleError as problem:
+        # Whoever talks to it next would be told the same; sessions must not wait for that.
+        sys.stderr.write(f"bridle daemon: {problem.message}\n")
+        Daemon(home).run()
+        return 0
+    idle = config.sessions.daemon_idle
     with contextlib.suppress(ValueError):
-        idle = float(os.environ.get("BRIDLE_DAEMON_IDLE") or IDLE)
-    Daemon(home, idle=idle).run()
+        idle = float(os.environ.get("BRIDLE_DAEMON_IDLE") or idle)
+    Daemon(
+        home,
+        idle=idle,
+        clocks=configured_clocks(config),
+        hooks=HookRunner(config.hooks, home),
+    ).run()
     return 0
 
 

@@ -133,6 +133,57 @@ class SessionDesk:
             store.close()
         return self._ready(home, record, timeout)
 
+    def hand_over(
+        self,
+        name: str,
+        runtime: "AgentRuntime",
+        options: RunOptions,
+        *,
+        drive: Drive | None = None,
+        new_name: str | None = None,
+        timeout: float = START_TIMEOUT,
+    ) -> SessionRecord:
+        """Start a session of another runtime that goes on with a session's conversation.
+
+        By that runtime's own import where it has one, else by a written brief that is its first
+        prompt; `handover` of the record says which. The old session stays as it is. A prompt in
+        `options` comes after that.
+        """
+        from bridle.sessions.handover import brief, native_import
+
+        home, _ = self.find(name)
+        record = self.show(name)
+        wanted = msgspec.structs.replace(options, prompt="", cwd=options.cwd or record.workdir)
+        native = native_import(home, record, runtime, wanted, env=self._env)
+        store = SessionStore(home)
+        try:
+            new = start_session(
+                home,
+                store,
+                runtime,
+                msgspec.structs.replace(wanted, resume=native),
+                env=self._env,
+                drive=drive or default_drive(runtime),
+                name=new_name,
+                identity=Identity(
+                    agent=record.agent,
+                    capability=record.capability,
+                    project=record.project,
+                    task=record.task,
+                    actor=record.actor,
+                ),
+                parent=record.session_id,
+                handover="native" if native else "brief",
+            )
+        finally:
+            store.close()
+        new = self._ready(home, new, timeout)
+        if native is None:
+            self._send(home, new.session_id, "prompt", brief(home, record), (), SEND_TIMEOUT)
+        if options.prompt.strip():
+            self._send(home, new.session_id, "follow_up", options.prompt, (), SEND_TIMEOUT)
+        return self.show(new.session_id)
+
     def _runtime(self, record: SessionRecord, config: "Config | None") -> "AgentRuntime":
         from bridle.config import load_config
         from bridle.runtimes.registry import get_runtime

@@ -175,7 +175,7 @@ class SessionDriver:
 
     def open(self) -> None:
         """Play what happened so far, and complete what the driver before left half done."""
-        entries = self._ledger.read()
+        entries = self._ledger.read(cut=True)
         starts = [at for at, entry in enumerate(entries) if isinstance(entry, Begin)]
         if not starts:
             raise WrongUse(f"session {self.record.session_id} never began")

@@ -71,6 +71,8 @@ class Engine:
         self._more: set[str] = set()
         self._look_at = 0.0
         self._running = True
+        self.on_events: Callable[[SessionRecord, list[Event]], None] | None = None
+        """Told of the fresh events of every session; must not block."""
         self.every_turn: Callable[[], float | None] | None = None
         """Called once a loop, in its thread; returns when it wants the next (monotonic)."""
 
@@ -242,6 +244,8 @@ class Engine:
         return unsubscribe
 
     def _published(self, driver: SessionDriver, events: list[Event]) -> None:
+        if self.on_events is not None:
+            self.on_events(driver.record, events)
         for listener in list(self._listeners.get(driver.record.session_id, ())):
             listener(events)
 

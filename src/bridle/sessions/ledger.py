@@ -114,8 +114,9 @@ class Ledger:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def read(self) -> list[Entry]:
-        """Every entry, the oldest first."""
+    def read(self, *, cut: bool = False) -> list[Entry]:
+        """Every entry, the oldest first. With `cut`, which only the session's driver may say, an
+        unfinished last line is taken away; for others it may be one that is just being written."""
         global _decoder
         if _decoder is None:
             _decoder = msgspec.json.Decoder(Entry)
@@ -125,7 +126,7 @@ class Ledger:
         except FileNotFoundError:
             return []
         whole = data.rfind(b"\n") + 1
-        if whole < len(data):
+        if cut and whole < len(data):
             os.truncate(self._path, whole)
         return [_decoder.decode(line) for line in data[:whole].split(b"\n") if line]
 

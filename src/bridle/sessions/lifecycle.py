@@ -199,7 +199,9 @@ def _with_account(runtime: AgentRuntime, options: RunOptions, folder: str) -> Ru
 def _planned(
     runtime: AgentRuntime, options: RunOptions, env: Mapping[str, str], record: SessionRecord
 ) -> "RunPlan":
+    from bridle.config import load_config
     from bridle.runtimes.confined import planned_live, planned_tmux
+    from bridle.sessions.configured import alias_variables
 
     plan_it = {"rpc": planned_live, "tmux": planned_tmux}.get(record.drive)
     if plan_it is None:
@@ -207,6 +209,10 @@ def _planned(
     plan = plan_it(runtime, options, dict(env), record.session_id)
     if plan.live is None:
         raise WrongUse(f"{runtime.id} planned no live conversation")
+    other = alias_variables(load_config(record.workdir), plan.spec.env)
+    if other:
+        spec = msgspec.structs.replace(plan.spec, env={**other, **plan.spec.env})
+        plan = msgspec.structs.replace(plan, spec=spec)
     return plan
 
 

@@ -130,7 +130,9 @@ class _Checker:
         self._turn_open, self._turn_status = False, event.status
 
     def _on_error(self, event: ev.ErrorRaised) -> None:
-        self._in_turn()
+        if not self._live:
+            # In a live session it may also tell why the process ended between turns.
+            self._in_turn()
         self._error = event
 
     def _on_usage(self, event: ev.UsageTotals) -> None:

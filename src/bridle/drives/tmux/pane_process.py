@@ -101,8 +101,7 @@ class PaneProcess(RunFiles):
     @property
     def place(self) -> PanePlace | None:
         """Where its pane is, once that is known."""
-        word = read_word(self.path("pane"))
-        return None if word is None else msgspec.json.decode(word, type=PanePlace)
+        return read_place(self.folder)
 
     @property
     def pid(self) -> int | None:
@@ -350,6 +349,12 @@ def _server(folder: str) -> TmuxServer:
     if folder not in _servers:
         _servers[folder] = TmuxServer(folder)
     return _servers[folder]
+
+
+def read_place(folder: str) -> PanePlace | None:
+    """Where the pane is whose process has its files in `folder`; None when there is none."""
+    word = read_word(os.path.join(folder, "pane"))
+    return None if word is None else msgspec.json.decode(word, type=PanePlace)
 
 
 def attach_argv(place: PanePlace) -> tuple[str, ...]:
