@@ -68,7 +68,9 @@ def test_a_conversation(bench: Bench) -> None:
     image.write_bytes(ONE_PNG)
     huge = "é" * 500_000 + " end"
     first = [
-        turn(thinking="Hm.", text="I write.", shell="echo made > made.txt; cat made.txt"),
+        turn(
+            thinking="Hm.", text="I write.", shell="echo made > made.txt; cat made.txt; sleep 0.3"
+        ),
         turn(text="Done it all.", chunks=3),
     ]
     script = [
