@@ -396,6 +396,30 @@ def test_the_end_of_a_command_that_comes_after_the_turns(told: bool) -> None:
     check_order(left(stage))
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_output_that_codex_keeps_to_itself_is_looked_up(known: bool) -> None:
+    stage = Stage(late_ends=True)
+    stage.answer()
+    stage.answer({"thread": {"id": THREAD, "path": "/home/rollout.jsonl"}, "model": "gpt-5.5"})
+    stage.prompt("p")
+    stage.started("t1")
+    stage.item("started", "t1", type="commandExecution", id="c1", command="echo hi")
+    stage.item("completed", "t1", type="commandExecution", id="c1", exitCode=0)
+    asked = stage.sent[-1]
+    assert asked["method"] == "command/exec"
+    assert asked["params"]["command"] == ["grep", "-F", "-e", "c1", "--", "/home/rollout.jsonl"]
+    stage.completed("t1")
+    assert stage.recorder.turn_open
+    told = {"type": "function_call_output", "call_id": "c1", "output": "Exit 0\nOutput:\nhi\n"}
+    line = json.dumps({"type": "response_item", "payload": told})
+    stage.answer({"stdout": f"no json\n{line}\n" if known else ""}, to=asked["id"])
+    assert stage.recorder.is_ready
+    end = next(each for each in stage.events if isinstance(each, ev.ToolExecutionEnd))
+    assert end.result == {"output": "hi\n" if known else "", "exit_code": 0}
+    assert not end.is_error
+    check_order(left(stage))
+
+
 def test_a_refused_prompt_is_a_failed_turn_and_not_the_end() -> None:
     stage = opened()
     stage.prompt("p")

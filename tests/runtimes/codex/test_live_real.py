@@ -57,7 +57,8 @@ def until_told(talk: AttachedConversation, kind: type[ev.Event], count: int = 1)
 def joined(events: list[ev.Event]) -> list[str]:
     """The kinds of events of the first turn, deltas in a row as one."""
     kinds: list[str] = []
-    for kind in types([each for each in events if not isinstance(each, ev.StateChange)]):
+    left_out = ev.StateChange | ev.ToolExecutionUpdate
+    for kind in types([each for each in events if not isinstance(each, left_out)]):
         if not (kind.endswith("_delta") and kinds[-1:] == [kind]):
             kinds.append(kind)
     return kinds[: kinds.index("agent_end") + 1]
