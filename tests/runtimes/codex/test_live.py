@@ -314,6 +314,21 @@ def test_a_steer_that_was_read_is_taken_whenever_its_answer_comes() -> None:
     assert stage.deliveries["s"].taken
 
 
+def test_a_message_is_not_taken_for_one_of_the_turn_before() -> None:
+    stage = working()
+    stage.item("started", "t1", type="userMessage", id="u1")
+    stage.steer("s")
+    number = stage.sent[-1]["id"]
+    stage.completed("t1")
+    stage.prompt("q")
+    stage.started("t2")
+    stage.item("started", "t2", type="userMessage", id="u2")
+    assert stage.deliveries["q"].taken
+    assert "s" not in stage.deliveries
+    stage.answer(error="no active turn to steer", to=number)
+    assert not stage.deliveries["s"].taken
+
+
 def test_messages_are_known_by_their_ids_where_codex_tells_them() -> None:
     stage = working(told_ids=True)
     stage.item("started", "t1", type="userMessage", id="u0", clientId=None)

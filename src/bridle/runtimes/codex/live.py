@@ -227,7 +227,7 @@ class CodexLiveWire:
         """Send a message of the caller's. Lines that do not know its id pass over it."""
         content: list[dict[str, Any]] = [{"type": "text", "text": message.text}]
         content += [{"type": "localImage", "path": path} for path in message.images]
-        self._outbox.sent(message.id)
+        self._outbox.sent(message.id, self._turn_id)
         known = {"threadId": self._thread_id, "clientUserMessageId": message.id}
         self._ask(method, {**known, **params, "input": content}, answered)
 
