@@ -314,6 +314,21 @@ def test_a_steer_that_was_read_is_taken_whenever_its_answer_comes() -> None:
     assert stage.deliveries["s"].taken
 
 
+def test_a_message_is_not_taken_for_one_of_the_turn_before() -> None:
+    stage = working()
+    stage.item("started", "t1", type="userMessage", id="u1")
+    stage.steer("s")
+    number = stage.sent[-1]["id"]
+    stage.completed("t1")
+    stage.prompt("q")
+    stage.started("t2")
+    stage.item("started", "t2", type="userMessage", id="u2")
+    assert stage.deliveries["q"].taken
+    assert "s" not in stage.deliveries
+    stage.answer(error="no active turn to steer", to=number)
+    assert not stage.deliveries["s"].taken
+
+
 def test_messages_are_known_by_their_ids_where_codex_tells_them() -> None:
     stage = working(told_ids=True)
     stage.item("started", "t1", type="userMessage", id="u0", clientId=None)
@@ -393,6 +408,30 @@ def test_the_end_of_a_command_that_comes_after_the_turns(told: bool) -> None:
     assert not stage.deliveries["late"].taken
     end = next(each for each in stage.events if isinstance(each, ev.ToolExecutionEnd))
     assert (end.is_error, end.synthetic) == (not told, not told)
+    check_order(left(stage))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_output_that_codex_keeps_to_itself_is_looked_up(known: bool) -> None:
+    stage = Stage(late_ends=True)
+    stage.answer()
+    stage.answer({"thread": {"id": THREAD, "path": "/home/rollout.jsonl"}, "model": "gpt-5.5"})
+    stage.prompt("p")
+    stage.started("t1")
+    stage.item("started", "t1", type="commandExecution", id="c1", command="echo hi")
+    stage.item("completed", "t1", type="commandExecution", id="c1", exitCode=0)
+    asked = stage.sent[-1]
+    assert asked["method"] == "command/exec"
+    assert asked["params"]["command"] == ["grep", "-F", "-e", "c1", "--", "/home/rollout.jsonl"]
+    stage.completed("t1")
+    assert stage.recorder.turn_open
+    told = {"type": "function_call_output", "call_id": "c1", "output": "Exit 0\nOutput:\nhi\n"}
+    line = json.dumps({"type": "response_item", "payload": told})
+    stage.answer({"stdout": f"no json\n{line}\n" if known else ""}, to=asked["id"])
+    assert stage.recorder.is_ready
+    end = next(each for each in stage.events if isinstance(each, ev.ToolExecutionEnd))
+    assert end.result == {"output": "hi\n" if known else "", "exit_code": 0}
+    assert not end.is_error
     check_order(left(stage))
 
 

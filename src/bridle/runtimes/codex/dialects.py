@@ -26,8 +26,6 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     """Whether the app-server gives back our own id with a message that the model reads."""
     late_command_ends: bool
     """Whether the app-server may tell the end of a quick command after that of its turn."""
-    remote_terminal: bool
-    """Whether the app-server can listen on a socket that terminals connect to (`--remote`)."""
     path_dir: str
     """Folder beside the binary with helper programs (`rg`), which its npm launcher puts
     on PATH; empty where the binary finds them by itself."""
@@ -51,7 +49,6 @@ DIALECTS = (
         mcp_approval=False,
         tells_message_ids=False,
         late_command_ends=True,
-        remote_terminal=False,
         path_dir="path",
     ),
     CodexDialect(
@@ -68,7 +65,6 @@ DIALECTS = (
         mcp_approval=True,
         tells_message_ids=True,
         late_command_ends=False,
-        remote_terminal=True,
         path_dir="",
         model_migrations=(
             ("gpt-5.5", "gpt-6-sol"),

@@ -12,6 +12,7 @@ What is not obvious on this wire:
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -35,10 +36,10 @@ from bridle.runtimes.codex.live_asking import Desk, encode, refusal
 from bridle.runtimes.codex.live_items import ItemPlayer
 from bridle.runtimes.codex.live_outbox import Outbox
 from bridle.runtimes.codex.live_usage import Tally
+from bridle.runtimes.codex.transcript import told_output
 from bridle.runtimes.raw import raw_of
 
 _RETRY = "Reconnecting... "
-_A_MOMENT = {"command": ["sleep", "1"], "sandboxPolicy": {"type": "dangerFullAccess"}}
 
 
 class CodexLiveWire:
@@ -54,6 +55,7 @@ class CodexLiveWire:
         self._requests: dict[int, Callable[[wire.Line], None]] = {}
         self._count = 0
         self._thread_id = ""
+        self._transcript = ""
         self._tally = Tally("", Usage())
         self._turn_id: str | None = None
         """The turn that Codex plays now."""
@@ -225,7 +227,7 @@ class CodexLiveWire:
         """Send a message of the caller's. Lines that do not know its id pass over it."""
         content: list[dict[str, Any]] = [{"type": "text", "text": message.text}]
         content += [{"type": "localImage", "path": path} for path in message.images]
-        self._outbox.sent(message.id)
+        self._outbox.sent(message.id, self._turn_id)
         known = {"threadId": self._thread_id, "clientUserMessageId": message.id}
         self._ask(method, {**known, **params, "input": content}, answered)
 
@@ -265,6 +267,9 @@ class CodexLiveWire:
             self._recorder.request_stop(ProtocolDrift(f"codex opened no thread: {problem}"))
             return
         self._thread_id = opened.thread.id
+        self._transcript = opened.thread.path or ""
+        if self._facts.own.get("late_ends") and self._transcript:
+            self._items.find_output = self._find_output
         before = msgspec.convert(self._facts.own.get("before", {}), Usage)
         self._tally = Tally(self._thread_id, before)
         self._recorder.session_started(self._thread_id, model=opened.model)
@@ -339,7 +344,7 @@ class CodexLiveWire:
         elif self._facts.own.get("late_ends") and self._items.commands_run:
             # Codex's own clock: what really runs on is not waited for any longer than this.
             self._closing = True
-            self._ask("command/exec", _A_MOMENT, self._closed)
+            self._ask("command/exec", wire.command("sleep", "1"), self._closed)
         else:
             self._end_turn()
 
@@ -349,6 +354,23 @@ class CodexLiveWire:
 
     def _on_item_completed(self, params: bytes) -> None:
         self._items.completed(params)
+        self._end_if_told()
+
+    def _find_output(self, call_id: str, found: Callable[[str | None], None]) -> None:
+        """Codex itself reads its transcript for us: what it says is said again to a later driver,
+        what we read might not be."""
+
+        def answered(answer: wire.Line) -> None:
+            lines = ""
+            with suppress(msgspec.MsgspecError):
+                lines = msgspec.json.decode(answer.result, type=wire.CommandDone).stdout
+            found(told_output(lines, call_id))
+            self._end_if_told()
+
+        grep = wire.command("grep", "-F", "-e", call_id, "--", self._transcript)
+        self._ask("command/exec", grep, answered)
+
+    def _end_if_told(self) -> None:
         if self._closing and not self._interrupted and not self._items.commands_run:
             self._end_turn()
 

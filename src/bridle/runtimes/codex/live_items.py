@@ -28,7 +28,7 @@ class ItemPlayer:
     themselves.
     """
 
-    def __init__(self, recorder: Recorder, message_read: Callable[[str | None], None]) -> None:
+    def __init__(self, recorder: Recorder, message_read: Callable[[str | None, str], None]) -> None:
         self.notifications: dict[str, Callable[[bytes], None]] = {
             "item/started": self._on_started,
             "item/completed": self.completed,
@@ -39,6 +39,8 @@ class ItemPlayer:
             "turn/plan/updated": self._on_plan,
         }
         """Method -> who takes its parameters; may raise `msgspec.MsgspecError`."""
+        self.find_output: Callable[[str, Callable[[str | None], None]], None] | None = None
+        """Looks up what a command printed, in lines that do not always tell it."""
         self._recorder = recorder
         self._message_read = message_read
         self._shown: tuple[str, str] | None = None
@@ -76,7 +78,7 @@ class ItemPlayer:
             return
         item = told.item
         if isinstance(item, wire.UserMessage):
-            self._message_read(item.client_id)
+            self._message_read(item.client_id, told.turn_id)
         elif isinstance(item, wire.Compaction):
             self._recorder.compaction_started("automatic")
         elif not isinstance(item, wire.AgentMessage | wire.Reasoning):
@@ -95,7 +97,7 @@ class ItemPlayer:
         elif isinstance(item, wire.Compaction):
             self._recorder.compaction_ended("automatic")
         elif not isinstance(item, wire.UserMessage):
-            self._tool_completed(item.as_exec())
+            self._tool_told(item)
 
     def _on_output(self, params: bytes) -> None:
         told = msgspec.json.decode(params, type=wire.Delta)
@@ -179,6 +181,22 @@ class ItemPlayer:
             is_error=tool_failed(item),
             result=tool_result(item),
         )
+
+    def _tool_told(self, item: wire.ToolItem) -> None:
+        """A tool ended. Older lines keep the output of many commands to themselves and the model:
+        then it is looked up first."""
+        lacking = isinstance(item, wire.CommandExecution) and item.aggregated_output is None
+        if not lacking or self.find_output is None or item.id not in self._tools:
+            self._tool_completed(item.as_exec())
+            return
+        shown = self._shown
+
+        def found(output: str | None) -> None:
+            if self._shown == shown:
+                whole = msgspec.structs.replace(item, aggregated_output=output)
+                self._tool_completed(whole.as_exec())
+
+        self.find_output(item.id, found)
 
     def asked_about(self, item_id: str) -> exec_wire.ToolItem | None:
         """Note that somebody is asked about a tool call; the call, where it was announced."""

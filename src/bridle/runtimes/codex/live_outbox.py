@@ -14,13 +14,16 @@ class Outbox:
     def __init__(self, recorder: Recorder, *, told_ids: bool) -> None:
         self._recorder = recorder
         self._told_ids = told_ids
-        """Whether items tell our ids; else they come back in the order of sending."""
+        """Whether items tell our ids; else they come back in the order of sending, each in the
+        turn it was meant for."""
         self._waiting: dict[str, bool] = {}
         """Message id -> whether its request was accepted."""
+        self._turns: dict[str, str | None] = {}
 
-    def sent(self, message_id: str) -> None:
-        """A message went out."""
+    def sent(self, message_id: str, turn_id: str | None) -> None:
+        """A message went out, for a turn that runs or to begin one."""
         self._waiting[message_id] = False
+        self._turns[message_id] = turn_id
 
     def accepted(self, message_id: str, *, turn_runs: bool) -> None:
         """Its request was answered well; without a turn that could read it, that means nothing."""
@@ -29,9 +32,10 @@ class Outbox:
             if not turn_runs:
                 self.refused(message_id)
 
-    def read(self, told_id: str | None) -> None:
-        """A message came back; one of somebody else's is none of ours."""
-        message_id = told_id if self._told_ids else next(iter(self._waiting), None)
+    def read(self, told_id: str | None, turn_id: str) -> None:
+        """A message came back in a turn; one of somebody else's is none of ours."""
+        meant = (each for each in self._waiting if self._turns[each] in (None, turn_id))
+        message_id = told_id if self._told_ids else next(meant, None)
         if message_id is not None and message_id in self._waiting:
             del self._waiting[message_id]
             self._recorder.message_taken(message_id)

@@ -48,6 +48,11 @@ PASSED_OVER = frozenset(
 """Notifications that say nothing which is not told otherwise, or that `exec` does not show."""
 
 
+def command(*words: str) -> dict[str, Any]:
+    """The parameters of `command/exec`: a command of ours, in no sandbox and no turn."""
+    return {"command": list(words), "sandboxPolicy": {"type": "dangerFullAccess"}}
+
+
 class RpcError(msgspec.Struct, frozen=True):
     """Why a request was refused."""
 
@@ -70,9 +75,10 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Thread(msgspec.Struct, frozen=True):
-    """A conversation."""
+    """A conversation, and the file it is written to."""
 
     id: str
+    path: str | None = None
 
 
 class ThreadOpened(msgspec.Struct, frozen=True):
@@ -80,6 +86,12 @@ class ThreadOpened(msgspec.Struct, frozen=True):
 
     thread: Thread
     model: str | None = None
+
+
+class CommandDone(msgspec.Struct, frozen=True):
+    """The answer to `command/exec`."""
+
+    stdout: str = ""
 
 
 class TurnError(msgspec.Struct, frozen=True, rename="camel"):

@@ -181,6 +181,20 @@ def command_results(path: str, offset: int = 0) -> list[CommandResult]:
     return found
 
 
+def told_output(lines: str, call_id: str) -> str | None:
+    """What the model was told that a tool call printed, by the lines of a rollout that name the
+    call; None when they do not tell."""
+    for line in reversed(lines.splitlines()):
+        try:
+            call = msgspec.json.decode(line, type=_CallLine).payload
+        except msgspec.MsgspecError:
+            continue
+        if call.type == "function_call_output" and call.call_id == call_id:
+            _, found, output = str(call.output).partition("\nOutput:\n")
+            return output if found else None
+    return None
+
+
 def _take_call(line: bytes, calls: dict[str, str], found: list[CommandResult]) -> None:
     try:
         call = msgspec.json.decode(line, type=_CallLine).payload
