@@ -346,6 +346,7 @@ def test_the_context_is_shortened(name: str, place: Place) -> None:
             assert "The first question." in str(model.requests[-1].body)
             assert isinstance(talk.wire, CompactionControl)
             talk.wire.compact()
+            talk.process.write(talk.recorder.replies.pop())
             talk.wait_ready(DEADLINE)
             assert say(talk, "The third question.").status == "completed"
             goodbye(talk)
@@ -353,4 +354,32 @@ def test_the_context_is_shortened(name: str, place: Place) -> None:
     seen = [event for event in talk.events if isinstance(event, ev.AutoCompactionEnd)]
     assert [event.reason for event in seen] == ["asked for"]
     assert len(ends(talk)) == 3
+    logs.check_repeatable()
+
+
+def test_claude_goes_on_by_itself(place: Place) -> None:
+    """A task in the background ends between two prompts, and Claude says so: a turn of its own."""
+    args = {"command": "sleep 1; echo over", "run_in_background": True, "description": "wait"}
+    script = [
+        {"text": "Starting.", "tool_calls": [{"name": "Bash", "args": args}]},
+        {"text": "It runs."},
+        {"text": "It has ended."},
+        {"text": "Yes."},
+    ]
+    runtime = runtime_of("claude-acp")
+    logs = record_wires(runtime)
+    with ScriptedModel(script) as model:
+        with conversing(runtime, options_of(place, model), environment(place)) as talk:
+            say(talk, "Run it in the background.")
+            pump_until(talk, lambda: len(ends(talk)) == 2)
+            assert talk.recorder.is_ready
+            say(talk, "Is it over?")
+            goodbye(talk)
+        model.assert_finished()
+    told = [(each.turn, each.status, each.text) for each in ends(talk)]
+    assert told == [
+        (1, "completed", "It runs."),
+        (2, "completed", "It has ended."),
+        (3, "completed", "Yes."),
+    ]
     logs.check_repeatable()
