@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bridle.config.environment import model_server
 from bridle.core.errors import BridleError, ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.events import Drive
 from bridle.core.options import RunOptions
@@ -146,7 +147,7 @@ def resume_session(
                 f"session {record.session_id} never had a conversation",
                 hint="start a new session",
             )
-        options = _stored_options(home, record, changes or {})
+        options = _stored_options(home, record, changes or {}, env)
         record = msgspec.structs.replace(
             record,
             run=record.run + 1,
@@ -171,14 +172,20 @@ def resume_session(
 
 def stored_options(home: StateHome, record: SessionRecord) -> RunOptions:
     """The options that a session was started with, without secrets and environment."""
-    return _stored_options(home, record, {})
+    return _stored_options(home, record, {}, os.environ)
 
 
-def _stored_options(home: StateHome, record: SessionRecord, changes: dict[str, Any]) -> RunOptions:
+def _stored_options(
+    home: StateHome, record: SessionRecord, changes: dict[str, Any], env: Mapping[str, str]
+) -> RunOptions:
     entries = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl")).read()
     begins = [entry for entry in entries if isinstance(entry, Begin)]
     kept = begins[-1].options if begins else {}
     fields = {"prompt": "", **kept, "resume": record.native_session_id, **changes}
+    server = fields.get("model_server")
+    if server is not None and not server.get("api_key"):
+        # The key is not kept. A session with a scripted model must never reach another service.
+        fields["model_server"] = msgspec.to_builtins(model_server(server["url"], env))
     return msgspec.convert(fields, RunOptions)
 
 
@@ -279,8 +286,10 @@ def _kept_options(options: RunOptions) -> dict[str, Any]:
     kept: dict[str, Any] = msgspec.to_builtins(options)
     bare: dict[str, Any] = msgspec.to_builtins(RunOptions(prompt=""))
     kept = {name: value for name, value in kept.items() if value != bare[name]}
-    for name in ("prompt", "images", "model_server", "resume", "include_raw"):
+    for name in ("prompt", "images", "resume", "include_raw"):
         kept.pop(name, None)
+    if options.model_server is not None:
+        kept["model_server"] = {"url": options.model_server.url, "api_key": ""}
     secret = set(secrets_in(options.env))
     if options.env:
         kept["env"] = {name: v for name, v in options.env.items() if v not in secret}
