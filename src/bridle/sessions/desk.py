@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bridle.core.errors import AgentError, BridleError, Crashed, TimedOut
+from bridle.core.errors import AgentError, BridleError, Crashed, TimedOut, WrongUse
 from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import RunOptions
 from bridle.running import new_session_id
@@ -20,7 +20,7 @@ from bridle.sessions.home import StateHome, homes
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.lifecycle import Identity, resume_session, start_session
 from bridle.sessions.service import Receipt, TurnReport
-from bridle.sessions.store import SessionRecord, SessionStore, UnknownSession
+from bridle.sessions.store import FINAL, SessionRecord, SessionStore, UnknownSession
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -30,6 +30,10 @@ START_TIMEOUT = 240.0
 """Seconds to wait for a new session to be ready; its own start-up clock ends it before."""
 SEND_TIMEOUT = 30.0
 """Seconds to wait until an agent has a message, when nothing else is said."""
+
+
+_CLEANING = 20.0
+"""Seconds for what a process left behind to be ended."""
 
 
 class SessionDesk:
@@ -122,8 +126,16 @@ class SessionDesk:
         Raises `ResumeRefused` when its agent does not take the conversation up.
         """
         home, record = self.find(name)
-        # The daemon may hold it, and knows best how it stands.
-        record = msgspec.convert(self._client(home).request("show", session=name), SessionRecord)
+        # The daemon may hold it, and still end what its last process left behind.
+        report = self._client(home).request(
+            "wait_idle", session=record.session_id, timeout=_CLEANING
+        )
+        if report is None or report["state"] not in FINAL:
+            raise WrongUse(
+                f"session {record.name or record.session_id} is alive",
+                hint="send it a message, or stop it first",
+            )
+        record = self.show(record.session_id)
         runtime = self._runtime(record, config)
         store = SessionStore(home)
         try:

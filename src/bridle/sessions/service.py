@@ -157,7 +157,7 @@ class SessionService:
     ) -> "Future[SessionRecord | None]":
         """End a session and wait until its process is gone. One that is over stays as it is."""
         record = self._engine.store.get(name)
-        if record.is_over:
+        if self._is_gone(record):
             return _done(record)
         driver = self._engine.adopt(record)
         driver.leave(reason)
@@ -169,7 +169,7 @@ class SessionService:
     def wait_ready(self, name: str, timeout: float | None = None) -> "Future[SessionRecord | None]":
         """Wait until a session is ready for its first prompt, or over."""
         record = self._engine.store.get(name)
-        if record.is_over:
+        if self._is_gone(record):
             return _done(record)
         driver = self._engine.adopt(record)
 
@@ -182,7 +182,7 @@ class SessionService:
     def wait_idle(self, name: str, timeout: float | None = None) -> "Future[TurnReport | None]":
         """Wait until the agent waits for a prompt and none is on its way, or it is gone."""
         record = self._engine.store.get(name)
-        if record.is_over:
+        if self._is_gone(record):
             return _done(self.report(record))
         driver = self._engine.adopt(record)
 
@@ -193,6 +193,10 @@ class SessionService:
             return None
 
         return self._engine.wait(record.session_id, idle, timeout)
+
+    def _is_gone(self, record: SessionRecord) -> bool:
+        """Whether a session is over, with what its last process left behind."""
+        return record.is_over and record.session_id not in self._engine.drivers
 
     def report(self, record: SessionRecord) -> TurnReport:
         """How a session stands."""
