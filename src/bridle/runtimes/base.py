@@ -35,6 +35,7 @@ from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.installation import Installation
 
 if TYPE_CHECKING:
+    from bridle.runtimes.retries import RetryReader
     from bridle.sandbox import SandboxNeeds
 
 
@@ -238,6 +239,16 @@ class AgentRuntime(ABC):
 
     def transcript_dir(self, project: str) -> str | None:
         """The folder where the agent keeps the transcripts of `project`."""
+        return None
+
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """What `parse_transcript` takes for the agent's own session `session_id`, which ran in
+        `env`; None when there is none, or where that is not known."""
+        return None
+
+    def retry_log(self) -> "RetryReader | None":
+        """A reader of the CLI's standard error that finds model calls which are made again; None
+        where it logs none."""
         return None
 
     # -- runs -----------------------------------------------------------------------------------

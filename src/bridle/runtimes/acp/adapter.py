@@ -64,8 +64,9 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     start_timeout: Seconds = 90.0
     """Seconds for each answer before the prompt (`initialize`, opening a session, a setting)."""
-    silence_timeout: Seconds = 180.0
-    """Seconds without any progress while the model is to answer; a running tool does not count."""
+    silence_timeout: Seconds | None = None
+    """Seconds without any progress while the model is to answer, in place of the agent's own row's;
+    a running tool does not count."""
     max_retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 3
     """How often a failing model call is tried again, where the agent can be told."""
     mode: str | None = None
@@ -92,8 +93,14 @@ class AcpRuntime(AgentRuntime):
             options=EVERY_AGENT | agent.options,
             streaming=True,
             thinking=True,
+            exact_thinking=agent.exact_thinking,
             message_usage=False,
             reports_cost=agent.reports_cost,
+            reports_model=agent.reports_model,
+            retries=bool(agent.retry_notices),
+            retry_cause=agent.retry_cause,
+            limit_end=agent.limit_end,
+            largest_input=agent.largest_input,
             resume=True,
             abort=True,
             instruction_file=self.instruction_path,
@@ -190,6 +197,7 @@ class AcpRuntime(AgentRuntime):
                 cwd=cwd,
                 stdin=acp.AcpClient().request("initialize", acp.initialize_params()),
                 keep_stdin=True,
+                watch_stderr=agent.failure_log,
                 stop=STOP,
             ),
             session_id=session_id,
@@ -243,7 +251,7 @@ class AcpRuntime(AgentRuntime):
             mode=None if mode in agent.mode_flags else mode,
             model=None if by_start else options.model,
             start_timeout=own.start_timeout,
-            silence_timeout=own.silence_timeout,
+            silence_timeout=own.silence_timeout or agent.silence,
         )
 
     def _target(
@@ -307,10 +315,11 @@ class AcpRuntime(AgentRuntime):
         assert isinstance(plan, AcpPlan)
         history = None
         if plan.agent.history:
-            from bridle.runtimes.acp.history import READERS
+            from bridle.runtimes.acp.history import read_history
 
-            history = partial(READERS[plan.agent.history], plan.spec.env)
-        return AcpNormalizer(recorder, plan.agent, plan.session, history=history)
+            history = partial(read_history, self._family(), plan.spec.env)
+        log = self._family().retry_log() if plan.agent.failure_log else None
+        return AcpNormalizer(recorder, plan.agent, plan.session, history=history, log=log)
 
     # -- worktree -------------------------------------------------------------------------------
 
@@ -352,3 +361,7 @@ class AcpRuntime(AgentRuntime):
         if self.agent.family:
             return self._family().transcript_dir(project)
         return None
+
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """The transcript of a session, where the product's own runtime knows it."""
+        return self._family().find_transcript(session_id, env) if self.agent.family else None

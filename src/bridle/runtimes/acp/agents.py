@@ -10,11 +10,10 @@ import msgspec
 
 from bridle.runtimes.dialects import Dialect
 
-UsageMeaning = Literal["prompt", "session", "quota", "none"]
+UsageMeaning = Literal["prompt", "session", "none"]
 """What an agent's token counts cover: `prompt`: the prompt that ended; `session`: everything since
-the process started, which is the same for one prompt a process; `quota`: the prompt, told in
-`_meta.quota` without cache counts; `none`: nothing that could be added up (or only the last of
-several model calls)."""
+the process started, which is the same for one prompt a process; `none`: nothing that could be added
+up (only the last of several model calls, or counts with cached tokens inside)."""
 
 NameSource = Literal["kind", "title", "title_prefix", "id_prefix"]
 
@@ -61,8 +60,18 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     usage: UsageMeaning = "none"
     cached_in_input: bool = False
     """Whether its input tokens include cache reads and writes."""
-    history: str = ""
-    """Key of the reader in `history.READERS` that finds this run's usage in the agent's files."""
+    history: bool = False
+    """Whether what a run used is told by the agent's own files, which its `family` reads."""
+    reports_model: bool = True
+    """Whether it tells which model answered."""
+    limit_end: bool = False
+    """Whether the error of a used-up limit tells when the limit ends."""
+    largest_input: int | None = None
+    """Characters beyond which it ends a turn as too long; None where it cuts what tools print."""
+    exact_thinking: bool = True
+    """Whether thoughts keep their white space."""
+    thought_prefix: str = ""
+    """What it puts before a thought that has no heading."""
     reports_cost: bool = False
     """Whether `usage_update` tells what this process cost so far."""
     names: NameSource = "kind"
@@ -76,6 +85,13 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Patterns of texts that the agent itself puts into the model's mouth."""
     retry_notices: tuple[str, ...] = ()
     """Patterns of such texts that tell of another try."""
+    retry_cause: bool = True
+    """Whether another try is told with how the last one failed."""
+    failure_log: bool = False
+    """Whether failed model calls stand in its standard error, which its `family` reads. It may
+    print them only when it ends: they then tell why it was silent."""
+    silence: float = 180.0
+    """Seconds without progress after which it waits in vain, if the caller says nothing else."""
     error_notices: tuple[str, ...] = ()
     """Patterns of such texts that tell why the turn failed, though it ends like a good one."""
     error_start: str = ""
@@ -109,11 +125,13 @@ COPILOT = AcpAgent(
     family="copilot",
     home_variable="COPILOT_HOME",
     model_variable="COPILOT_MODEL",
+    reports_model=False,
     usage="session",
     cached_in_input=True,
     names="kind",
     notices=(r"Info: ",),
     retry_notices=(r"Info: .*\. Retrying\.\.\.$",),
+    retry_cause=False,
     error_notices=(
         r"Error: Authentication failed with provider",
         r"Error: Failed to get response from the AI model",
@@ -137,8 +155,9 @@ OPENCODE = AcpAgent(
     routing="opencode",
     options=frozenset({"provider", "model_server", "images"}),
     logins=(".local/share/opencode/auth.json",),
+    family="opencode",
     usage="none",
-    history="opencode",
+    history=True,
     reports_cost=True,
     names="title",
     late_input=True,
@@ -160,8 +179,17 @@ GEMINI = AcpAgent(
     env={"GEMINI_CLI_NO_RELAUNCH": "true"},
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"),
     logins=(".gemini/oauth_creds.json",),
+    family="gemini",
     model_flags=("-m", "{}"),
-    usage="quota",
+    usage="none",
+    history=True,
+    # A window of 2**20 tokens, four characters each; what a tool printed is given to it whole.
+    largest_input=4_000_000,
+    exact_thinking=False,
+    thought_prefix="****\n",
+    failure_log=True,
+    # It streams thoughts too; longer than this is a pause that the service asked for.
+    silence=90.0,
     names="id_prefix",
     replay_end="available_commands_update",
 )
@@ -184,7 +212,7 @@ CLINE = AcpAgent(
     keys=("CLINE_API_KEY",),
     logins=(".cline/data/settings/providers.json",),
     usage="none",
-    history="cline",
+    history=True,
     names="title_prefix",
     silent_error="not_authenticated",
 )
@@ -216,6 +244,7 @@ CLAUDE = AcpAgent(
     home_variable="CLAUDE_CONFIG_DIR",
     model_variable="ANTHROPIC_MODEL",
     system_prompt_meta=True,
+    reports_model=False,
     usage="prompt",
     reports_cost=True,
     names="title",
@@ -246,7 +275,8 @@ CODEX = AcpAgent(
     },
     sandbox_modes={"read-only": "read-only", "worktree": "auto", "off": "full-access"},
     usage="none",
-    history="codex",
+    history=True,
+    limit_end=True,
     names="kind",
     notices=(r"Model metadata for `[^`]*` not found",),
     sandbox_program="bwrap",

@@ -30,6 +30,7 @@ from bridle.runtimes.acp.plan import SessionPlan
 from bridle.runtimes.acp.updates import UpdateTranslator, is_known
 from bridle.runtimes.acp.usage import model_of, usage_of
 from bridle.runtimes.raw import raw_of
+from bridle.runtimes.retries import RetryReader
 
 if TYPE_CHECKING:
     from bridle.runtimes.acp.history import History
@@ -47,7 +48,8 @@ class AcpNormalizer:
 
     Contract: made before the process starts; its `initialize` is already the process's first
     input. `history` reads what the session used so far from the agent's files, where only these
-    tell; it is called before the start of a resumed session and after the end.
+    tell; it is called before the start of a resumed session and after the end. `log` reads the
+    agent's standard error, where that tells of failed calls.
     """
 
     def __init__(
@@ -57,12 +59,16 @@ class AcpNormalizer:
         plan: SessionPlan,
         *,
         history: "Callable[[str], History | None] | None" = None,
+        log: RetryReader | None = None,
     ) -> None:
         self._recorder = recorder
         self._agent = agent
         self._plan = plan
         self._client = acp.AcpClient()
         self._translator = UpdateTranslator(recorder, agent)
+        self._log = log
+        self._failed_call: AgentError | None = None
+        self._silence: AgentError | None = None
         self._history = history
         self._before = history(plan.resume) if history and plan.resume else None
         self._session_id = plan.resume
@@ -92,9 +98,19 @@ class AcpNormalizer:
             if isinstance(message, acp.Answer):
                 self._give_up(ProtocolDrift(f"the agent's answer to {message.method} is no answer"))
 
+    def feed_stderr(self, line: bytes) -> None:
+        """Take one line of standard error: some agents tell only there, and only when they are
+        ended, that a model call failed and which pause the service asked for."""
+        retry = self._log.feed(line) if self._log is not None else None
+        if retry is not None:
+            self._failed_call = retry.error
+
     def finish(self, exit: ProcessExit) -> None:
         """The process is gone."""
         recorder = self._recorder
+        if self._silence is not None and recorder.error is self._silence and self._failed_call:
+            # Silence was all that could be seen; now the agent has told the reason for it.
+            recorder.error = self._failed_call
         if not self._judged and recorder.error is None and not self._client_spoke():
             error = error_of_exit(exit)
             if error is not None:
@@ -285,14 +301,13 @@ class AcpNormalizer:
             self._recorder.expect(None)
             return
         seconds = self._plan.silence_timeout
-        self._recorder.expect(
-            seconds,
-            Unavailable(
-                f"the agent showed no progress for {seconds:g} s while the model was to answer",
-                hint="the service may be failing while the agent tries again in silence; "
-                "raise the provider option silence_timeout for a slow model",
-            ),
+        self._failed_call = None
+        self._silence = Unavailable(
+            f"the agent showed no progress for {seconds:g} s while the model was to answer",
+            hint="the service may be failing while the agent tries again in silence; "
+            "raise the provider option silence_timeout for a slow model",
         )
+        self._recorder.expect(seconds, self._silence)
 
     def _cost(self, cost: wire.Cost) -> None:
         # An agent that knows no price tells 0, which is not a price.

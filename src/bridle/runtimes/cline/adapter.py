@@ -376,6 +376,10 @@ class ClineRuntime(AgentRuntime):
         """Cline keeps the conversations of all projects together, a folder each."""
         return sessions_dir(os.environ)
 
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """The folder of a conversation."""
+        return os.path.join(sessions_dir(env), session_id)
+
 
 def _flags(options: RunOptions, own: ClineOptions) -> list[str]:
     flags = ["--auto-approve", "true" if options.permission_mode == "bypass" else "false"]

@@ -16,6 +16,7 @@ from bridle.runtimes.codex.arguments import LONGEST_ARGUMENT, feature_flags
 from bridle.runtimes.codex.dialects import DIALECTS, CodexDialect
 from bridle.runtimes.codex.install import codex_home, find_codex
 from bridle.runtimes.codex.normalizer import CodexNormalizer
+from bridle.runtimes.codex.provider_options import read_options
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
 
@@ -59,11 +60,13 @@ class CodexRuntime(AgentRuntime):
         return choose_dialect(self.id, DIALECTS, version)
 
     def features_of(self, dialect: Dialect) -> Features:
-        """What it can do; the same in every line so far."""
+        """What it can do; lines whose log is not read do not tell of each retry."""
         return Features(
             options=HONOURED,
             interactive=True,
             thinking=True,
+            retries=isinstance(dialect, CodexDialect) and bool(dialect.log_filter),
+            limit_end=True,
             resume=True,
             abort=True,
             instruction_file=self.instruction_path,
@@ -150,7 +153,8 @@ class CodexRuntime(AgentRuntime):
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what `codex exec --json` will print."""
-        return CodexNormalizer(recorder, codex_home(plan.spec.env))
+        own = read_options(recorder.options.provider_options)
+        return CodexNormalizer(recorder, codex_home(plan.spec.env), retry_seconds=own.retry_seconds)
 
     # -- worktree -------------------------------------------------------------------------------
 
@@ -183,3 +187,9 @@ class CodexRuntime(AgentRuntime):
     def transcript_dir(self, project: str) -> str | None:
         """Codex keeps the threads of all projects together, in folders by day."""
         return os.path.join(codex_home(os.environ), "sessions")
+
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """The rollout of a thread."""
+        from bridle.runtimes.codex.transcript import find_rollout
+
+        return find_rollout(codex_home(env), session_id)

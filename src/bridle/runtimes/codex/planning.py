@@ -13,6 +13,7 @@ from bridle.runtimes.base import RunPlan, agent_env, check_options, readable_fil
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.install import chosen_home, helper_dir, private_folder
+from bridle.runtimes.codex.logs import LOG_VARIABLE, QUIET
 from bridle.runtimes.codex.mcp import McpPlan, plan_servers, read_servers
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sandbox, sandbox_mode
@@ -87,6 +88,7 @@ def plan_exec(
             env=_environment(found, dialect, options, env, session_id, cwd, routing, mcp),
             cwd=cwd,
             stdin=prompt.encode(errors="replace"),
+            watch_stderr=bool(dialect.log_filter),
             stop=STOP,
         ),
         session_id=session_id,
@@ -199,4 +201,6 @@ def _environment(
     helpers = helper_dir(found, dialect.path_dir)
     if helpers:
         whole["PATH"] = f"{whole.get('PATH', os.defpath)}{os.pathsep}{helpers}"
+    if dialect.log_filter:
+        whole[LOG_VARIABLE] = f"{whole.get(LOG_VARIABLE) or QUIET},{dialect.log_filter}"
     return whole

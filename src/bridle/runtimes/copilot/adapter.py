@@ -89,6 +89,7 @@ class CopilotRuntime(AgentRuntime):
             interactive=True,
             streaming=True,
             thinking=True,
+            retries=True,
             resume=True,
             abort=True,
             compaction=True,

@@ -35,6 +35,7 @@ from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import Installation, find_npm_cli
 from bridle.runtimes.private import new_private_dir, state_dir, write_private
 from bridle.runtimes.provider_options import check_range, read_provider_options
+from bridle.runtimes.retries import RetryReader
 
 _PACKAGE = "@google/gemini-cli"
 _HONOURED = frozenset(
@@ -375,6 +376,18 @@ class GeminiRuntime(AgentRuntime):
         from bridle.runtimes.gemini.transcript import chats_dir
 
         return chats_dir(home.config_dir(os.environ), project)
+
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """The file of a session, in whichever project it was."""
+        from bridle.runtimes.gemini.transcript import find_session
+
+        return find_session(home.config_dir(env), session_id)
+
+    def retry_log(self) -> RetryReader:
+        """Gemini tells of failed calls on its standard error; over ACP only when it ends."""
+        from bridle.runtimes.gemini.logs import GeminiLog
+
+        return GeminiLog()
 
 
 def _mode(options: RunOptions, own: GeminiOptions, dialect: GeminiDialect) -> str:

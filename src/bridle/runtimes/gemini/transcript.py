@@ -53,6 +53,16 @@ def chats_dir(config_dir: str, project: str) -> str | None:
     return os.path.join(config_dir, "tmp", name, "chats") if name else None
 
 
+def find_session(config_dir: str, session_id: str) -> str | None:
+    """The file of a session; its name ends with the first part of the id."""
+    ending = f"-{session_id.partition('-')[0]}.jsonl"
+    for folder, _, names in os.walk(os.path.join(config_dir, "tmp")):
+        for name in names:
+            if os.path.basename(folder) == "chats" and name.endswith(ending):
+                return os.path.join(folder, name)
+    return None
+
+
 def summarize(path: str) -> TranscriptSummary | None:
     """What the session in `path` used; None when it is missing or something else.
 

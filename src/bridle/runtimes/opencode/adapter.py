@@ -334,6 +334,10 @@ class OpenCodeRuntime(AgentRuntime):
         """The folder of OpenCode's database, the same for every project."""
         return data_dir(os.environ)
 
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """One session in the database."""
+        return f"{database_path(env)}#{session_id}"
+
 
 def native_binary(found: str) -> str:
     """The program behind an npm script, when `found` is one and the program is beside it.

@@ -83,6 +83,7 @@ class ScriptedRuntime(AgentRuntime):
             message_usage=True,
             reports_cost=True,
             retries=True,
+            limit_end=True,
             resume=True,
             abort=True,
             instruction_file=self.instruction_path,

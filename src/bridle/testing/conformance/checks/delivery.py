@@ -3,7 +3,7 @@
 import json
 import os
 
-from bridle.testing.conformance.checks.registry import Check, Seen
+from bridle.testing.conformance.checks.registry import Check, Seen, refuse_too_large
 from bridle.testing.conformance.lab import Outcome
 from bridle.testing.conformance.report import Unsupported, need, shown
 from bridle.testing.conformance.scenarios import (
@@ -22,8 +22,6 @@ def asked(outcome: Outcome) -> str:
 
 
 def _delivered(outcome: Outcome, prompt: str) -> None:
-    if outcome.error_kind == "context_overflow":
-        raise Unsupported(f"{len(prompt)} characters are more than the agent gives its model")
     outcome.completed()
     texts = [
         text for each in outcome.requests if each.question for text in each.question.user_texts
@@ -51,8 +49,10 @@ def _odd(seen: Seen) -> str:
 
 
 def _long(seen: Seen) -> str:
-    _delivered(seen.one("big_prompt"), long_prompt())
-    return f"{len(long_prompt())} characters"
+    prompt = long_prompt()
+    refuse_too_large(seen, seen.one("big_prompt"), len(prompt))
+    _delivered(seen.one("big_prompt"), prompt)
+    return f"{len(prompt)} characters"
 
 
 def _appended(seen: Seen) -> str:
