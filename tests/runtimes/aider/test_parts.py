@@ -23,7 +23,6 @@ from bridle.runtimes.aider import AiderRuntime
 from bridle.runtimes.aider.adapter import DEPLOYED
 from bridle.runtimes.aider.errors import error_of_line
 from bridle.runtimes.base import AdapterSettings, RunPlan
-from bridle.runtimes.instructions import remove_block
 from tests.runtimes.aider.support import TESTDATA
 
 
@@ -283,7 +282,7 @@ def test_instructions_stand_in_a_file_of_their_own(runtime: AiderRuntime, work: 
     load = Path(value_of(plan(runtime, work), "--load")).read_text()
     assert DEPLOYED in load
     assert "AGENTS.md" in load
-    assert remove_block(str(work), DEPLOYED)
+    assert runtime.withdraw_config(str(work))
     assert [path.name for path in work.iterdir()] == ["AGENTS.md"]
 
 

@@ -7,11 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.results import Busy, Loading, Ready, ReadyState
 from bridle.runtimes.installation import npm_platform
-from bridle.runtimes.instructions import remove_block
 from bridle.runtimes.opencode import OpenCodeRuntime
 from bridle.runtimes.opencode.adapter import native_binary
 from bridle.runtimes.opencode.errors import error_from_event, error_from_stderr
@@ -148,17 +146,9 @@ def test_the_projects_own_text_stays_in_force(tmp_path: Path) -> None:
     )
     assert Path(path).read_text().startswith("# Ours\n")
     assert "not read" not in Path(path).read_text()
-    assert remove_block(str(tmp_path), "AGENTS.md")
+    assert OpenCodeRuntime().withdraw_config(str(tmp_path))
     assert Path(path).read_text() == "# Ours\n"
-    assert not remove_block(str(tmp_path), "AGENTS.md")
-
-
-def test_a_link_out_of_the_worktree_is_refused(tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    (tree / "AGENTS.md").symlink_to(tmp_path / "elsewhere.md")
-    with pytest.raises(WrongUse, match="symbolic link"):
-        OpenCodeRuntime().deploy_config(str(tree), OverlayContent(content="x"), HOOKS)
+    assert not OpenCodeRuntime().withdraw_config(str(tmp_path))
 
 
 def test_the_program_behind_an_npm_script_is_started(tmp_path: Path) -> None:

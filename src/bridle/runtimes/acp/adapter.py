@@ -5,13 +5,13 @@ import signal
 import sys
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import msgspec
 
 from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
-from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import TranscriptSummary
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -46,6 +46,9 @@ from bridle.runtimes.installation import (
 )
 from bridle.runtimes.private import new_private_dir, write_private
 from bridle.runtimes.provider_options import read_provider_options
+
+if TYPE_CHECKING:
+    from bridle.runtimes.instructions import Place
 
 STOP = (
     # The group: an npm launcher would die alone and leave the agent behind.
@@ -323,19 +326,13 @@ class AcpRuntime(AgentRuntime):
 
     # -- worktree -------------------------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Put the instructions where the agent reads them; everything else there stays. For an
-        agent without a runtime of its own that is a marked block of its instruction file, which
-        `instructions.remove_block` takes out again."""
-        from bridle.runtimes.instructions import write_block
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """Those of the product's own runtime, where there is one."""
+        from bridle.runtimes.instructions import Place
 
-        if overlay is None:
-            return []
         if self.agent.family:
-            return self._family().deploy_config(worktree, overlay, hooks)
-        return [write_block(worktree, self.instruction_path, overlay.content)]
+            return self._family().instruction_places(worktree)
+        return (Place(self.instruction_path),)
 
     def _family(self) -> AgentRuntime:
         """The runtime of the same product without the protocol."""

@@ -3,11 +3,11 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from bridle.core.errors import WrongUse
 from bridle.core.features import Features
-from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -19,6 +19,9 @@ from bridle.runtimes.codex.normalizer import CodexNormalizer
 from bridle.runtimes.codex.provider_options import read_options
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
+
+if TYPE_CHECKING:
+    from bridle.runtimes.instructions import Place
 
 STOP = (
     # SIGINT ends the running command too; SIGTERM would leave it behind.
@@ -158,13 +161,11 @@ class CodexRuntime(AgentRuntime):
 
     # -- worktree -------------------------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Write the instructions; the sandbox, which needs no file, is what holds the agent."""
-        from bridle.runtimes.codex.deploy import deploy_instructions
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """Codex reads `AGENTS.md` or, in its place, `AGENTS.override.md`."""
+        from bridle.runtimes.instructions import override_places
 
-        return [] if overlay is None else deploy_instructions(worktree, overlay.content)
+        return override_places(worktree, self.instruction_path)
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""

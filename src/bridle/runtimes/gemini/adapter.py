@@ -10,8 +10,6 @@ import msgspec
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
-    HooksDef,
-    OverlayContent,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -341,19 +339,6 @@ class GeminiRuntime(AgentRuntime):
         return self.dialect(found.version if found else None)[0]
 
     # -- worktree and history -------------------------------------------------------------------
-
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Put the instructions into a marked part of GEMINI.md, keeping what it held.
-
-        `bridle.runtimes.instructions.remove_block` undoes it.
-        """
-        if overlay is None:
-            return []
-        from bridle.runtimes.instructions import write_block
-
-        return [write_block(worktree, self.instruction_path, overlay.content)]
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""
