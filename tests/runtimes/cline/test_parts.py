@@ -8,30 +8,13 @@ import pytest
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
-from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.core.results import Loading
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.cline import ClineRuntime
 from bridle.runtimes.cline.dialects import DIALECTS
 from bridle.runtimes.cline.errors import error_of_exit
 from bridle.runtimes.cline.run_log import find_session, read_log
 from tests.runtimes.cline.support import TESTDATA
-
-PANES: dict[str, ReadyState] = {
-    "tui-busy.txt": Busy(what="working"),
-    "tui-esc.txt": Ready(),
-    "tui-promo-dialog.txt": Dialog(name="promo", action="Escape"),
-    "tui-ready.txt": Ready(),
-    "tui-write.txt": Ready(),
-}
-
-
-def test_every_capture_of_a_pane_is_judged() -> None:
-    assert set(PANES) == {path.name for path in TESTDATA.glob("tui-*.txt")}
-
-
-@pytest.mark.parametrize("name", sorted(PANES))
-def test_panes(name: str) -> None:
-    assert ClineRuntime().detect_ready((TESTDATA / name).read_text()) == PANES[name]
 
 
 def test_a_pane_without_a_prompt_is_loading() -> None:

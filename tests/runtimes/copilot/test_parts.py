@@ -7,7 +7,7 @@ import pytest
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
-from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.core.results import Dialog, Loading
 from bridle.core.usage import Usage
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.copilot import CopilotRuntime
@@ -16,25 +16,6 @@ from bridle.runtimes.copilot.errors import error_of_call, error_of_exit, error_o
 from bridle.runtimes.copilot.transcript import last_finish_reason, read_summary
 from bridle.runtimes.copilot.wire import CallFailure, Failure
 from tests.runtimes.copilot.support import TESTDATA
-
-PANES: dict[str, ReadyState] = {
-    "tui-allowall.txt": Ready(),
-    "tui-busy.txt": Busy(what="working"),
-    "tui-esc.txt": Busy(what="working"),
-    "tui-exit.txt": Busy(what="working"),
-    "tui-perm.txt": Busy(what="permission"),
-    "tui-ready.txt": Ready(),
-    "tui-trust.txt": Dialog(name="trust", action="Enter"),
-}
-
-
-def test_every_capture_of_a_pane_is_judged() -> None:
-    assert set(PANES) == {path.name for path in TESTDATA.glob("tui-*.txt")}
-
-
-@pytest.mark.parametrize("name", sorted(PANES))
-def test_panes(name: str) -> None:
-    assert CopilotRuntime().detect_ready((TESTDATA / name).read_text()) == PANES[name]
 
 
 def test_a_pane_without_a_prompt_is_loading() -> None:

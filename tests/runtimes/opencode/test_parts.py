@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bridle.core.options import HooksDef, OverlayContent
-from bridle.core.results import Busy, Loading, Ready, ReadyState
+from bridle.core.results import Loading, Ready
 from bridle.runtimes.installation import npm_platform
 from bridle.runtimes.opencode import OpenCodeRuntime
 from bridle.runtimes.opencode.adapter import native_binary
@@ -16,18 +16,6 @@ from bridle.runtimes.opencode.errors import error_from_event, error_from_stderr
 from bridle.runtimes.opencode.transcript import model_of, summarize
 from bridle.runtimes.opencode.wire import ErrorData, Problem
 from tests.runtimes.opencode.support import TESTDATA
-
-PANES: dict[str, ReadyState] = {
-    "tui-ready.txt": Ready(),
-    "tui-busy.txt": Busy(what="working"),
-    "tui-esc.txt": Busy(what="working"),
-    "tui-write.txt": Busy(what="working"),
-}
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in TESTDATA.glob("tui-*.txt")))
-def test_every_pane_is_classified(name: str) -> None:
-    assert OpenCodeRuntime().detect_ready((TESTDATA / name).read_text()) == PANES[name]
 
 
 def test_a_blank_screen_is_loading_and_a_talk_is_ready() -> None:
