@@ -3,13 +3,13 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
 from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
-from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -37,6 +37,9 @@ from bridle.runtimes.installation import (
     remembered_version,
 )
 from bridle.runtimes.private import new_private_dir
+
+if TYPE_CHECKING:
+    from bridle.runtimes.instructions import Place
 
 PACKAGE = "@github/copilot"
 _NATIVE = "@github/copilot-{platform}/copilot"
@@ -89,6 +92,7 @@ class CopilotRuntime(AgentRuntime):
             interactive=True,
             streaming=True,
             thinking=True,
+            retries=True,
             resume=True,
             abort=True,
             compaction=True,
@@ -318,13 +322,12 @@ class CopilotRuntime(AgentRuntime):
 
     # -- worktree, terminal, history ------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Write the instructions of an agent into its worktree; see `deploy`."""
-        from bridle.runtimes.copilot.deploy import deploy_instructions
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """Copilot reads both. `AGENTS.md` and `CLAUDE.md`, read too, are the project's."""
+        from bridle.runtimes.copilot.command import INSTRUCTION_FILE
+        from bridle.runtimes.instructions import Place
 
-        return [] if overlay is None else [deploy_instructions(worktree, overlay.content)]
+        return (Place(self.instruction_path), Place(INSTRUCTION_FILE, ours=True))
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""
