@@ -14,6 +14,8 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     """Text arrives in pieces while the model writes."""
     thinking: bool = False
     """Reasoning text is shown."""
+    exact_thinking: bool = True
+    """The reasoning is shown as the model wrote it, white space included."""
     message_usage: bool = False
     """Each message tells its own token counts; otherwise only totals come at the end."""
     cache_usage: bool = True
@@ -22,6 +24,15 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     """The runtime itself tells what a run cost."""
     retries: bool = False
     """Tells when it tries a failed model call again."""
+    retry_cause: bool = True
+    """Tells then how the call failed, not only that it did."""
+    limit_end: bool = False
+    """The error of a used-up limit tells when the limit ends."""
+    reports_model: bool = True
+    """Tells which model answered."""
+    largest_input: int | None = None
+    """Characters that it gives its model at the most; a turn that has more ends as
+    `context_overflow`. None where it cuts tool output itself and sets no such limit."""
     resume: bool = False
     fork: bool = False
     steer: bool = False

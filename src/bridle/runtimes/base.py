@@ -38,6 +38,8 @@ from bridle.runtimes.installation import Installation
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.following import TranscriptWire
+    from bridle.runtimes.instructions import Place
+    from bridle.runtimes.retries import RetryReader
     from bridle.sandbox import SandboxNeeds
 
 
@@ -264,14 +266,34 @@ class AgentRuntime(ABC):
 
     # -- worktree -------------------------------------------------------------------------------
 
-    @abstractmethod
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """The files in `worktree` that deployed instructions may stand in, the best first."""
+        from bridle.runtimes.instructions import Place
+
+        return (Place(self.instruction_path),)
+
     def deploy_config(
         self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
     ) -> list[str]:
         """Write instructions into a worktree before an agent starts there; returns the files.
 
-        With no overlay only what guards the agent is deployed.
+        With no overlay only what guards the agent is deployed. What others wrote stays as it is
+        and in force; see `instructions` for the rule. `withdraw_config` undoes it.
         """
+        from bridle.runtimes.instructions import deploy
+
+        if overlay is None:
+            return []
+        return [deploy(worktree, self.instruction_places(worktree), overlay.content)]
+
+    def withdraw_config(self, worktree: str) -> list[str]:
+        """Undo `deploy_config`: every file is what it was before, to the byte. Returns the files
+        that were changed or removed. May be called at any time, also twice."""
+        from bridle.runtimes.instructions import Place, withdraw
+
+        # Which places there are depends on what is there; the first choice may be one no more.
+        places = (*self.instruction_places(worktree), Place(self.instruction_path))
+        return withdraw(worktree, places)
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure. A runtime without a terminal interface is ready."""
@@ -291,6 +313,16 @@ class AgentRuntime(ABC):
 
     def transcript_dir(self, project: str) -> str | None:
         """The folder where the agent keeps the transcripts of `project`."""
+        return None
+
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """What `parse_transcript` takes for the agent's own session `session_id`, which ran in
+        `env`; None when there is none, or where that is not known."""
+        return None
+
+    def retry_log(self) -> "RetryReader | None":
+        """A reader of the CLI's standard error that finds model calls which are made again; None
+        where it logs none."""
         return None
 
     # -- runs -----------------------------------------------------------------------------------

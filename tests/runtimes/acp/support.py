@@ -15,6 +15,7 @@ from bridle.runtimes.acp import agents
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.normalizer import AcpNormalizer
 from bridle.runtimes.acp.plan import SessionPlan
+from bridle.runtimes.retries import RetryReader
 from bridle.testing.contract import check_event_order
 
 TESTDATA = Path(__file__).parents[3] / "src/bridle/runtimes/acp/testdata"
@@ -245,6 +246,7 @@ class Desk:
         *,
         session: dict[str, Any] | None = None,
         history: "Callable[[str], Any] | None" = None,
+        log: RetryReader | None = None,
         **options: Any,
     ) -> None:
         self.recorder = Recorder(
@@ -255,7 +257,9 @@ class Desk:
             "prompt": [{"type": "text", "text": "go"}],
             **(session or {}),
         }
-        self.machine = AcpNormalizer(self.recorder, agent, SessionPlan(**plan), history=history)
+        self.machine = AcpNormalizer(
+            self.recorder, agent, SessionPlan(**plan), history=history, log=log
+        )
         self.events: list[ev.Event] = []
 
     def say(self, line: bytes) -> list[Message]:

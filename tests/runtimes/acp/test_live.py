@@ -307,6 +307,40 @@ def test_usage_and_cost_from_files() -> None:
     assert desk.recorder.model == "p/m"
 
 
+def test_commands_that_no_file_holds_do_not_count() -> None:
+    asked: list[int] = []
+
+    def read(session_id: str, span: Span) -> History | None:
+        asked.append(span.count)
+        return History(usage=Usage(input_tokens=span.count))
+
+    desk = opened(agents.GEMINI, history=read)
+    nothing: dict[str, Any] = {"_meta": {"quota": {"model_usage": []}}}
+    some = {"_meta": {"quota": {"model_usage": [{"model": "m"}]}}}
+    for text, quota in (("go", some), ("/memory", nothing), ("/tmp is full", some), ("?", nothing)):
+        desk.prompt(text)
+        desk.text("x")
+        desk.done(**quota)
+    # The last one was a prompt: its model gave nothing that could be counted.
+    assert asked == [1, 1, 2, 3]
+
+
+def test_silence_keeps_its_own_reason() -> None:
+    desk = opened(agents.GEMINI, session={"silence_timeout": 5.0})
+    desk.prompt()
+    assert desk.recorder.patience is not None
+    error = desk.recorder.patience.error
+    assert error is not None
+    desk.recorder.request_stop(error)
+    desk.recorder.fail(error)
+    tail = "Attempt 1 failed: Resource has been exhausted. Retrying after 62705ms...\n"
+    desk.wire.finish(ProcessExit(code=1, stderr_tail=tail))
+    told = desk.recorder.result().error
+    # What it logs may be of any turn before, so it is shown, not taken for the reason.
+    assert told is not None
+    assert (told.kind, told.stderr_tail) == ("unavailable", tail)
+
+
 def test_the_cost_of_a_loaded_session() -> None:
     cost = {"amount": 0.5, "currency": "USD"}
     for row, expected in ((agents.CLAUDE, 0.5), (agents.OPENCODE, None)):

@@ -106,6 +106,14 @@ def test_clocks_and_prompts_play_no_part(desk: Desk) -> None:
         plan_live(desk, "opencode-acp", max_turns=3)
 
 
+def test_what_nobody_reads_is_not_asked_for(desk: Desk) -> None:
+    assert desk.plan("gemini-acp").spec.watch_stderr
+    plan = plan_live(desk, "gemini-acp")
+    assert not plan.spec.watch_stderr
+    assert plan.session.silence_timeout is None
+    assert desk.plan("gemini-acp").session.silence_timeout == 90
+
+
 def test_claude_keeps_its_system_prompt(desk: Desk) -> None:
     plan = plan_live(desk, "claude-acp", append_system_prompt="Be brief.")
     assert plan.live is not None

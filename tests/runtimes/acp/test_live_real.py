@@ -128,10 +128,7 @@ def usage(count: int) -> dict[str, int]:
     return {"input_tokens": count, "output_tokens": 7, "cache_read_tokens": 10}
 
 
-def counted(name: str, count: int, calls: int = 1) -> Usage:
-    if name == "gemini-acp":
-        # Its protocol tells no cache counts: what was read from the cache is input there.
-        return Usage(input_tokens=count + 10 * calls, output_tokens=7 * calls)
+def counted(count: int, calls: int = 1) -> Usage:
     return Usage(input_tokens=count, output_tokens=7 * calls, cache_read_tokens=10 * calls)
 
 
@@ -164,9 +161,9 @@ def test_turns_an_abort_and_a_new_process(name: str, place: Place) -> None:
         assert [each.text for each in kept] == ["My name is Bridle.", "Done.", "Here again."]
         assert [each.status for each in kept] == ["completed"] * 3
         assert [each.usage for each in kept] == [
-            counted(name, 100),
-            counted(name, 500, 2),
-            counted(name, 500),
+            counted(100),
+            counted(500, 2),
+            counted(500),
         ]
         assert (place.repo / "made.txt").read_text() == "hello"
         begin, end = (talk.events.index(each) for each in (ends(talk)[0], done))
@@ -182,7 +179,7 @@ def test_turns_an_abort_and_a_new_process(name: str, place: Place) -> None:
         assert (last.status, last.text, last.usage) == (
             "completed",
             LAST["text"],
-            counted(name, 600),
+            counted(600),
         )
         assert [event.text for event in talk.events if isinstance(event, ev.MessageEnd)] == [
             LAST["text"]

@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from bridle.core import events as ev
+from bridle.core.errors import Aborted
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.acp import agents
+from bridle.runtimes.gemini.logs import GeminiLog
 from tests.runtimes.acp.support import Desk, Message, update
 
 CAN = {"loadSession": True, "sessionCapabilities": {"close": {}}}
@@ -294,6 +296,48 @@ def test_clocks() -> None:
     desk.answer(2, {"stopReason": "end_turn"})
     assert desk.recorder.patience is not None
     assert desk.recorder.patience.error is None, "it may leave, and is not blamed if it does not"
+
+
+LIMIT = (
+    b"Attempt 1 failed: Resource has been exhausted (e.g. check quota).",
+    b"Suggested retry after 60s.. Retrying after 62705ms...",
+)
+
+
+@pytest.mark.parametrize("told", [LIMIT, ()])
+def test_silence_has_the_reason_that_the_log_tells_at_the_end(told: tuple[bytes, ...]) -> None:
+    desk = Desk(agents.GEMINI, log=GeminiLog())
+    desk.open()
+    patience = desk.recorder.patience
+    assert patience is not None
+    assert patience.error is not None
+    desk.recorder.request_stop(patience.error)
+    for line in told:
+        desk.machine.feed_stderr(line)
+    error = desk.end().error
+    assert error is not None
+    assert error.kind == ("rate_limited" if told else "unavailable")
+    assert (error.until is not None) == bool(told)
+
+
+def test_a_failed_call_in_the_log_does_not_replace_another_reason() -> None:
+    desk = Desk(agents.GEMINI, log=GeminiLog())
+    desk.open()
+    desk.recorder.fail(Aborted("enough"))
+    for line in LIMIT:
+        desk.machine.feed_stderr(line)
+    error = desk.end().error
+    assert error is not None
+    assert error.kind == "aborted"
+
+
+def test_thoughts_without_a_heading_lose_its_empty_place() -> None:
+    desk = Desk(agents.GEMINI)
+    desk.open()
+    for text in ("****\nI think", "****\nso."):
+        desk.update("agent_thought_chunk", content={"type": "text", "text": text})
+    said = [event.text for event in desk.of(ev.MessageUpdate) if event.kind == "thinking_delta"]
+    assert said == ["I think", "so."]
 
 
 def test_a_death_before_anything_tells_why() -> None:

@@ -10,9 +10,11 @@ import pytest
 from bridle.core.errors import GuardRefused, NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions
 from bridle.runtimes import acp
-from bridle.runtimes.acp.history import READERS
+from bridle.runtimes.acp.history import read_history
 from bridle.runtimes.acp.plan import AcpPlan
 from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.cline import ClineRuntime
+from bridle.runtimes.opencode import OpenCodeRuntime
 from bridle.runtimes.registry import available_runtimes, get_runtime
 
 READY = {
@@ -270,7 +272,7 @@ def test_clines_file_is_summed_up_exactly(tmp_path: Path) -> None:
         message(inputTokens=50, outputTokens=1),
     ]
     path.write_bytes(msgspec.json.encode({"sessionId": "s", "messages": told}))
-    found = READERS["cline"]({"CLINE_DIR": str(tmp_path)}, "s")
+    found = read_history(ClineRuntime(), {"CLINE_DIR": str(tmp_path)}, "s")
     assert found is not None
     usage = found.usage
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (115, 21, 30)
@@ -285,6 +287,6 @@ def test_a_broken_database_is_no_history(tmp_path: Path) -> None:
     folder = tmp_path / "opencode"
     folder.mkdir()
     env = {"XDG_DATA_HOME": str(tmp_path)}
-    assert READERS["opencode"](env, "s") is None
+    assert read_history(OpenCodeRuntime(), env, "s") is None
     (folder / "opencode.db").write_text("no database")
-    assert READERS["opencode"](env, "s") is None
+    assert read_history(OpenCodeRuntime(), env, "s") is None

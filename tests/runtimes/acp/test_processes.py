@@ -16,7 +16,6 @@ from bridle.core.results import Ready, RunResult
 from bridle.drives.processes import marked_processes
 from bridle.running import prepare
 from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.instructions import remove_block
 from bridle.runtimes.registry import get_runtime
 from bridle.testing.contract import check_event_order
 
@@ -122,7 +121,7 @@ def test_the_rest_of_the_contract(tmp_path: Path) -> None:
     (path,) = runtime.deploy_config(str(tmp_path), OverlayContent(content="ours"), hooks)
     assert Path(path).read_text().startswith("theirs\n")
     assert "ours" in Path(path).read_text()
-    assert remove_block(str(tmp_path), "BAD.md")
+    assert runtime.withdraw_config(str(tmp_path))
     assert Path(path).read_text() == "theirs\n"
     assert runtime.deploy_config(str(tmp_path), None, hooks) == []
 

@@ -86,7 +86,34 @@ def codex(folder: Path) -> dict[str, str]:
     return {"CODEX_HOME": str(folder)}
 
 
-@pytest.mark.parametrize("made", [opencode, cline, codex], ids=lambda made: made.__name__)
+def gemini(folder: Path) -> dict[str, str]:
+    """A session that was taken up between its prompts; that began a second file, which stayed
+    empty."""
+    place = folder / ".gemini" / "tmp" / "repo" / "chats"
+    place.mkdir(parents=True)
+
+    def answer(name: str, count: int) -> dict[str, Any]:
+        tokens = {"input": count + 2, "output": 1, "cached": 2}
+        return {"id": name, "type": "gemini", "content": "x", "tokens": tokens, "model": "p/m"}
+
+    context = {"id": "c", "type": "user", "content": [{"text": "context"}]}
+    prompt = {"type": "user", "content": [{"text": "x"}]}
+    result = {"id": "r", "type": "user", "content": [{"functionResponse": {"id": "t"}}]}
+    head: list[dict[str, Any]] = [{"sessionId": "s"}, {"$set": {"messages": [context]}}]
+    told: list[dict[str, Any]] = [
+        *head,
+        *({**prompt, "id": "1"}, answer("a", 100), {"$set": {"lastUpdated": "now"}}, result),
+        *(answer("b", 19), answer("b", 20), answer("d", 3)),
+        *({"$set": {"sessionId": "s"}}, {"$set": {"messages": [context, {"id": "1"}]}}),
+        *({**prompt, "id": "2"}, answer("e", 4000), answer("d", 3)),
+    ]
+    for minute, lines in (("00-01", head), ("00-00", told), ("00-02", head)):
+        text = "\n".join(map(_text, lines))
+        (place / f"session-2026-01-02T{minute}-s.jsonl").write_text(f"{text}\n")
+    return {"GEMINI_CLI_HOME": str(folder)}
+
+
+@pytest.mark.parametrize("made", [opencode, cline, codex, gemini], ids=lambda made: made.__name__)
 def test_prompts_are_told_apart(made: Any, tmp_path: Path) -> None:
     kind, places = made.__name__, made(tmp_path)
     assert count_prompts(kind, places, "s") == 2
@@ -118,6 +145,10 @@ def test_broken_files_tell_nothing(tmp_path: Path) -> None:
     (tmp_path / "opencode").mkdir()
     (tmp_path / "opencode" / "opencode.db").write_text("no database")
     assert spent_on("opencode", {"XDG_DATA_HOME": str(tmp_path)}, "s", Span(0, 1)) is None
+    place = tmp_path / ".gemini" / "tmp" / "repo" / "chats"
+    place.mkdir(parents=True)
+    (place / "session-2026-01-02T00-00-s.jsonl").write_text("no session")
+    assert spent_on("gemini", {"GEMINI_CLI_HOME": str(tmp_path)}, "s", Span(0, 1)) is None
     place = tmp_path / "data" / "sessions" / "s"
     place.mkdir(parents=True)
     (place / "s.messages.json").write_text("[")

@@ -18,12 +18,11 @@ from bridle.core.options import (
     RunOptions,
     SpawnOptions,
 )
-from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.core.results import Dialog, Loading
 from bridle.runtimes.aider import AiderRuntime
 from bridle.runtimes.aider.adapter import DEPLOYED
 from bridle.runtimes.aider.errors import error_of_line
 from bridle.runtimes.base import AdapterSettings, RunPlan
-from bridle.runtimes.instructions import remove_block
 from tests.runtimes.aider.support import TESTDATA
 
 
@@ -283,7 +282,7 @@ def test_instructions_stand_in_a_file_of_their_own(runtime: AiderRuntime, work: 
     load = Path(value_of(plan(runtime, work), "--load")).read_text()
     assert DEPLOYED in load
     assert "AGENTS.md" in load
-    assert remove_block(str(work), DEPLOYED)
+    assert runtime.withdraw_config(str(work))
     assert [path.name for path in work.iterdir()] == ["AGENTS.md"]
 
 
@@ -299,23 +298,6 @@ def test_the_command_of_a_terminal_session(runtime: AiderRuntime) -> None:
         runtime.build_spawn_command(SpawnOptions(model="m", initial_prompt="x"))
     with pytest.raises(UnsupportedOption, match="prompt"):
         runtime.plan_interactive(RunOptions(prompt="x"), {})
-
-
-PANES: dict[str, ReadyState] = {
-    "01_loading.txt": Loading(),
-    "02_ready.txt": Ready(),
-    "03_typed.txt": Busy(what="working"),
-    "04_dialog_add_file.txt": Busy(what="permission"),
-    "05_working.txt": Busy(what="working"),
-    "06_done.txt": Ready(),
-    "07_retrying.txt": Busy(what="retrying"),
-    "08_interrupted.txt": Ready(),
-}
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in (TESTDATA / "panes").iterdir()))
-def test_panes(runtime: AiderRuntime, name: str) -> None:
-    assert runtime.detect_ready((TESTDATA / "panes" / name).read_text()) == PANES[name]
 
 
 def test_a_question_at_the_start_is_never_agreed_to(runtime: AiderRuntime) -> None:

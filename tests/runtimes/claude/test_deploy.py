@@ -30,24 +30,6 @@ def test_instructions_are_written_where_claude_reads_them(worktree: Path) -> Non
     assert (worktree / "CLAUDE.md").read_text() == "the project's own\n"
 
 
-def test_a_second_deployment_replaces_the_first(worktree: Path) -> None:
-    deploy(worktree, "First.")
-    (path,) = deploy(worktree, "Second.")
-    text = Path(path).read_text()
-    assert "First." not in text
-    assert text.count("Second.") == 1
-
-
-def test_what_the_user_wrote_there_is_kept(worktree: Path) -> None:
-    mine = worktree / ".claude" / "CLAUDE.md"
-    mine.parent.mkdir()
-    mine.write_text("mine\n")
-    deploy(worktree, "First.")
-    deploy(worktree, "Second.")
-    assert mine.read_text().startswith("mine\n")
-    assert "Second." in mine.read_text()
-
-
 def test_a_tracked_file_is_not_touched(worktree: Path) -> None:
     tracked = worktree / ".claude" / "CLAUDE.md"
     tracked.parent.mkdir()
@@ -59,21 +41,6 @@ def test_a_tracked_file_is_not_touched(worktree: Path) -> None:
     (worktree / "CLAUDE.local.md").unlink()
     (worktree / "CLAUDE.local.md").write_text("also tracked\n")
     subprocess.run(["git", "add", "-A"], cwd=worktree, check=True)
-    with pytest.raises(WrongUse, match="version control"):
+    with pytest.raises(WrongUse, match="the project's own"):
         deploy(worktree, "Build it.")
     assert (worktree / "CLAUDE.local.md").read_text() == "also tracked\n"
-
-
-def test_a_link_out_of_the_worktree_is_refused(
-    worktree: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    outside = tmp_path_factory.mktemp("outside")
-    (worktree / ".claude").symlink_to(outside)
-    with pytest.raises(WrongUse, match="leads out"):
-        deploy(worktree, "Build it.")
-    assert not list(outside.iterdir())
-
-
-def test_without_an_overlay_nothing_is_written(worktree: Path) -> None:
-    assert deploy(worktree, None) == []
-    assert not (worktree / ".claude").exists()

@@ -180,6 +180,21 @@ def test_what_is_refused(desk: Desk) -> None:
     assert "mine" not in ignoring.spec.argv
 
 
+def test_the_log_of_pauses_is_left_alone(desk: Desk) -> None:
+    """Nobody reads it, so it is not asked for, and nothing that needs it is promised."""
+    run = desk.plan()
+    newer = desk.runtime.installation().version == "0.166.0"
+    assert ("trace_safe" in run.spec.env.get("RUST_LOG", "")) == newer
+    assert run.spec.watch_stderr == newer
+    plan = live(desk)
+    assert "RUST_LOG" not in plan.spec.env
+    assert not plan.spec.watch_stderr
+    with pytest.raises(UnsupportedOption, match="retry_seconds"):
+        live(desk, provider_options={"retry_seconds": 5})
+    ignoring = live(desk, provider_options={"retry_seconds": 5}, ignore_unsupported=True)
+    assert ignoring.ignored_options == ("retry_seconds",)
+
+
 def test_what_it_can_do(desk: Desk) -> None:
     features = desk.runtime.features
     assert {"print", "rpc"} <= set(features.drives)

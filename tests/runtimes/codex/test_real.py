@@ -156,6 +156,33 @@ def test_a_fault(bench: Bench, name: str) -> None:
     assert (result.error.until is not None) == (name == "429-reset")
 
 
+@pytest.mark.parametrize(
+    ("fault", "kind"), [("rate_limit", "rate_limited"), ("overloaded", "overloaded")]
+)
+def test_a_long_pause_is_not_waited_for(bench: Bench, fault: str, kind: str) -> None:
+    turn = {"text": "never", "fault": {"kind": fault, "retry_after": 600, "times": 9}}
+    with model_of([turn]) as model:
+        result = bench.run(model)
+    assert result.status == "failed"
+    assert result.error is not None
+    assert result.error.kind == kind, result.error
+    assert "trace_safe" not in result.error.stderr_tail
+    heeds = bench.version == "0.166.0"
+    assert (result.error.until is not None) == (heeds and fault == "rate_limit")
+
+
+def test_a_short_pause_is_waited_for(bench: Bench) -> None:
+    turn = {"text": "Here.", "fault": {"kind": "overloaded", "retry_after": 1, "times": 1}}
+    with model_of([turn]) as model:
+        result = bench.run(model)
+    assert (result.status, result.text) == ("completed", "Here.")
+    told = [event for event in bench.events if isinstance(event, ev.Retry)]
+    if bench.version == "0.166.0":
+        (retry,) = told
+        assert retry.error.kind == "overloaded"
+        assert retry.delay_ms is not None
+
+
 def test_a_refused_connection_ends(bench: Bench) -> None:
     with model_of([{"text": "never"}]) as model:
         pass

@@ -7,35 +7,15 @@ import pytest
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
-from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.core.results import Dialog, Loading
 from bridle.core.usage import Usage
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.copilot import CopilotRuntime
-from bridle.runtimes.copilot.deploy import withdraw_instructions
 from bridle.runtimes.copilot.dialects import DIALECTS
 from bridle.runtimes.copilot.errors import error_of_call, error_of_exit, error_of_session
 from bridle.runtimes.copilot.transcript import last_finish_reason, read_summary
 from bridle.runtimes.copilot.wire import CallFailure, Failure
 from tests.runtimes.copilot.support import TESTDATA
-
-PANES: dict[str, ReadyState] = {
-    "tui-allowall.txt": Ready(),
-    "tui-busy.txt": Busy(what="working"),
-    "tui-esc.txt": Busy(what="working"),
-    "tui-exit.txt": Busy(what="working"),
-    "tui-perm.txt": Busy(what="permission"),
-    "tui-ready.txt": Ready(),
-    "tui-trust.txt": Dialog(name="trust", action="Enter"),
-}
-
-
-def test_every_capture_of_a_pane_is_judged() -> None:
-    assert set(PANES) == {path.name for path in TESTDATA.glob("tui-*.txt")}
-
-
-@pytest.mark.parametrize("name", sorted(PANES))
-def test_panes(name: str) -> None:
-    assert CopilotRuntime().detect_ready((TESTDATA / name).read_text()) == PANES[name]
 
 
 def test_a_pane_without_a_prompt_is_loading() -> None:
@@ -185,17 +165,6 @@ def deploy(root: Path, text: str) -> Path:
     return Path(path)
 
 
-def test_instructions_are_deployed_and_taken_back(tmp_path: Path) -> None:
-    path = deploy(tmp_path, "First.")
-    assert path == tmp_path.resolve() / CopilotRuntime.instruction_path
-    deploy(tmp_path, "Second.")
-    assert "Second." in path.read_text()
-    assert "First." not in path.read_text()
-    assert withdraw_instructions(str(tmp_path)) == [str(path)]
-    assert not path.exists()
-    assert CopilotRuntime().deploy_config(str(tmp_path), None, HOOKS) == []
-
-
 def test_a_file_under_version_control_is_left_alone(tmp_path: Path) -> None:
     own = tmp_path / ".github" / "copilot-instructions.md"
     own.parent.mkdir()
@@ -205,16 +174,6 @@ def test_a_file_under_version_control_is_left_alone(tmp_path: Path) -> None:
     path = deploy(tmp_path, "Ours.")
     assert path.name == "bridle.instructions.md"
     assert own.read_text() == "The project's own.\n"
-
-
-def test_what_others_wrote_stays(tmp_path: Path) -> None:
-    own = tmp_path / ".github" / "copilot-instructions.md"
-    own.parent.mkdir()
-    own.write_text("Mine.\n")
-    deploy(tmp_path, "Ours.")
-    assert own.read_text().startswith("Mine.\n")
-    withdraw_instructions(str(tmp_path))
-    assert own.read_text() == "Mine.\n"
 
 
 def test_no_link_leads_out(tmp_path: Path) -> None:

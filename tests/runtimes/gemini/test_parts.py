@@ -5,28 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from bridle.core.options import HooksDef, OverlayContent
-from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.core.results import Loading
 from bridle.runtimes.gemini import GeminiRuntime
 from bridle.runtimes.gemini.dialects import DIALECTS
 from bridle.runtimes.gemini.errors import error_from_exit, error_from_text
 from bridle.runtimes.gemini.transcript import chats_dir, summarize
-from bridle.runtimes.instructions import remove_block
 from tests.runtimes.gemini.support import TESTDATA
-
-PANES: dict[str, ReadyState] = {
-    "tui-busy.txt": Busy(what="working"),
-    "tui-esc.txt": Ready(),
-    "tui-flash-before-trust.txt": Loading(),
-    "tui-permission.txt": Busy(what="permission"),
-    "tui-ready.txt": Ready(),
-    "tui-trust.txt": Dialog(name="trust", action=None),
-}
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in TESTDATA.glob("tui-*.txt")))
-def test_every_pane_is_classified(name: str) -> None:
-    assert GeminiRuntime().detect_ready((TESTDATA / name).read_text()) == PANES[name]
 
 
 def test_a_blank_screen_is_loading() -> None:
@@ -129,18 +113,6 @@ def test_a_run_that_never_began_is_explained(code: int, stderr: str, kind: str) 
 def test_silence_is_left_to_the_exit() -> None:
     assert error_from_exit("", 0, DIALECTS[-1]) is None
     assert error_from_exit("text", -9, DIALECTS[-1]) is None
-
-
-def test_instructions_are_deployed_and_taken_back(tmp_path: Path) -> None:
-    runtime = GeminiRuntime()
-    hooks = HooksDef(agent_name="a", capability="builder", worktree_path=".")
-    (tmp_path / "GEMINI.md").write_text("ours\n")
-    (path,) = runtime.deploy_config(str(tmp_path), OverlayContent(content="be brief"), hooks)
-    assert Path(path).read_text().startswith("ours\n")
-    assert "be brief" in Path(path).read_text()
-    assert remove_block(str(tmp_path), "GEMINI.md")
-    assert Path(path).read_text() == "ours\n"
-    assert runtime.deploy_config(str(tmp_path), None, hooks) == []
 
 
 def test_the_dialect_names_its_proof() -> None:

@@ -1,6 +1,5 @@
 """Runtimes declared by configuration alone, with a real program behind them."""
 
-import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from bridle.config import Config, load_config
 from bridle.config.schema import AdapterSection, RuntimeSection
 from bridle.core.errors import ConfigError, NotInstalled, UnsupportedOption, WrongUse
 from bridle.core.events import Event, MessageEnd, MessageUpdate
-from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, SpawnOptions
+from bridle.core.options import ResolvedModel, SpawnOptions
 from bridle.core.results import Loading, Ready, RunResult
 from bridle.runtimes.preset import PresetRuntime
 from bridle.runtimes.registry import available_runtimes, get_runtime
@@ -218,17 +217,6 @@ def test_readiness_is_the_declared_text() -> None:
     assert runtime.detect_ready("loading") == Loading()
     assert runtime.detect_ready("hello\n> ") == Ready()
     assert PresetRuntime("mine", AdapterSection(binary="b")).detect_ready("") == Ready()
-
-
-def test_instructions_are_written_where_the_preset_says(tmp_path: Path) -> None:
-    section = AdapterSection(binary="b", instruction_file="conf/RULES.md")
-    runtime = PresetRuntime("mine", section)
-    hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(tmp_path))
-    assert runtime.deploy_config(str(tmp_path), None, hooks) == []
-    assert os.listdir(tmp_path) == []
-    written = runtime.deploy_config(str(tmp_path), OverlayContent(content="be good"), hooks)
-    assert written == [str(tmp_path / "conf/RULES.md")]
-    assert (tmp_path / "conf/RULES.md").read_text() == "be good"
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bridle.core.errors import WrongUse
 from bridle.core.options import (
     HooksDef,
     ModelServer,
-    OverlayContent,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -111,31 +109,6 @@ def test_what_is_no_transcript(tmp_path: Path) -> None:
     assert ScriptedRuntime().parse_transcript(str(tmp_path / "other")) is None
     assert ScriptedRuntime().parse_transcript(str(tmp_path / "none")) is None
     assert ScriptedRuntime().parse_transcript(str(tmp_path)) is None
-
-
-def test_instructions_keep_what_is_there(tmp_path: Path) -> None:
-    runtime, file = ScriptedRuntime(), tmp_path / "AGENTS.md"
-    assert runtime.deploy_config(str(tmp_path), None, HOOKS) == []
-    written = runtime.deploy_config(str(tmp_path), OverlayContent(content="Be good."), HOOKS)
-    assert written == [str(file)]
-    assert "Be good." in file.read_text()
-    file.write_text("# Ours\n\n" + file.read_text() + "\nTail.\n")
-    runtime.deploy_config(str(tmp_path), OverlayContent(content="Be better."), HOOKS)
-    text = file.read_text()
-    assert text.startswith("# Ours\n")
-    assert text.endswith("\nTail.\n")
-    assert "Be better." in text
-    assert "Be good." not in text
-    assert [each.name for each in tmp_path.iterdir()] == ["AGENTS.md"]
-
-
-def test_instructions_do_not_follow_a_link(tmp_path: Path) -> None:
-    (tmp_path / "tree").mkdir()
-    (tmp_path / "victim").write_text("mine")
-    (tmp_path / "tree" / "AGENTS.md").symlink_to(tmp_path / "victim")
-    with pytest.raises(WrongUse, match="symbolic link"):
-        ScriptedRuntime().deploy_config(str(tmp_path / "tree"), OverlayContent(content="x"), HOOKS)
-    assert (tmp_path / "victim").read_text() == "mine"
 
 
 def test_panes() -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from bridle.core.errors import WrongUse, error_for_status
 from bridle.core.features import Features
-from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit, ProcessSpec
@@ -21,7 +21,6 @@ from bridle.runtimes.installation import (
     find_executable,
     remembered_version,
 )
-from bridle.runtimes.instructions import write_block
 from bridle.runtimes.private import new_private_dir, write_private
 from bridle.runtimes.raw import raw_of
 
@@ -110,13 +109,6 @@ class ParrotRuntime(AgentRuntime):
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> "ParrotNormalizer":
         return ParrotNormalizer(recorder)
-
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        if overlay is None:
-            return []
-        return [write_block(worktree, self.instruction_path, overlay.content)]
 
 
 class Line(msgspec.Struct):

@@ -5,13 +5,13 @@ import signal
 import sys
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import msgspec
 
 from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
-from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import TranscriptSummary
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
@@ -48,6 +48,9 @@ from bridle.runtimes.installation import (
 from bridle.runtimes.private import new_private_dir, write_private
 from bridle.runtimes.provider_options import read_provider_options
 
+if TYPE_CHECKING:
+    from bridle.runtimes.instructions import Place
+
 STOP = (
     # The group: an npm launcher would die alone and leave the agent behind.
     StopStep(signal=signal.SIGTERM, grace=3.0, to="group"),
@@ -65,9 +68,10 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     start_timeout: Seconds = 90.0
     """Seconds for each answer before the prompt (`initialize`, opening a session, a setting)."""
-    silence_timeout: Seconds = 180.0
-    """Seconds without any progress while the model is to answer; a running tool does not count. In
-    a live session only when it is given: that has clocks of its own."""
+    silence_timeout: Seconds | None = None
+    """Seconds without any progress while the model is to answer, in place of the agent's own row's;
+    a running tool does not count. A live session, which has clocks of its own, has this one only
+    when it is given."""
     max_retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 3
     """How often a failing model call is tried again, where the agent can be told."""
     mode: str | None = None
@@ -94,8 +98,14 @@ class AcpRuntime(AgentRuntime):
             options=EVERY_AGENT | agent.options,
             streaming=True,
             thinking=True,
+            exact_thinking=agent.exact_thinking,
             message_usage=False,
             reports_cost=agent.reports_cost,
+            reports_model=agent.reports_model,
+            retries=bool(agent.retry_notices),
+            retry_cause=agent.retry_cause,
+            limit_end=agent.limit_end,
+            largest_input=agent.largest_input,
             resume=True,
             follow_up=True,
             abort=True,
@@ -164,8 +174,7 @@ class AcpRuntime(AgentRuntime):
 
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything and write down the process and the session of one prompt."""
-        first = acp.AcpClient().request("initialize", acp.initialize_params())
-        return self._plan(options, env, session_id, stdin=first)
+        return self._plan(options, env, session_id, live=False)
 
     def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything and write down the process and the session of a conversation."""
@@ -173,10 +182,7 @@ class AcpRuntime(AgentRuntime):
 
         raw = (*self.agent.live_flags, *options.raw_args)
         options = msgspec.structs.replace(options, prompt="", images=(), raw_args=raw)
-        plan = self._plan(options, env, session_id, stdin=None)
-        if "silence_timeout" not in options.provider_options:
-            session = msgspec.structs.replace(plan.session, silence_timeout=None)
-            plan = msgspec.structs.replace(plan, session=session)
+        plan = self._plan(options, env, session_id, live=True)
         return with_facts(plan, runtime=self.id, env=env)
 
     def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:
@@ -186,14 +192,14 @@ class AcpRuntime(AgentRuntime):
         return wire_of(facts, self.agent, recorder)
 
     def _plan(
-        self, options: RunOptions, env: Mapping[str, str], session_id: str, stdin: bytes | None
+        self, options: RunOptions, env: Mapping[str, str], session_id: str, *, live: bool
     ) -> AcpPlan:
         found = self.installation()
         agent, _, warning = self.dialect(found.version)
         ignored = check_options(self, options, self.features_of(agent))
         own = read_provider_options(self.id, options.provider_options, AcpOptions)
         cwd = working_dir(options)
-        session = self._session(options, own, cwd)
+        session = self._session(options, own, cwd, live)
         mode = self._mode(options, own) or ""
         self._check_sandbox(found, mode, env)
         around = {**env, **options.env}
@@ -217,13 +223,16 @@ class AcpRuntime(AgentRuntime):
             from bridle.runtimes.acp.resuming import CHECKS
 
             CHECKS[agent.resume_check](whole, options.resume)
+        first = acp.AcpClient().request("initialize", acp.initialize_params())
         return AcpPlan(
             spec=ProcessSpec(
                 argv=(*found.command, *agent.flags, *way.flags, *flags, *options.raw_args),
                 env=whole,
                 cwd=cwd,
-                stdin=stdin,
+                stdin=None if live else first,
                 keep_stdin=True,
+                # Nobody reads along while a conversation's process stands alone.
+                watch_stderr=agent.failure_log and not live,
                 stop=STOP,
             ),
             session_id=session_id,
@@ -272,9 +281,12 @@ class AcpRuntime(AgentRuntime):
             return agent.sandbox_modes[options.sandbox]
         return own.mode or agent.mode
 
-    def _session(self, options: RunOptions, own: AcpOptions, cwd: str) -> SessionPlan:
+    def _session(self, options: RunOptions, own: AcpOptions, cwd: str, live: bool) -> SessionPlan:
         agent = self.agent
         mode = self._mode(options, own)
+        silence = own.silence_timeout
+        if silence is None and not live:
+            silence = agent.silence
         by_start = bool(agent.model_flags or agent.model_variable or options.model_server)
         return SessionPlan(
             cwd=cwd,
@@ -285,7 +297,7 @@ class AcpRuntime(AgentRuntime):
             mode=None if mode in agent.mode_flags else mode,
             model=None if by_start else options.model,
             start_timeout=own.start_timeout,
-            silence_timeout=own.silence_timeout,
+            silence_timeout=silence,
         )
 
     def _target(
@@ -353,26 +365,21 @@ class AcpRuntime(AgentRuntime):
         assert isinstance(plan, AcpPlan)
         history = None
         if plan.agent.history:
-            from bridle.runtimes.acp.history import READERS
+            from bridle.runtimes.acp.history import read_history
 
-            history = partial(READERS[plan.agent.history], plan.spec.env)
-        return AcpNormalizer(recorder, plan.agent, plan.session, history=history)
+            history = partial(read_history, self._family(), plan.spec.env)
+        log = self._family().retry_log() if plan.agent.failure_log else None
+        return AcpNormalizer(recorder, plan.agent, plan.session, history=history, log=log)
 
     # -- worktree -------------------------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Put the instructions where the agent reads them; everything else there stays. For an
-        agent without a runtime of its own that is a marked block of its instruction file, which
-        `instructions.remove_block` takes out again."""
-        from bridle.runtimes.instructions import write_block
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """Those of the product's own runtime, where there is one."""
+        from bridle.runtimes.instructions import Place
 
-        if overlay is None:
-            return []
         if self.agent.family:
-            return self._family().deploy_config(worktree, overlay, hooks)
-        return [write_block(worktree, self.instruction_path, overlay.content)]
+            return self._family().instruction_places(worktree)
+        return (Place(self.instruction_path),)
 
     def _family(self) -> AgentRuntime:
         """The runtime of the same product without the protocol."""
@@ -398,3 +405,7 @@ class AcpRuntime(AgentRuntime):
         if self.agent.family:
             return self._family().transcript_dir(project)
         return None
+
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """The transcript of a session, where the product's own runtime knows it."""
+        return self._family().find_transcript(session_id, env) if self.agent.family else None

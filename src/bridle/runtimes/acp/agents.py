@@ -10,11 +10,10 @@ import msgspec
 
 from bridle.runtimes.dialects import Dialect
 
-UsageMeaning = Literal["prompt", "session", "quota", "none"]
+UsageMeaning = Literal["prompt", "session", "none"]
 """What an agent's token counts cover: `prompt`: the prompt that ended; `session`: everything since
-the process started, which is the same for one prompt a process; `quota`: the prompt, told in
-`_meta.quota` without cache counts; `none`: nothing that could be added up (or only the last of
-several model calls)."""
+the process started, which is the same for one prompt a process; `none`: nothing that could be added
+up (only the last of several model calls, or counts with cached tokens inside)."""
 
 NameSource = Literal["kind", "title", "title_prefix", "id_prefix"]
 
@@ -65,8 +64,21 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     usage: UsageMeaning = "none"
     cached_in_input: bool = False
     """Whether its input tokens include cache reads and writes."""
-    history: str = ""
-    """Key of the reader in `history.READERS` that finds this run's usage in the agent's files."""
+    history: bool = False
+    """Whether what a run used is told by the agent's own files, which its `family` reads."""
+    unrecorded: tuple[str, ...] = ()
+    """How prompts begin that may be commands of its own: those ask no model, which their answer
+    tells, and these files do not hold them."""
+    reports_model: bool = True
+    """Whether it tells which model answered."""
+    limit_end: bool = False
+    """Whether the error of a used-up limit tells when the limit ends."""
+    largest_input: int | None = None
+    """Characters beyond which it ends a turn as too long; None where it cuts what tools print."""
+    exact_thinking: bool = True
+    """Whether thoughts keep their white space."""
+    thought_prefix: str = ""
+    """What it puts before a thought that has no heading."""
     reports_cost: bool = False
     """Whether `usage_update` tells what this process cost so far."""
     cost_restarts: bool = False
@@ -91,6 +103,13 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Patterns of texts that the agent itself puts into the model's mouth."""
     retry_notices: tuple[str, ...] = ()
     """Patterns of such texts that tell of another try."""
+    retry_cause: bool = True
+    """Whether another try is told with how the last one failed."""
+    failure_log: bool = False
+    """Whether failed model calls stand in its standard error, which its `family` reads. It may
+    print them only when it ends: they then tell why it was silent."""
+    silence: float = 180.0
+    """Seconds without progress after which it waits in vain, if the caller says nothing else."""
     error_notices: tuple[str, ...] = ()
     """Patterns of such texts that tell why the turn failed, though it ends like a good one."""
     error_start: str = ""
@@ -124,11 +143,13 @@ COPILOT = AcpAgent(
     family="copilot",
     home_variable="COPILOT_HOME",
     model_variable="COPILOT_MODEL",
+    reports_model=False,
     usage="session",
     cached_in_input=True,
     names="kind",
     notices=(r"Info: ",),
     retry_notices=(r"Info: .*\. Retrying\.\.\.$",),
+    retry_cause=False,
     error_notices=(
         r"Error: Authentication failed with provider",
         r"Error: Failed to get response from the AI model",
@@ -159,8 +180,9 @@ OPENCODE = AcpAgent(
         "XDG_CACHE_HOME": "cache",
         "OPENCODE_TEST_HOME": "home",
     },
+    family="opencode",
     usage="none",
-    history="opencode",
+    history=True,
     reports_cost=True,
     names="title",
     late_input=True,
@@ -184,8 +206,18 @@ GEMINI = AcpAgent(
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"),
     logins=(".gemini/oauth_creds.json",),
     home_variable="GEMINI_CLI_HOME",
+    family="gemini",
     model_flags=("-m", "{}"),
-    usage="quota",
+    usage="none",
+    history=True,
+    unrecorded=("/", "$"),
+    # A window of 2**20 tokens, four characters each; what a tool printed is given to it whole.
+    largest_input=4_000_000,
+    exact_thinking=False,
+    thought_prefix="****\n",
+    failure_log=True,
+    # It streams thoughts too; longer than this is a pause that the service asked for.
+    silence=90.0,
     names="id_prefix",
     resume_check="gemini",
     replay_end="available_commands_update",
@@ -215,7 +247,7 @@ CLINE = AcpAgent(
         "CLINE_PROVIDER_SETTINGS_PATH": "data/settings/providers.json",
     },
     usage="none",
-    history="cline",
+    history=True,
     names="title_prefix",
     silent_error="not_authenticated",
 )
@@ -247,6 +279,7 @@ CLAUDE = AcpAgent(
     home_variable="CLAUDE_CONFIG_DIR",
     model_variable="ANTHROPIC_MODEL",
     system_prompt_meta=True,
+    reports_model=False,
     usage="prompt",
     reports_cost=True,
     cost_restarts=True,
@@ -283,7 +316,8 @@ CODEX = AcpAgent(
     },
     sandbox_modes={"read-only": "read-only", "worktree": "auto", "off": "full-access"},
     usage="none",
-    history="codex",
+    history=True,
+    limit_end=True,
     names="kind",
     notices=(r"Model metadata for `[^`]*` not found",),
     sandbox_program="bwrap",

@@ -16,10 +16,11 @@ from bridle.runtimes.acp import wire
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.errors import error_of_call
 from bridle.runtimes.acp.machine import AcpMachine
-from bridle.runtimes.acp.opening import no_model_choice
+from bridle.runtimes.acp.opening import no_model_choice, result_of
 from bridle.runtimes.acp.plan import SessionPlan, content_blocks
 from bridle.runtimes.acp.prompt_history import Span
 from bridle.runtimes.acp.updates import begins_work, is_known, is_silent, shows_receipt
+from bridle.runtimes.acp.usage import asked_no_model
 from bridle.runtimes.raw import raw_of
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class AcpWire(AcpMachine):
         """Id of the message whose turn is open, until the turn ends."""
         self._prompted = False
         """Whether a prompt of ours was sent and is not answered."""
+        self._maybe_command = False
+        """Whether that may be a command, which the agent's files would not hold."""
         self._held: dict[str, Any] | None = None
         """A prompt that waits until the model is changed."""
         self._own_turn = False
@@ -87,6 +90,7 @@ class AcpWire(AcpMachine):
             recorder.message_refused(message.id, blocks)
         else:
             self._message = message.id
+            self._maybe_command = message.text.lstrip().startswith(self._agent.unrecorded)
             recorder.turn_started(evidence="session/prompt")
             params = {**self._opening.params, "prompt": blocks}
             if self._changing is None:
@@ -161,8 +165,8 @@ class AcpWire(AcpMachine):
         self._call("session/prompt", params)
         self._turns.goes_on()
 
-    def _end_turn(self) -> None:
-        self._played += self._prompted
+    def _end_turn(self, *, recorded: bool = True) -> None:
+        self._played += self._prompted and recorded
         self._prompted = self._own_turn = False
         self._message = None
         self._turns.close()
@@ -241,9 +245,15 @@ class AcpWire(AcpMachine):
         elif answer.method == "session/prompt":
             self._taken()
             self._turns.judge(answer)
-            self._end_turn()
+            self._end_turn(recorded=not self._was_command(answer))
         elif self._changing is not None:
             self._model_changed(answer)
+
+    def _was_command(self, answer: acp.Answer) -> bool:
+        """Whether the answered prompt was one that the agent's files do not hold."""
+        if not self._maybe_command or answer.error is not None:
+            return False
+        return asked_no_model(result_of(answer, wire.PromptDone))
 
     def _note_failure(self, text: str) -> None:
         start = self._agent.compact_failure

@@ -20,10 +20,12 @@ _SERVERS = "mcp-servers.json"
 HISTORY_VARIABLES = (
     "HOME",
     "XDG_DATA_HOME",
+    "OPENCODE_DB",
     "CLINE_DIR",
     "CLINE_DATA_DIR",
     "CLINE_SESSION_DATA_DIR",
     "CODEX_HOME",
+    "GEMINI_CLI_HOME",
 )
 """Variables that say where an agent keeps its files."""
 
@@ -54,7 +56,7 @@ def with_facts(plan: AcpPlan, *, runtime: str, env: Mapping[str, str]) -> AcpPla
         given = plan.spec.env
         places = {name: given[name] for name in HISTORY_VARIABLES if name in given}
         if session.resume:
-            earlier = count_prompts(plan.agent.history, places, session.resume)
+            earlier = count_prompts(plan.agent.family, places, session.resume)
     own = AcpFacts(
         session=msgspec.structs.replace(session, prompt=[], mcp_servers=[]),
         servers=servers,
@@ -78,7 +80,7 @@ def wire_of(facts: LiveFacts, agent: AcpAgent, recorder: Recorder) -> AcpWire:
     session = own.session
     if own.servers:
         session = msgspec.structs.replace(session, mcp_servers=_servers(own.servers))
-    history = partial(spent_on, agent.history, own.places) if agent.history else None
+    history = partial(spent_on, agent.family, own.places) if agent.history else None
     cls = CompactingWire if agent.compact_command else AcpWire
     return cls(recorder, agent, session, history=history, earlier=own.earlier)
 

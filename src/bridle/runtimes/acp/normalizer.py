@@ -14,6 +14,7 @@ from bridle.runtimes.acp import wire
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.machine import AcpMachine
 from bridle.runtimes.acp.plan import SessionPlan
+from bridle.runtimes.retries import RetryReader
 
 if TYPE_CHECKING:
     from bridle.runtimes.acp.history import History
@@ -24,7 +25,8 @@ class AcpNormalizer(AcpMachine):
 
     Contract: made before the process starts; its `initialize` is already the process's first
     input. `history` reads what the session used so far from the agent's files, where only these
-    tell; it is called before the start of a resumed session and after the end.
+    tell; it is called before the start of a resumed session and after the end. `log` reads the
+    agent's standard error, where that tells of failed calls.
     """
 
     def __init__(
@@ -34,8 +36,13 @@ class AcpNormalizer(AcpMachine):
         plan: SessionPlan,
         *,
         history: "Callable[[str], History | None] | None" = None,
+        log: RetryReader | None = None,
     ) -> None:
         super().__init__(recorder, agent, plan)
+        self._log = log
+        self._failed_call: AgentError | None = None
+        self._failed_in: AgentError | None = None
+        """The reason to end the silence in which that call failed."""
         self._history = history
         self._before = history(plan.resume) if history and plan.resume else None
         self._prompted = False
@@ -43,9 +50,20 @@ class AcpNormalizer(AcpMachine):
         self._client.request("initialize", acp.initialize_params())
         self._await_first()
 
+    def feed_stderr(self, line: bytes) -> None:
+        """Take one line of standard error: some agents tell only there, and only when they are
+        ended, that a model call failed and which pause the service asked for."""
+        retry = self._log.feed(line) if self._log is not None else None
+        if retry is not None:
+            self._failed_call = retry.error
+            self._failed_in = self._turns.silence
+
     def finish(self, exit: ProcessExit) -> None:
         """The process is gone."""
         recorder = self._recorder
+        if self._failed_call is not None and recorder.error is self._failed_in:
+            # Silence was all that could be seen; now the agent has told the reason for it.
+            recorder.error = self._failed_call
         if not self._judged:
             self._explain_exit(exit)
             self._turns.close()

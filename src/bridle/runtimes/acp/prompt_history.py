@@ -8,12 +8,16 @@ written.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from typing import TypeVar
 
 import msgspec
 
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.runtimes.acp.history import History, opencode_data
+from bridle.runtimes.acp.history import History
 from bridle.runtimes.token_counts import InclusiveCounts
+
+T = TypeVar("T")
 
 Places = Mapping[str, str]
 """The variables that say where an agent keeps its files."""
@@ -28,7 +32,7 @@ class Span(msgspec.Struct, frozen=True):
 
 def spent_on(kind: str, places: Places, session_id: str, span: Span) -> History | None:
     """What the prompts of `span` used; None when the files tell nothing."""
-    told = _PROMPTS[kind](places, session_id)
+    told = _prompts(kind, places, session_id)
     chosen = told[span.first : span.first + span.count]
     spent = History(usage=NO_USAGE)
     for each in chosen:
@@ -38,7 +42,14 @@ def spent_on(kind: str, places: Places, session_id: str, span: Span) -> History 
 
 def count_prompts(kind: str, places: Places, session_id: str) -> int:
     """How many prompts a session had so far."""
-    return len(_PROMPTS[kind](places, session_id))
+    return len(_prompts(kind, places, session_id))
+
+
+def _prompts(kind: str, places: Places, session_id: str) -> list[History]:
+    from bridle.runtimes.registry import get_runtime
+
+    path = get_runtime(kind).find_transcript(session_id, places)
+    return _READERS[kind](path) if path else []
 
 
 def _both(one: History, other: History) -> History:
@@ -95,16 +106,16 @@ class _Message(msgspec.Struct, frozen=True):
         return History(usage=usage, model=model, cost_usd=self.cost)
 
 
-def _opencode_prompts(places: Places, session_id: str) -> list[History]:
+def _opencode_prompts(path: str) -> list[History]:
     import sqlite3
     from contextlib import closing
 
-    path = os.path.join(opencode_data(places), "opencode.db")
-    if not os.path.exists(path):
+    database, _, session_id = path.partition("#")
+    if not os.path.exists(database):
         return []
     prompts: list[History] = []
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5.0)) as store:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=5.0)) as store:
             rows = store.execute(_ROWS, (session_id,)).fetchall()
         for data, is_given in rows:
             told = msgspec.json.decode(data, type=_Message)
@@ -150,14 +161,10 @@ class _ClineFile(msgspec.Struct, frozen=True):
     messages: list[_ClineMessage] = []
 
 
-def _cline_prompts(places: Places, session_id: str) -> list[History]:
-    home = places.get("CLINE_DIR") or os.path.join(places.get("HOME", ""), ".cline")
-    data = places.get("CLINE_DATA_DIR") or os.path.join(home, "data")
-    sessions = places.get("CLINE_SESSION_DATA_DIR") or os.path.join(data, "sessions")
-    path = os.path.join(sessions, session_id, f"{session_id}.messages.json")
+def _cline_prompts(folder: str) -> list[History]:
     prompts: list[History] = []
     try:
-        with open(path, "rb") as file:
+        with open(os.path.join(folder, f"{os.path.basename(folder)}.messages.json"), "rb") as file:
             told = msgspec.json.decode(file.read(), type=_ClineFile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return []
@@ -211,24 +218,14 @@ class _CodexLine(msgspec.Struct, frozen=True):
     payload: _CodexPayload = _CodexPayload()
 
 
-def _codex_prompts(places: Places, session_id: str) -> list[History]:
-    home = places.get("CODEX_HOME") or os.path.join(places.get("HOME", ""), ".codex")
-    ending = f"-{session_id}.jsonl"
-    for folder, _, names in os.walk(os.path.join(home, "sessions")):
-        for name in names:
-            if name.endswith(ending):
-                return _codex_file(os.path.join(folder, name))
-    return []
-
-
-def _codex_file(path: str) -> list[History]:
+def _codex_prompts(path: str) -> list[History]:
     """The turns of a thread. Newer files record each call; older ones tell a running total, which
     is repeated and which an overflow resets, so there its growth counts."""
     recorded: list[History] = []
     grown: list[History] = []
     seen: set[str] = set()
     total = NO_USAGE
-    for line in _codex_lines(path):
+    for line in _lines(path, _CodexLine, _CODEX_MARKS):
         payload = line.payload
         if payload.type == "task_started":
             recorded.append(History(usage=NO_USAGE))
@@ -249,12 +246,13 @@ def _codex_file(path: str) -> list[History]:
     return recorded if seen else grown
 
 
-def _codex_lines(path: str) -> Iterator[_CodexLine]:
-    decode = msgspec.json.Decoder(_CodexLine).decode
+def _lines(path: str, type_: type[T], marks: tuple[bytes, ...]) -> Iterator[T]:
+    """The lines that hold one of `marks` and are what they should be."""
+    decode = msgspec.json.Decoder(type_).decode
     try:
         with open(path, "rb") as file:
             for line in file:
-                if any(mark in line for mark in _CODEX_MARKS):
+                if any(mark in line for mark in marks):
                     try:
                         yield decode(line)
                     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -263,9 +261,67 @@ def _codex_lines(path: str) -> Iterator[_CodexLine]:
         return
 
 
-_PROMPTS: dict[str, Callable[[Places, str], list[History]]] = {
+# -- Gemini ---------------------------------------------------------------------------------------
+
+
+_GEMINI_MARKS = (b'"user"', b'"gemini"')
+
+
+class _GeminiPart(msgspec.Struct, frozen=True):
+    result: msgspec.Raw | None = msgspec.field(name="functionResponse", default=None)
+
+
+class _GeminiTokens(msgspec.Struct, frozen=True):
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    thoughts: int = 0
+
+
+class _GeminiLine(msgspec.Struct, frozen=True):
+    """A line; those that list older messages anew have no type and are not looked into."""
+
+    id: str = ""
+    type: str = ""
+    content: list[_GeminiPart | str] | _GeminiPart | str = ""
+    model: str = ""
+    tokens: _GeminiTokens | None = None
+
+    @property
+    def is_prompt(self) -> bool:
+        """The results of tools are told in a user's name too; they are no prompts."""
+        parts = self.content if isinstance(self.content, list) else [self.content]
+        given = any(isinstance(part, str) or part.result is None for part in parts)
+        return self.type == "user" and given
+
+    def spent(self) -> History:
+        tokens = self.tokens or _GeminiTokens()
+        usage = Usage(
+            input_tokens=tokens.input - tokens.cached,
+            output_tokens=tokens.output + tokens.thoughts,
+            cache_read_tokens=tokens.cached,
+            reasoning_tokens=tokens.thoughts,
+        )
+        return History(usage=usage, model=self.model or None)
+
+
+def _gemini_prompts(path: str) -> list[History]:
+    """The prompts of a session. An answer is written again when its tools have ended, be it after
+    the next prompt: the last writing counts, where the first one stood."""
+    prompts: list[dict[str, History]] = []
+    places: dict[str, dict[str, History]] = {}
+    for line in _lines(path, _GeminiLine, _GEMINI_MARKS):
+        if line.is_prompt:
+            prompts.append({})
+        elif line.type == "gemini" and line.tokens is not None and prompts:
+            places.setdefault(line.id, prompts[-1])[line.id] = line.spent()
+    return [reduce(_both, answers.values(), History(usage=NO_USAGE)) for answers in prompts]
+
+
+_READERS: dict[str, Callable[[str], list[History]]] = {
     "cline": _cline_prompts,
     "codex": _codex_prompts,
+    "gemini": _gemini_prompts,
     "opencode": _opencode_prompts,
 }
-"""Readers by the row's `history`."""
+"""By the row's `family`: readers of what its runtime's `find_transcript` names."""

@@ -67,6 +67,8 @@ def _copilot(to: Target) -> Route:
             "COPILOT_HOME": to.home,
             "COPILOT_OFFLINE": "true",
             "COPILOT_AUTO_UPDATE": "false",
+            # A scripted model has no window; Copilot would take 128000 tokens for it.
+            "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": "10000000",
         }
     own = ("COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_BEARER_TOKEN")
     tokens = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_ALLOW_ALL")

@@ -41,6 +41,8 @@ class Turns:
         """Whether the agent was told to end this turn: it may then ask for nothing more."""
         self.unhurried = False
         """Whether this turn has no clock for silence, since nobody waits for it."""
+        self.silence: AgentError | None = None
+        """What the agent would be ended with if it said nothing more; None while no clock runs."""
 
     def take(self, update: wire.Update, line: bytes) -> None:
         """Translate an update of the open turn, which came as `line`."""
@@ -63,16 +65,15 @@ class Turns:
             return
         seconds = self._plan.silence_timeout
         if seconds is None or self._translator.running or self._asking:
+            self.silence = None
             self._recorder.expect(None)
             return
-        self._recorder.expect(
-            seconds,
-            Unavailable(
-                f"the agent showed no progress for {seconds:g} s while the model was to answer",
-                hint="the service may be failing while the agent tries again in silence; "
-                "raise the provider option silence_timeout for a slow model",
-            ),
+        self.silence = Unavailable(
+            f"the agent showed no progress for {seconds:g} s while the model was to answer",
+            hint="the service may be failing while the agent tries again in silence; "
+            "raise the provider option silence_timeout for a slow model",
         )
+        self._recorder.expect(seconds, self.silence)
 
     # -- permission -----------------------------------------------------------------------------
 

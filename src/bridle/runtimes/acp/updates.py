@@ -153,7 +153,7 @@ class UpdateTranslator:
         self._start_held()
         self._end_refused()
         if thought:
-            recorder.thinking_delta(text)
+            recorder.thinking_delta(text.removeprefix(self._agent.thought_prefix))
             return
         if self._text_id and update.message_id and update.message_id != self._text_id:
             recorder.message_ended()

@@ -9,8 +9,6 @@ from bridle.runtimes.acp.agents import AcpAgent
 
 def usage_of(done: wire.PromptDone, agent: AcpAgent) -> Usage | None:
     """What the only prompt of a process used; None where the agent tells nothing of use."""
-    if agent.usage == "quota":
-        return _quota(done.meta)
     if agent.usage == "none" or done.usage is None:
         return None
     told = done.usage
@@ -34,12 +32,10 @@ def model_of(done: wire.PromptDone) -> str | None:
     return None
 
 
-def _quota(meta: Any) -> Usage | None:
-    counts = _part(_part(meta, "quota"), "token_count")
-    read, written = _part(counts, "input_tokens"), _part(counts, "output_tokens")
-    if not isinstance(read, int) or not isinstance(written, int):
-        return None
-    return Usage(input_tokens=read, output_tokens=written)
+def asked_no_model(done: wire.PromptDone) -> bool:
+    """Whether a prompt's quota says that no model was asked."""
+    used = _part(_part(done.meta, "quota"), "model_usage")
+    return isinstance(used, list) and not used
 
 
 def _part(value: Any, key: str) -> Any:

@@ -2,13 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bridle.core.errors import ResumeRefused, UnsupportedOption
 from bridle.core.features import Features
 from bridle.core.options import (
-    HooksDef,
-    OverlayContent,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -29,7 +27,6 @@ from bridle.runtimes.base import (
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
-from bridle.runtimes.git_files import hide_from_status
 from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import (
     Installation,
@@ -38,6 +35,9 @@ from bridle.runtimes.installation import (
     remembered_version,
 )
 from bridle.runtimes.private import new_private_dir, write_private
+
+if TYPE_CHECKING:
+    from bridle.runtimes.instructions import Place
 
 DEPLOYED = ".aider.bridle.md"
 """Instructions that Bridle deploys; the name falls under what Aider's users ignore in git."""
@@ -258,20 +258,14 @@ class AiderRuntime(AgentRuntime):
 
     # -- worktree -------------------------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Write the instructions to a file of Bridle's own, which each run shows the model.
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """A file of Bridle's own, which each run shows the model.
 
         Aider has no hooks: nothing can be put in front of its edits.
         """
-        if overlay is None:
-            return []
-        from bridle.runtimes.instructions import write_block
+        from bridle.runtimes.instructions import Place
 
-        path = write_block(worktree, DEPLOYED, overlay.content)
-        hide_from_status(worktree, DEPLOYED)
-        return [path]
+        return (Place(DEPLOYED, ours=True),)
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane of Aider's terminal interface shows."""

@@ -10,8 +10,6 @@ from msgspec import structs
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
-    HooksDef,
-    OverlayContent,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -59,6 +57,7 @@ if TYPE_CHECKING:
     from bridle.drives.live import LiveFacts
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.following import TranscriptWire
+    from bridle.runtimes.instructions import Place
     from bridle.sandbox import SandboxNeeds
 
 STOP = (
@@ -355,13 +354,18 @@ class ClaudeRuntime(AgentRuntime):
 
     # -- worktree, terminal, history ------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Write the instructions of an agent into its worktree; see `deploy`."""
-        from bridle.runtimes.claude.deploy import deploy_instructions
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """Claude reads `CLAUDE.md`, the project's own, which is never touched, and both of these.
+        Without one of the first two, some versions read `AGENTS.md`, which ours then hides."""
+        from bridle.runtimes.instructions import Place
 
-        return [] if overlay is None else [deploy_instructions(worktree, overlay.content)]
+        found = self.find()
+        dialect = self.dialect(found.version if found else None)[0]
+        hides = dialect.reads_agents_md and not os.path.exists(os.path.join(worktree, "CLAUDE.md"))
+        return (
+            Place(self.instruction_path, carries=("AGENTS.md",) if hides else ()),
+            Place("CLAUDE.local.md"),
+        )
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""

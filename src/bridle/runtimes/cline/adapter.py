@@ -4,11 +4,11 @@ import os
 import shutil
 import signal
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.features import Features
-from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -37,6 +37,9 @@ from bridle.runtimes.installation import (
     remembered_version,
 )
 from bridle.runtimes.private import new_private_dir, write_private
+
+if TYPE_CHECKING:
+    from bridle.runtimes.instructions import Place
 
 _NATIVE = "@cline/cli-{platform}/bin/cline"
 _PACKAGES = ("@cline/cli", "cline")
@@ -350,13 +353,14 @@ class ClineRuntime(AgentRuntime):
 
     # -- worktree, terminal, history ------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Write the instructions of an agent into its worktree; see `deploy`."""
-        from bridle.runtimes.cline.deploy import deploy_instructions
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """Cline reads `AGENTS.md` and every `.md` among the rules."""
+        from bridle.runtimes.instructions import Place
 
-        return [] if overlay is None else [deploy_instructions(worktree, overlay.content)]
+        return (
+            Place(self.instruction_path),
+            Place(os.path.join(".clinerules", "bridle.md"), ours=True),
+        )
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""
@@ -375,6 +379,10 @@ class ClineRuntime(AgentRuntime):
     def transcript_dir(self, project: str) -> str | None:
         """Cline keeps the conversations of all projects together, a folder each."""
         return sessions_dir(os.environ)
+
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """The folder of a conversation."""
+        return os.path.join(sessions_dir(env), session_id)
 
 
 def _flags(options: RunOptions, own: ClineOptions) -> list[str]:

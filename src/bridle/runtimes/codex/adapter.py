@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bridle.core.errors import WrongUse
 from bridle.core.features import Features
-from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
@@ -17,6 +17,7 @@ from bridle.runtimes.codex.arguments import LONGEST_ARGUMENT, feature_flags
 from bridle.runtimes.codex.dialects import DIALECTS, CodexDialect
 from bridle.runtimes.codex.install import codex_home, find_codex
 from bridle.runtimes.codex.normalizer import CodexNormalizer
+from bridle.runtimes.codex.provider_options import read_options
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.following import TranscriptWire
     from bridle.runtimes.importing import PastMessage
+    from bridle.runtimes.instructions import Place
 
 STOP = (
     # SIGINT ends the running command too; SIGTERM would leave it behind.
@@ -66,11 +68,13 @@ class CodexRuntime(AgentRuntime):
         return choose_dialect(self.id, DIALECTS, version)
 
     def features_of(self, dialect: Dialect) -> Features:
-        """What it can do; the same in every line so far."""
+        """What it can do; lines whose log is not read do not tell of each retry."""
         return Features(
             options=HONOURED,
             interactive=True,
             thinking=True,
+            retries=isinstance(dialect, CodexDialect) and bool(dialect.log_filter),
+            limit_end=True,
             resume=True,
             steer=True,
             follow_up=True,
@@ -173,7 +177,8 @@ class CodexRuntime(AgentRuntime):
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what `codex exec --json` will print."""
-        return CodexNormalizer(recorder, codex_home(plan.spec.env))
+        own = read_options(recorder.options.provider_options)
+        return CodexNormalizer(recorder, codex_home(plan.spec.env), retry_seconds=own.retry_seconds)
 
     # -- a session in a terminal ----------------------------------------------------------------
 
@@ -203,13 +208,11 @@ class CodexRuntime(AgentRuntime):
 
     # -- worktree -------------------------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Write the instructions; the sandbox, which needs no file, is what holds the agent."""
-        from bridle.runtimes.codex.deploy import deploy_instructions
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """Codex reads `AGENTS.md` or, in its place, `AGENTS.override.md`."""
+        from bridle.runtimes.instructions import override_places
 
-        return [] if overlay is None else deploy_instructions(worktree, overlay.content)
+        return override_places(worktree, self.instruction_path)
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""
@@ -240,3 +243,9 @@ class CodexRuntime(AgentRuntime):
     def transcript_dir(self, project: str) -> str | None:
         """Codex keeps the threads of all projects together, in folders by day."""
         return os.path.join(codex_home(os.environ), "sessions")
+
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """The rollout of a thread."""
+        from bridle.runtimes.codex.transcript import find_rollout
+
+        return find_rollout(codex_home(env), session_id)

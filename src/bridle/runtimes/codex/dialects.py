@@ -29,6 +29,9 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     path_dir: str
     """Folder beside the binary with helper programs (`rg`), which its npm launcher puts
     on PATH; empty where the binary finds them by itself."""
+    log_filter: str = ""
+    """What to add to its log so that failed model calls show; empty where its own pauses between
+    tries are short, since it does not heed what the service asks for."""
     model_migrations: tuple[tuple[str, str], ...] = ()
     """Models for which the terminal interface offers a successor in a dialog at its start, where
     Enter changes the model; named in advance, the dialog does not come."""
@@ -66,6 +69,7 @@ DIALECTS = (
         tells_message_ids=True,
         late_command_ends=False,
         path_dir="",
+        log_filter="codex_otel.trace_safe=trace",
         model_migrations=(
             ("gpt-5.5", "gpt-6-sol"),
             ("gpt-5.6-luna", "gpt-6-luna"),

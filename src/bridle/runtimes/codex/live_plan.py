@@ -40,8 +40,11 @@ def plan_app_server(
     cwd = working_dir(options)
     own = read_options(options.provider_options)
     if own.profile:
-        ignored = (*ignored, _refuse_profile(options))
+        ignored = (*ignored, _refuse(options, "profile", "the app-server takes no profile"))
         own = msgspec.structs.replace(own, profile=None)
+    if "retry_seconds" in options.provider_options:
+        reason = "only the log tells how long a pause is, and nobody reads the app-server's"
+        ignored = (*ignored, _refuse(options, "retry_seconds", reason))
     mode, policy = live_mode(options)
     if options.resume:
         args.refuse_bad_resume(options.resume)
@@ -96,12 +99,10 @@ def plan_app_server(
     )
 
 
-def _refuse_profile(options: RunOptions) -> str:
+def _refuse(options: RunOptions, name: str, reason: str) -> str:
     if not options.ignore_unsupported:
-        raise UnsupportedOption(
-            "codex", "provider option profile", [], reason="the app-server takes no profile"
-        )
-    return "profile"
+        raise UnsupportedOption("codex", f"provider option {name}", [], reason=reason)
+    return name
 
 
 def _facts(

@@ -23,6 +23,7 @@ from bridle.runtimes.codex.items import (
     tool_name,
     tool_result,
 )
+from bridle.runtimes.codex.logs import CodexLog, without_log
 from bridle.runtimes.codex.transcript import (
     command_results,
     find_rollout,
@@ -31,6 +32,7 @@ from bridle.runtimes.codex.transcript import (
     usage_of,
 )
 from bridle.runtimes.raw import raw_of
+from bridle.runtimes.retries import LONGEST_PAUSE, RetryClock
 
 _RETRY = "Reconnecting... "
 
@@ -42,8 +44,12 @@ class CodexNormalizer:
     The one thing it reads beside the wire is that transcript.
     """
 
-    def __init__(self, recorder: Recorder, home: str) -> None:
+    def __init__(
+        self, recorder: Recorder, home: str, *, retry_seconds: float = LONGEST_PAUSE
+    ) -> None:
         self._recorder = recorder
+        self._log = CodexLog()
+        self._clock = RetryClock(recorder, retry_seconds)
         self._home = home
         self._decoder = wire.decoder()
         self._thread_id: str | None = None
@@ -70,6 +76,8 @@ class CodexNormalizer:
             return
         if self._recorder.options.include_raw:
             self._recorder.source(raw_of(line))
+        if isinstance(message, wire.ItemCompleted | wire.ItemStarted | wire.TurnCompleted):
+            self._clock.progress()
         if isinstance(message, wire.ItemCompleted):
             self._item_completed(message.item, line)
         elif isinstance(message, wire.ItemStarted):
@@ -85,14 +93,27 @@ class CodexNormalizer:
         else:
             self._turn_over(message)
 
+    def feed_stderr(self, line: bytes) -> None:
+        """Take one line of the log: the only place that tells how long a pause will be."""
+        retry = self._log.feed(line)
+        if self._ended:
+            return
+        if retry is not None:
+            self._clock.again(retry)
+        elif self._log.answered:
+            self._clock.progress()
+
     def finish(self, exit: ProcessExit) -> None:
         """The process is gone."""
         recorder = self._recorder
+        exit = msgspec.structs.replace(exit, stderr_tail=without_log(exit.stderr_tail))
         if not self._ended:
             if self._thread_id is None and recorder.error is None:
                 error = start_error(exit, raw_args=bool(recorder.options.raw_args))
                 if error is not None:
                     recorder.fail(error)
+            elif self._clock.error is not None:
+                recorder.fail(self._clock.error)
             elif self._last_notice:
                 recorder.fail(turn_error(self._last_notice, recorder.options.model))
             self._settle(None)
@@ -124,6 +145,7 @@ class CodexNormalizer:
 
     def _turn_over(self, message: wire.TurnCompleted | wire.TurnFailed) -> None:
         self._ended = True
+        self._recorder.expect(None)
         self._close_finished_commands()
         if isinstance(message, wire.TurnFailed):
             self._recorder.fail(turn_error(message.error.message, self._recorder.options.model))

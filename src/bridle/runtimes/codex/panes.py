@@ -1,7 +1,8 @@
 """What a captured pane of Codex's terminal interface shows.
 
-One trap cannot be seen here: while an answer streams, the screen looks idle; only the pane's title
-(a spinner in front of the folder's name) tells.
+One trap: while an answer streams, the line that says so is gone and the input line stands there as
+when idle. Newer versions end every turn with a line of its own, so a turn without one still goes
+on; in older ones only the pane's title (a spinner in front of the folder's name) tells.
 """
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
@@ -12,7 +13,11 @@ _TRUST = ("Trust this folder?", "Do you trust the contents of this directory?")
 _MIGRATION = ("1. Try new model", "2. Use existing model")
 _APPROVAL = ("Would you like to run the following", "Would you like to make the following edits")
 _UPDATE = ("Update available!", "Skip until next version")
+_YES = ("› 1. Trust", "› 1. Yes")
 _PROMPT = "›"
+_ENDS_TURNS = ("Ask Codex to do anything", "for shortcuts")
+"""What only versions show that end each turn with one of the next."""
+_TURN_ENDS = ("  Worked for ", "■ ")
 
 
 def detect_ready(pane: str) -> ReadyState:
@@ -26,7 +31,9 @@ def detect_ready(pane: str) -> ReadyState:
     if any(mark in bottom for mark in _LOGIN):
         return Dialog(name="login", action=None)
     if any(mark in bottom for mark in _TRUST):
-        return Dialog(name="trust", action="Enter")
+        # Only while that row is chosen; the other one ends Codex.
+        yes = any(line.startswith(_YES) for line in lines)
+        return Dialog(name="trust", action="Enter" if yes else None)
     if all(mark in bottom for mark in _MIGRATION):
         # Enter would change the model, and note that in the user's configuration.
         return Dialog(name="model_migration", action=None)
@@ -36,15 +43,31 @@ def detect_ready(pane: str) -> ReadyState:
         return Busy(what="permission")
     if any("Working (" in line and "esc to interrupt" in line for line in lines[-8:]):
         return Busy(what="working")
-    return Ready() if _has_composer(lines) else Loading()
+    composer = _composer(lines)
+    if composer is None:
+        return Loading()
+    return Busy(what="working") if _is_answering(lines, composer) else Ready()
 
 
-def _has_composer(lines: list[str]) -> bool:
-    """Whether the input line stands near the bottom, over the status line with the folder."""
+def _composer(lines: list[str]) -> int | None:
+    """Where the input line stands: near the bottom, over the status line with the folder."""
     footer = next((i for i in range(len(lines) - 1, -1, -1) if _is_footer(lines[i])), None)
     if footer is None or footer < len(lines) - 3:
+        return None
+    return next((i for i in range(footer - 1, -1, -1) if lines[i].startswith(_PROMPT)), None)
+
+
+def _is_answering(lines: list[str], composer: int) -> bool:
+    """Whether the last prompt has an answer that was not ended."""
+    if not any(mark in line for line in lines[composer:] for mark in _ENDS_TURNS):
         return False
-    return any(line.startswith(_PROMPT) for line in lines[:footer])
+    asked = next((i for i in range(composer - 1, -1, -1) if lines[i].startswith(_PROMPT)), None)
+    if asked is None:
+        return False
+    since = lines[asked + 1 : composer]
+    return any(line.startswith("• ") for line in since) and not any(
+        line.startswith(_TURN_ENDS) for line in since
+    )
 
 
 def _is_footer(line: str) -> bool:

@@ -13,6 +13,7 @@ from bridle.runtimes.base import RunPlan, agent_env, check_options, readable_fil
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.install import chosen_home, helper_dir, private_folder
+from bridle.runtimes.codex.logs import LOG_VARIABLE, QUIET
 from bridle.runtimes.codex.mcp import McpPlan, plan_servers, read_servers
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sandbox, sandbox_mode
@@ -81,12 +82,17 @@ def plan_exec(
     # All on one side of `exec`: a `-c` after it makes older lines forget every one before it.
     argv = (*found.command, "exec", *args.feature_flags(dialect), *before, *after)
     made = write_files(folder, routing, {**files, **mcp.files})
+    whole = environment(found, dialect, options, env, session_id, cwd, routing, mcp)
+    if dialect.log_filter:
+        # Only here: the log of an app-server has no reader, and would hide what it ended with.
+        whole[LOG_VARIABLE] = f"{whole.get(LOG_VARIABLE) or QUIET},{dialect.log_filter}"
     return RunPlan(
         spec=ProcessSpec(
             argv=argv,
-            env=environment(found, dialect, options, env, session_id, cwd, routing, mcp),
+            env=whole,
             cwd=cwd,
             stdin=prompt.encode(errors="replace"),
+            watch_stderr=bool(dialect.log_filter),
             stop=STOP,
         ),
         session_id=session_id,

@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from bridle.runtimes.provider_options import read_provider_options
+from bridle.runtimes.provider_options import check_range, read_provider_options
+from bridle.runtimes.retries import LONGEST_PAUSE
 
 DEFAULT_MAX_RETRIES = 3
 
@@ -14,6 +15,8 @@ class CodexOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     max_retries: int = DEFAULT_MAX_RETRIES
     """How often a failing model call is tried again, where Bridle names the provider."""
+    retry_seconds: float = LONGEST_PAUSE
+    """Longest pause before a failing model call is tried again; a service may ask for hours."""
     effort: str | None = None
     """Reasoning effort, by Codex's own words (`low`, `medium`, `high`, ...)."""
     network_access: bool = False
@@ -33,4 +36,6 @@ def read_options(given: dict[str, Any]) -> CodexOptions:
 
     Values may be texts, as the command line gives them: `true`, `3`, `dir1:dir2`.
     """
-    return read_provider_options("codex", given, CodexOptions, lists=("add_dirs",))
+    own = read_provider_options("codex", given, CodexOptions, lists=("add_dirs",))
+    check_range("retry_seconds", own.retry_seconds, 1, 86400)
+    return own

@@ -9,7 +9,7 @@ import msgspec
 
 from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
-from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from bridle.drives.live import LiveFacts
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.following import TranscriptWire
+    from bridle.runtimes.instructions import Place
 
 PACKAGE = "@github/copilot"
 _NATIVE = "@github/copilot-{platform}/copilot"
@@ -94,6 +95,7 @@ class CopilotRuntime(AgentRuntime):
             interactive=True,
             streaming=True,
             thinking=True,
+            retries=True,
             resume=True,
             abort=True,
             compaction=True,
@@ -349,13 +351,12 @@ class CopilotRuntime(AgentRuntime):
 
     # -- worktree, terminal, history ------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Write the instructions of an agent into its worktree; see `deploy`."""
-        from bridle.runtimes.copilot.deploy import deploy_instructions
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """Copilot reads both. `AGENTS.md` and `CLAUDE.md`, read too, are the project's."""
+        from bridle.runtimes.copilot.command import INSTRUCTION_FILE
+        from bridle.runtimes.instructions import Place
 
-        return [] if overlay is None else [deploy_instructions(worktree, overlay.content)]
+        return (Place(self.instruction_path), Place(INSTRUCTION_FILE, ours=True))
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""

@@ -10,8 +10,6 @@ import msgspec
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
-    HooksDef,
-    OverlayContent,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -35,6 +33,7 @@ from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import Installation, find_npm_cli
 from bridle.runtimes.private import new_private_dir, state_dir, write_private
 from bridle.runtimes.provider_options import check_range, read_provider_options
+from bridle.runtimes.retries import RetryReader
 
 _PACKAGE = "@google/gemini-cli"
 _HONOURED = frozenset(
@@ -341,19 +340,6 @@ class GeminiRuntime(AgentRuntime):
 
     # -- worktree and history -------------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Put the instructions into a marked part of GEMINI.md, keeping what it held.
-
-        `bridle.runtimes.instructions.remove_block` undoes it.
-        """
-        if overlay is None:
-            return []
-        from bridle.runtimes.instructions import write_block
-
-        return [write_block(worktree, self.instruction_path, overlay.content)]
-
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""
         from bridle.runtimes.gemini.panes import classify
@@ -375,6 +361,18 @@ class GeminiRuntime(AgentRuntime):
         from bridle.runtimes.gemini.transcript import chats_dir
 
         return chats_dir(home.config_dir(os.environ), project)
+
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """The file of a session, in whichever project it was."""
+        from bridle.runtimes.gemini.transcript import find_session
+
+        return find_session(home.config_dir(env), session_id)
+
+    def retry_log(self) -> RetryReader:
+        """Gemini tells of failed calls on its standard error; over ACP only when it ends."""
+        from bridle.runtimes.gemini.logs import GeminiLog
+
+        return GeminiLog()
 
 
 def _mode(options: RunOptions, own: GeminiOptions, dialect: GeminiDialect) -> str:

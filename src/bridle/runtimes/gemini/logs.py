@@ -2,10 +2,8 @@
 
 import re
 
-import msgspec
-
-from bridle.core.errors import AgentError
 from bridle.runtimes.gemini.errors import error_from_text
+from bridle.runtimes.retries import Retry
 
 _FAILED = re.compile(r"Attempt (\d+) failed(?: with status (\d+))?[.:]?\s*(.*)")
 _AFTER = re.compile(r"Retrying after (\d+(?:\.\d+)?)ms")
@@ -13,15 +11,7 @@ _BACKOFF = "Retrying with backoff..."
 _OVER = "Max attempts reached"
 
 
-class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """A model call failed and will be made again."""
-
-    attempt: int
-    error: AgentError
-    delay_ms: int | None = None
-
-
-class RetryReader:
+class GeminiLog:
     """Puts together what Gemini says about a failed call; a message may take several lines."""
 
     def __init__(self, model: str = "") -> None:

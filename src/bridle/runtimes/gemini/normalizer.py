@@ -12,8 +12,9 @@ from bridle.drives.spec import ProcessExit
 from bridle.runtimes.gemini import wire
 from bridle.runtimes.gemini.dialects import GeminiDialect
 from bridle.runtimes.gemini.errors import error_from_exit, error_from_text
-from bridle.runtimes.gemini.logs import RetryReader
+from bridle.runtimes.gemini.logs import GeminiLog
 from bridle.runtimes.raw import raw_of
+from bridle.runtimes.retries import RetryClock
 
 _REFUSALS = ("policy_violation", "tool_not_registered")
 """Errors of a tool that was kept from the model rather than one that failed."""
@@ -38,11 +39,10 @@ class GeminiNormalizer:
     ) -> None:
         self._recorder = recorder
         self._dialect = dialect
-        self._retry_seconds = retry_seconds
         self._resumed = resumed
         self._requested_model = requested_model
-        self._retries = RetryReader(requested_model)
-        self._retrying: AgentError | None = None
+        self._log = GeminiLog(requested_model)
+        self._clock = RetryClock(recorder, retry_seconds)
         self._began = False
         self._calling = False
 
@@ -62,16 +62,9 @@ class GeminiNormalizer:
 
     def feed_stderr(self, line: bytes) -> None:
         """Take one line of standard error: failed calls that are made again show only there."""
-        retry = self._retries.feed(line)
-        if retry is None:
-            return
-        recorder = self._recorder
-        self._retrying = retry.error
-        if retry.delay_ms is not None and retry.delay_ms > self._retry_seconds * 1000:
-            recorder.request_stop(retry.error)
-            return
-        recorder.retrying(retry.attempt, retry.delay_ms, retry.error)
-        recorder.expect(self._retry_seconds + (retry.delay_ms or 0) / 1000, retry.error)
+        retry = self._log.feed(line)
+        if retry is not None:
+            self._clock.again(retry)
 
     def finish(self, exit: ProcessExit) -> None:
         """Judge by what was said, then close the recording."""
@@ -88,7 +81,7 @@ class GeminiNormalizer:
             return error_from_exit(
                 exit.stderr_tail, exit.code, self._dialect, self._requested_model
             )
-        return self._retrying
+        return self._clock.error
 
     # -- lines ----------------------------------------------------------------------------------
 
@@ -105,7 +98,7 @@ class GeminiNormalizer:
     def _message(self, line: wire.Message) -> None:
         if line.role != "assistant":
             return
-        self._progress()
+        self._clock.progress()
         self._calling = False
         if not self._recorder.message_open:
             self._recorder.message_started()
@@ -113,7 +106,7 @@ class GeminiNormalizer:
 
     def _tool_use(self, line: wire.ToolUse) -> None:
         recorder = self._recorder
-        self._progress()
+        self._clock.progress()
         if not recorder.message_open and not self._calling:
             # An answer that only calls tools.
             recorder.message_started(synthetic=True)
@@ -151,7 +144,7 @@ class GeminiNormalizer:
 
     def _result(self, line: wire.Result) -> None:
         recorder = self._recorder
-        self._progress()
+        self._clock.progress()
         recorder.message_ended()
         recorder.set_usage(_usage(line.stats))
         models = {name: used.total_tokens for name, used in line.stats.models.items()}
@@ -161,11 +154,6 @@ class GeminiNormalizer:
             said = line.error.message if line.error else "the run ended in an error"
             recorder.fail(error_from_text(said, self._requested_model))
         recorder.turn_ended()
-
-    def _progress(self) -> None:
-        if self._retrying is not None:
-            self._retrying = None
-            self._recorder.expect(None)
 
 
 _HANDLERS: dict[type, Callable[[GeminiNormalizer, Any], None]] = {

@@ -53,6 +53,22 @@ def chats_dir(config_dir: str, project: str) -> str | None:
     return os.path.join(config_dir, "tmp", name, "chats") if name else None
 
 
+def find_session(config_dir: str, session_id: str) -> str | None:
+    """The file of a session: its name holds the minute, and ends with the first part of the id.
+
+    To take a session up over ACP, Gemini begins another file, and then goes on with the first.
+    """
+    ending = f"-{session_id.partition('-')[0]}.jsonl"
+    found = [
+        (name, folder)
+        for folder, _, names in os.walk(os.path.join(config_dir, "tmp"))
+        for name in names
+        if os.path.basename(folder) == "chats" and name.endswith(ending)
+    ]
+    name, folder = min(found, default=("", ""))
+    return os.path.join(folder, name) if name else None
+
+
 def summarize(path: str) -> TranscriptSummary | None:
     """What the session in `path` used; None when it is missing or something else.
 

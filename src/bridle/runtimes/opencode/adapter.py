@@ -4,13 +4,11 @@ import os
 import signal
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
-    HooksDef,
-    OverlayContent,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -48,6 +46,9 @@ from bridle.runtimes.opencode.choices import (
 from bridle.runtimes.opencode.dialects import DIALECTS, KEY_VARIABLES, OpenCodeDialect
 from bridle.runtimes.opencode.transcript import data_dir, database_path, model_of, summarize
 from bridle.runtimes.private import new_private_dir
+
+if TYPE_CHECKING:
+    from bridle.runtimes.instructions import Place
 
 _PACKAGE = "opencode"
 _HONOURED = frozenset(
@@ -298,23 +299,11 @@ class OpenCodeRuntime(AgentRuntime):
 
     # -- worktree and history -------------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Put the instructions into a marked part of AGENTS.md, keeping what it held.
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """`AGENTS.md`, which hides a `CLAUDE.md`."""
+        from bridle.runtimes.instructions import Place
 
-        `bridle.runtimes.instructions.remove_block` undoes it. A project that has only a CLAUDE.md
-        keeps it in force: OpenCode reads that only where there is no AGENTS.md.
-        """
-        if overlay is None:
-            return []
-        from bridle.runtimes.instructions import remove_block, write_block
-
-        content = overlay.content
-        remove_block(worktree, self.instruction_path)
-        if not os.path.lexists(os.path.join(worktree, self.instruction_path)):
-            content = f"{content.rstrip()}\n\n{_hidden_text(worktree)}".rstrip()
-        return [write_block(worktree, self.instruction_path, content)]
+        return (Place(self.instruction_path, carries=("CLAUDE.md",)),)
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""
@@ -333,6 +322,10 @@ class OpenCodeRuntime(AgentRuntime):
     def transcript_dir(self, project: str) -> str | None:
         """The folder of OpenCode's database, the same for every project."""
         return data_dir(os.environ)
+
+    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
+        """One session in the database."""
+        return f"{database_path(env)}#{session_id}"
 
 
 def native_binary(found: str) -> str:

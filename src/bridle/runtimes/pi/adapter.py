@@ -10,8 +10,6 @@ import msgspec
 from bridle.core.errors import ResumeRefused
 from bridle.core.features import Features
 from bridle.core.options import (
-    HooksDef,
-    OverlayContent,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -56,6 +54,7 @@ if TYPE_CHECKING:
     from bridle.drives.live import LiveFacts, LiveWire
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.following import TranscriptWire
+    from bridle.runtimes.instructions import Place
     from bridle.sandbox import SandboxNeeds
 
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
@@ -470,15 +469,14 @@ class PiRuntime(AgentRuntime):
 
     # -- worktree and history -------------------------------------------------------------------
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Write the instructions into the file that Pi reads there, keeping what it held."""
-        if overlay is None:
-            return []
-        from bridle.runtimes.pi.deploy import deploy_instructions
+    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
+        """Pi reads one file in a folder: `AGENTS.md`, which hides a `CLAUDE.md`, or in newer
+        versions an override of it."""
+        from bridle.runtimes.instructions import Place, override_places
 
-        return [deploy_instructions(worktree, overlay.content, self._installed_dialect())]
+        if self._installed_dialect().override_file:
+            return override_places(worktree, self.instruction_path, "CLAUDE.md")
+        return (Place(self.instruction_path, carries=("CLAUDE.md",)),)
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bridle.core.errors import ConfigError, UnsupportedOption, WrongUse
 from bridle.core.features import Features
-from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Loading, Ready, ReadyState
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessSpec
@@ -158,18 +158,6 @@ class PresetRuntime(AgentRuntime):
         )
 
     # -- worktree -------------------------------------------------------------------------------
-
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Write the instruction file. A preset has no hooks, so nothing guards its tool calls."""
-        if overlay is None:
-            return []
-        path = os.path.join(worktree, self.instruction_path)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(overlay.content)
-        return [path]
 
     def detect_ready(self, pane: str) -> ReadyState:
         """Ready when the declared text shows; without one, nothing is waited for."""

@@ -11,8 +11,6 @@ from bridle._version import __version__
 from bridle.core.errors import WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
-    HooksDef,
-    OverlayContent,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -84,6 +82,7 @@ class ScriptedRuntime(AgentRuntime):
             message_usage=True,
             reports_cost=True,
             retries=True,
+            limit_end=True,
             resume=True,
             abort=True,
             steer=True,
@@ -230,16 +229,6 @@ class ScriptedRuntime(AgentRuntime):
             file.write(msgspec.json.encode(request))
         argv = (*plan.spec.argv, "--face", face, "--request", path)
         return msgspec.structs.replace(plan.spec, argv=argv)
-
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Write `AGENTS.md`, keeping the text of others in it. It has no guard to deploy."""
-        from bridle.runtimes.instructions import write_block
-
-        if overlay is None:
-            return []
-        return [write_block(worktree, self.instruction_path, overlay.content)]
 
     def detect_ready(self, pane: str) -> ReadyState:
         """Ready when its prompt is the last thing on the pane."""

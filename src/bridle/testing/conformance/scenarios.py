@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from bridle.core.errors import WrongUse
 from bridle.core.options import DEFAULT_MARKER, HooksDef, ModelServer, OverlayContent
 from bridle.drives.print_drive import PrintRun
@@ -258,45 +260,46 @@ def system_prompts(lab: Lab) -> list[Outcome]:
 
 
 def deployed(lab: Lab) -> list[Outcome]:
-    """Instructions deployed, twice, into a worktree whose own file is under version control.
-
-    A runtime may refuse to touch a project's own file; it must then leave it as it is, and the run
-    is made in a worktree that has none.
-    """
-    place = lab.place("deployed")
-    _own_instructions(lab, place)
-    try:
-        _deploy(lab, place)
-    except WrongUse as refusal:
-        if own_instructions(lab, place) != f"{PROJECTS_OWN}\n":
-            raise Failed("refused to deploy, and changed the project's own file") from refusal
-        place = lab.place("deployed-new")
-        _deploy(lab, place)
-    return [lab.run(place, [{"text": "Read."}])]
-
-
-def own_instructions(lab: Lab, place: Place) -> str | None:
-    """What the project's own instruction file holds; None when there is none."""
-    try:
-        with open(os.path.join(place.work, lab.runtime.instruction_path), encoding="utf-8") as file:
-            return file.read()
-    except OSError:
-        return None
-
-
-def _own_instructions(lab: Lab, place: Place) -> None:
-    own = os.path.join(place.work, lab.runtime.instruction_path)
+    """Instructions deployed, twice, into a worktree whose own file is under version control; then
+    a run there, and the instructions withdrawn. The project's own folder stays as it is."""
+    project = lab.place("deployed")
+    own = os.path.join(project.work, lab.runtime.instruction_path)
     os.makedirs(os.path.dirname(own), exist_ok=True)
     with open(own, "w", encoding="utf-8") as file:
         file.write(f"{PROJECTS_OWN}\n")
-    lab.git(place, "add", "-A")
-    lab.git(place, "commit", "-q", "-m", "begin")
-
-
-def _deploy(lab: Lab, place: Place) -> None:
-    who = HooksDef(agent_name="tester", capability="builder", worktree_path=place.work)
+    lab.git(project, "add", "-A")
+    lab.git(project, "commit", "-q", "-m", "begin")
+    tree = os.path.join(os.path.dirname(project.work), "tree")
+    lab.git(project, "worktree", "add", "-q", "-b", "side", tree)
+    place = msgspec.structs.replace(project, work=tree)
+    before = snapshot(tree)
+    who = HooksDef(agent_name="tester", capability="builder", worktree_path=tree)
     for _ in range(2):
-        lab.runtime.deploy_config(place.work, OverlayContent(content=DEPLOYED), who)
+        lab.runtime.deploy_config(tree, OverlayContent(content=DEPLOYED), who)
+    changed = _changed(before, snapshot(tree))
+    outcome = lab.run(place, [{"text": "Read."}])
+    lab.runtime.withdraw_config(tree)
+    left = _changed(before, snapshot(tree)) & changed
+    if left:
+        raise Failed(f"withdrawn, and not as it was before: {', '.join(sorted(left))}")
+    _own_folder(lab, project, own)
+    return [outcome]
+
+
+def _own_folder(lab: Lab, project: Place, own: str) -> None:
+    """Deployed into the project's own folder, its own file must not be touched; refusing is
+    right."""
+    who = HooksDef(agent_name="tester", capability="builder", worktree_path=project.work)
+    with contextlib.suppress(WrongUse):
+        lab.runtime.deploy_config(project.work, OverlayContent(content=DEPLOYED), who)
+    with open(own, encoding="utf-8") as file:
+        if file.read() != f"{PROJECTS_OWN}\n":
+            raise Failed("changed the project's own file in its own folder")
+
+
+def _changed(before: dict[str, bytes], after: dict[str, bytes]) -> set[str]:
+    names = {*before, *after}
+    return {name for name in names if before.get(name) != after.get(name)}
 
 
 def history(lab: Lab) -> list[Outcome]:

@@ -1,9 +1,8 @@
 """Checks that what the caller says really reaches the model."""
 
 import json
-import os
 
-from bridle.testing.conformance.checks.registry import Check, Seen
+from bridle.testing.conformance.checks.registry import Check, Seen, refuse_too_large
 from bridle.testing.conformance.lab import Outcome
 from bridle.testing.conformance.report import Unsupported, need, shown
 from bridle.testing.conformance.scenarios import (
@@ -22,8 +21,6 @@ def asked(outcome: Outcome) -> str:
 
 
 def _delivered(outcome: Outcome, prompt: str) -> None:
-    if outcome.error_kind == "context_overflow":
-        raise Unsupported(f"{len(prompt)} characters are more than the agent gives its model")
     outcome.completed()
     texts = [
         text for each in outcome.requests if each.question for text in each.question.user_texts
@@ -51,8 +48,10 @@ def _odd(seen: Seen) -> str:
 
 
 def _long(seen: Seen) -> str:
-    _delivered(seen.one("big_prompt"), long_prompt())
-    return f"{len(long_prompt())} characters"
+    prompt = long_prompt()
+    refuse_too_large(seen, seen.one("big_prompt"), len(prompt))
+    _delivered(seen.one("big_prompt"), prompt)
+    return f"{len(prompt)} characters"
 
 
 def _appended(seen: Seen) -> str:
@@ -76,20 +75,14 @@ def _instructions(seen: Seen) -> str:
     outcome = seen.one("deployed")
     outcome.completed()
     sent = asked(outcome)
-    need(DEPLOYED in sent, f"the model was not sent what was deployed into {_where(seen)}")
-    refused = outcome.place.work.endswith(os.path.join("deployed-new", "work"))
-    if not refused:
-        need(PROJECTS_OWN in sent, "the project's own instructions are no longer in force")
+    where = shown(seen.lab.runtime.instruction_path)
+    need(DEPLOYED in sent, f"the model was not sent what was deployed for {where}")
+    need(PROJECTS_OWN in sent, "the project's own instructions are no longer in force")
     times = max(
         json.dumps(each.body, ensure_ascii=False).count(DEPLOYED) for each in outcome.requests
     )
     need(times == 1, f"deployed twice, it was sent {times} times")
-    rest = "; refuses a file that is the project's own" if refused else ""
-    return f"{_where(seen)}{rest}"
-
-
-def _where(seen: Seen) -> str:
-    return shown(seen.lab.runtime.instruction_path)
+    return where
 
 
 CHECKS = (
@@ -109,7 +102,7 @@ CHECKS = (
     ),
     Check(
         "instruction_file",
-        "deployed instructions reach the model beside the project's own",
+        "deployed instructions reach the model beside the project's own, and can be withdrawn",
         ("deployed",),
         _instructions,
     ),

@@ -6,7 +6,7 @@ import time
 from bridle.core import events as ev
 from bridle.testing.conformance.checks.registry import Check, Seen
 from bridle.testing.conformance.lab import Outcome
-from bridle.testing.conformance.report import Unsupported, need, shown
+from bridle.testing.conformance.report import Failed, Unsupported, need, shown
 from bridle.testing.conformance.scenarios import RESETS_IN
 
 KINDS = {
@@ -52,8 +52,10 @@ def _reset(seen: Seen) -> str:
     assert outcome.result is not None
     assert outcome.result.error is not None
     until = outcome.result.error.until
-    if until is None:
+    if until is None and not seen.lab.features.limit_end:
         raise Unsupported("rate_limited, but the agent does not pass on when the limit ends")
+    if until is None:
+        raise Failed("says that it tells when a limit ends, but told no time")
     told = calendar.timegm(time.strptime(until[:19], "%Y-%m-%dT%H:%M:%S"))
     # The kit judges some time after the fault was served.
     off = told - (time.time() + RESETS_IN)
@@ -69,8 +71,9 @@ def _retry(seen: Seen) -> str:
         raise Unsupported("the agent does not tell of each call that it makes again")
     need(bool(retries), "a failed call was made again and no retry was shown")
     kind = retries[0].error.kind
-    # Some agents only tell that a call failed, not how.
-    need(kind in ("overloaded", "unavailable"), f"the retry tells {kind}, not overloaded")
+    if kind == "unavailable" and not seen.lab.features.retry_cause:
+        raise Unsupported("the agent tells that a call is made again, but not how it failed")
+    need(kind == "overloaded", f"the retry tells {kind}, not overloaded")
     return f"{len(retries)} retry events"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bridle.testing.conformance.lab import Lab, Outcome
-from bridle.testing.conformance.report import Unsupported
+from bridle.testing.conformance.report import Unsupported, need
 
 
 class Seen(NamedTuple):
@@ -35,3 +35,14 @@ def offers_tools(outcome: Outcome) -> None:
     """`Unsupported` when the agent offers its model no tool that a script can call."""
     if any(request.outcome == "untranslatable" for request in outcome.requests):
         raise Unsupported("the agent offers its model no shell tool")
+
+
+def refuse_too_large(seen: Seen, outcome: Outcome, size: int) -> None:
+    """`Unsupported` when the runtime says that so many characters are too many for its model, and
+    the run ended as it must then."""
+    limit = seen.lab.features.largest_input
+    if limit is None or size <= limit:
+        return
+    kind = outcome.error_kind
+    need(kind == "context_overflow", f"{size} characters ended as {kind}, not context_overflow")
+    raise Unsupported(f"{size} characters are more than the agent gives its model")

@@ -53,6 +53,10 @@ def _thinking(seen: Seen) -> str:
     if not seen.lab.features.thinking:
         need(not said, "shows thinking, but does not say so in its features")
         raise Unsupported("the agent does not show what the model thinks")
+    if not seen.lab.features.exact_thinking:
+        words = ("".join(text.split()) for text in (said, THINKING))
+        need(len(set(words)) == 1, f"the thinking shown is {shown(repr(said))}")
+        raise Unsupported("thinking is shown, but the agent loses white space in it")
     # Some agents set thoughts apart by empty lines of their own.
     need(said.strip() == THINKING, f"the thinking shown is {shown(repr(said))}")
     return f"{len(said)} characters"
@@ -113,8 +117,10 @@ def _model(seen: Seen) -> str:
     outcome = seen.one("talk")
     reported = outcome.completed().model
     asked = {request.question.model for request in outcome.requests if request.question}
-    if not reported:
+    if not reported and not seen.lab.features.reports_model:
         raise Unsupported("the agent does not tell which model answered")
+    if not reported:
+        raise Failed("says that it tells which model answered, but told none")
     bare = {reported, reported.rpartition("/")[2]}
     need(bool(bare & asked), f"reported {reported}, but the model asked for was {sorted(asked)}")
     return reported

@@ -3,10 +3,10 @@
 import os
 
 from bridle.core import events as ev
-from bridle.testing.conformance.checks.registry import Check, Seen, offers_tools
+from bridle.testing.conformance.checks.registry import Check, Seen, offers_tools, refuse_too_large
 from bridle.testing.conformance.lab import Outcome
 from bridle.testing.conformance.report import need, shown
-from bridle.testing.conformance.scenarios import HUGE_TEXT
+from bridle.testing.conformance.scenarios import HUGE_OUTPUT, HUGE_TEXT
 from bridle.testing.contract import check_event_order
 
 
@@ -58,6 +58,7 @@ def _parallel(seen: Seen) -> str:
 def _huge_output(seen: Seen) -> str:
     outcome = seen.one("huge_output")
     offers_tools(outcome)
+    refuse_too_large(seen, outcome, HUGE_OUTPUT)
     result = outcome.completed()
     need(result.text == "Seen.", f"the text is {shown(repr(result.text))}")
     need(_pairs(outcome) >= 1, "no tool call was shown")
