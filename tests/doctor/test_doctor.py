@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
+from scripts.conformance import targets
 
 from bridle.doctor import Diagnosis, Finding, examine
 from bridle.doctor.commands import ask
@@ -14,6 +16,7 @@ from bridle.doctor.machine import check_machine
 from bridle.runtimes.base import AdapterSettings, AgentRuntime
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.codex import CodexRuntime
+from bridle.runtimes.registry import get_runtime
 from bridle.runtimes.scripted import ScriptedRuntime
 from tests.conformance.mutants import MUTANTS
 from tests.doctor.fakes import bare_path, fake_cli, help_of
@@ -42,9 +45,12 @@ def doctor(path: str, home: Path, *words: str) -> tuple[int, dict[str, list[dict
     return done.returncode, json.loads(done.stdout)
 
 
-def test_a_machine_with_no_agent_at_all(tmp_path: Path, private_home: Path) -> None:
+@pytest.mark.parametrize("words", [(), ("--probe",)])
+def test_a_machine_with_no_agent_at_all(
+    tmp_path: Path, private_home: Path, words: tuple[str, ...]
+) -> None:
     path = bare_path(tmp_path / "bin")
-    status, told = doctor(path, private_home)
+    status, told = doctor(path, private_home, *words)
     assert status == 0
     assert list(told) == ["runtimes"]
     by_name = {each["runtime"]: each for each in told["runtimes"]}
@@ -56,7 +62,8 @@ def test_a_machine_with_no_agent_at_all(tmp_path: Path, private_home: Path) -> N
     assert list(first) == ["name", "status", "detail", "hint"]
     assert (first["name"], first["status"]) == ("installed", "skip")
     assert "npm install" in first["hint"]
-    assert by_name["scripted"]["installed"] is True
+    installed = [name for name, each in by_name.items() if each["installed"]]
+    assert installed == ["scripted"], "it comes with Bridle"
 
 
 def test_an_agent_that_was_asked_for_and_is_missing_is_a_failure(
@@ -80,6 +87,44 @@ def test_a_renamed_flag_is_found_and_named(tmp_path: Path) -> None:
     assert flags.hint
     assert diagnosis.broken
     assert (diagnosis.version, diagnosis.supported) == ("2.1.325", True)
+
+
+def test_a_renamed_flag_is_found_among_all_runtimes(tmp_path: Path, private_home: Path) -> None:
+    path = bare_path(tmp_path / "bin")
+    binary = fake_cli(tmp_path / "bin", "claude", version="2.1.325 (Claude Code)")
+    text = help_of(claude_at(binary), tmp_path / "home")
+    renamed = text.replace("--permission-mode ", "--permission-modus ")
+    refuses = "echo \"error: unknown option '--permission-mode'\" >&2; exit 1"
+    fake_cli(
+        tmp_path / "bin", "claude", version="2.1.325 (Claude Code)", help=renamed, then=refuses
+    )
+    status, told = doctor(path, private_home, "claude", "--probe")
+    assert status == 1
+    failed = {
+        check["name"]: check["detail"]
+        for each in msgspec.convert(told["runtimes"], list[Diagnosis])
+        for check in msgspec.to_builtins(each.checks)
+        if check["status"] == "fail"
+    }
+    assert failed["flags"] == "--permission-mode is not in its help (now --permission-modus?)"
+    assert "unknown option" in failed["probe_text"]
+
+
+PINNED = [target for target in targets() if target[2]]
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize("target", PINNED, ids=lambda target: f"{target[0]}-{target[2]}")
+def test_a_pinned_cli_is_whole_and_takes_every_flag(target: tuple[str, str, str]) -> None:
+    name, pin, version = target
+    runtime = get_runtime(name)
+    runtime.use_binary(str(real_cli(pin, version)))
+    diagnosis = examine(runtime)
+    assert [each for each in diagnosis.checks if each.status == "fail"] == []
+    assert (diagnosis.installed, diagnosis.version, diagnosis.supported) == (True, version, True)
+    assert finding(diagnosis, "version").status == "ok"
+    flags = finding(diagnosis, "flags")
+    assert flags.status == "ok" or flags.detail == "no flags are passed to it"
 
 
 def test_all_flags_there_is_fine(tmp_path: Path) -> None:

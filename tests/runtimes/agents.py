@@ -1,25 +1,39 @@
 """What the tests of the newer runtimes share: feeding captures, checking order, real runs."""
 
-import os
-import shutil
-import subprocess
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from bridle.core import events as ev
 from bridle.core.events import Event
-from bridle.core.options import ModelServer, RunOptions
+from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.processes import marked_processes
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessExit
-from bridle.running import Prepared, prepare
+from bridle.running import Prepared
 from bridle.runtimes.base import AgentRuntime
 from bridle.testing import ScriptedModel
+from tests.support import driving
+from tests.support.driving import Outcome, Place, finish_run, kinds, own_place
+from tests.support.driving import check_order as assert_order
+
+__all__ = [
+    "ONE_PNG",
+    "SCRIPT",
+    "SCRIPT_KINDS",
+    "Outcome",
+    "Place",
+    "assert_order",
+    "capture_lines",
+    "finish_run",
+    "joined_kinds",
+    "kinds",
+    "new_place",
+    "play",
+    "prepare_run",
+    "run_agent",
+    "snapshot",
+    "testdata",
+]
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,7 +83,10 @@ def play(
 ) -> tuple[list[Event], RunResult]:
     """The events and the result of a process that printed `lines` and ended."""
     recorder = Recorder(
-        runtime="r", session_id="s", options=RunOptions(prompt="p", **options), clock=lambda: "now"
+        runtime="r",
+        session_id="s",
+        options=RunOptions(prompt="p", **options),
+        clock=lambda: "2026-01-01T00:00:00.000Z",
     )
     normalizer = make(recorder)
     for line in lines:
@@ -89,113 +106,19 @@ def joined_kinds(events: list[Event]) -> list[str]:
     return joined
 
 
-def kinds(events: list[Event]) -> list[str]:
-    """The types of events, an update's kind in place of its type."""
-    found = []
-    for event in events:
-        data = msgspec.to_builtins(event)
-        is_update = data["type"] == "message_update"
-        found.append(str(data["kind"] if is_update else data["type"]))
-    return found
-
-
-def assert_order(events: list[Event]) -> None:
-    """The order contract of `docs/events.md`."""
-    turn = message = block = False
-    tools: set[str] = set()
-    assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    for event in events:
-        match event:
-            case ev.AgentStart():
-                assert not turn
-                turn = True
-            case ev.AgentEnd():
-                assert turn
-                assert not tools
-                assert not message
-                turn = False
-            case ev.MessageStart():
-                assert turn
-                assert not message
-                message = True
-            case ev.MessageUpdate():
-                assert message
-                block = not event.kind.endswith("_end")
-            case ev.MessageEnd():
-                assert message
-                assert not block
-                message = False
-            case ev.ToolExecutionStart():
-                assert not message
-                assert event.tool_call_id not in tools
-                tools.add(event.tool_call_id)
-            case ev.ToolExecutionEnd():
-                tools.remove(event.tool_call_id)
-    assert not turn
-    assert isinstance(events[-1], ev.SessionEnd)
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A home and a repository of a test's own."""
-
-    home: Path
-    repo: Path
-
-    def env(self, **more: str) -> dict[str, str]:
-        base = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
-        return base | {"TERM": "xterm-256color", "LANG": "C.UTF-8"} | more
-
-
 def new_place(runtime: str) -> Iterator[Place]:
-    """A place below the checkout, removed afterwards."""
-    root = ROOT / ".tmp" / runtime / uuid.uuid4().hex[:12]
-    home, repo = root / "home", root / "repo"
-    home.mkdir(parents=True)
-    repo.mkdir()
-    subprocess.run(["git", "init", "-q", "."], cwd=repo, check=True)
-    yield Place(home=home, repo=repo)
-    shutil.rmtree(root, ignore_errors=True)
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished run of a real CLI."""
-
-    events: list[Event]
-    result: RunResult
-    prepared: Prepared
-
-    @property
-    def kind(self) -> str | None:
-        return self.result.error.kind if self.result.error else None
+    """A place for a fixture."""
+    with own_place(runtime) as place:
+        yield place
 
 
 def prepare_run(
-    runtime: AgentRuntime,
-    place: Place,
-    server: ScriptedModel | None = None,
-    *,
-    env: dict[str, str] | None = None,
-    **options: Any,
+    runtime: AgentRuntime, place: Place, server: ScriptedModel | None = None, **options: Any
 ) -> Prepared:
-    """A run that is ready to start; with a `server`, the agent is pointed at it."""
-    if server is not None:
-        options["model_server"] = ModelServer(url=server.url, api_key="a-scripted-key")
-    defaults = {
-        "prompt": "Do it.",
-        "cwd": str(place.repo),
-        "timeout": 120.0,
-        "permission_mode": "bypass",
-    }
-    return prepare(runtime, RunOptions(**{**defaults, **options}), env=place.env(**(env or {})))
-
-
-def finish_run(prepared: Prepared) -> Outcome:
-    """Play a run to its end and check what must hold after every run."""
-    events = list(prepared.run.events())
-    assert marked_processes(prepared.plan.session_id) == [], "a process was left"
-    assert not any(os.path.exists(folder) for folder in prepared.plan.private_dirs)
-    assert_order(events)
-    return Outcome(events=events, result=prepared.run.result, prepared=prepared)
+    """A run of an agent that may act, ready to start."""
+    return driving.prepare_run(
+        runtime, place, server, **{"permission_mode": "bypass", "timeout": 120.0, **options}
+    )
 
 
 def run_agent(

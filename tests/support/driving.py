@@ -22,54 +22,24 @@ from bridle.drives.processes import marked_processes
 from bridle.running import Prepared, prepare
 from bridle.runtimes.base import AgentRuntime
 from bridle.testing import ScriptedModel
+from bridle.testing.contract import check_event_order
 
 SCRATCH = Path(__file__).parents[2] / ".tmp"
 
 
 def kind(event: ev.Event) -> str:
     """An event's type, with the update's kind where it has one."""
-    data = msgspec.to_builtins(event)
-    return str(data.get("kind") or data["type"]) if data["type"] != "error" else "error"
+    return event.kind if isinstance(event, ev.MessageUpdate) else str(event.__struct_config__.tag)
 
 
 def kinds(events: list[ev.Event]) -> list[str]:
+    """The types of events, an update's kind in place of its type."""
     return [kind(event) for event in events]
 
 
 def check_order(events: list[ev.Event]) -> None:
     """Fail unless the events keep the order that the contract promises."""
-    turn = message = block = False
-    tools: set[str] = set()
-    assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    for event in events:
-        match event:
-            case ev.AgentStart():
-                assert not turn
-                turn = True
-            case ev.AgentEnd():
-                assert turn
-                assert not tools
-                assert not message
-                turn = False
-            case ev.MessageStart():
-                assert turn
-                assert not message
-                message = True
-            case ev.MessageUpdate():
-                assert message
-                block = not event.kind.endswith("_end")
-            case ev.MessageEnd():
-                assert message
-                assert not block
-                message = False
-            case ev.ToolExecutionStart():
-                assert not message
-                assert event.tool_call_id not in tools
-                tools.add(event.tool_call_id)
-            case ev.ToolExecutionEnd():
-                tools.remove(event.tool_call_id)
-    assert not turn
-    assert isinstance(events[-1], ev.SessionEnd)
+    assert check_event_order(events) == []
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,32 +124,46 @@ def check_common(outcome: "Outcome", place: "Place", prompt: str, model: Scripte
     assert [request.outcome for request in model.requests] == ["turn", "turn"]
 
 
-def drive(
+def prepare_run(
     runtime: AgentRuntime,
     place: Place,
     scripted: ScriptedModel | None = None,
     /,
     *,
     env: dict[str, str] | None = None,
-    stop_at: Path | None = None,
     **options: Any,
-) -> Outcome:
-    """Run a prompt through a real CLI and check what must hold after every run.
-
-    With `scripted`, the agent is pointed at it; else at what the place's own files say. With
-    `stop_at`, the run is aborted when that file appears.
-    """
+) -> Prepared:
+    """A run that is ready to start; with `scripted`, the agent is pointed at it, else at what the
+    place's own files say."""
     if scripted is not None:
-        options["model_server"] = ModelServer(url=scripted.url, api_key="a-scripted-key-1")
+        options["model_server"] = ModelServer(url=scripted.url, api_key="a-scripted-key")
     wanted = RunOptions(**{"prompt": "Do it.", "cwd": str(place.repo), "timeout": 200.0, **options})
-    prepared = prepare(runtime, wanted, env=place.env(**(env or {})))
-    watch = threading.Thread(target=_abort_at, args=(prepared.run, stop_at), daemon=True)
-    watch.start()
+    return prepare(runtime, wanted, env=place.env(**(env or {})))
+
+
+def finish_run(prepared: Prepared) -> Outcome:
+    """Play a run to its end and check what must hold after every run."""
     events = list(prepared.run.events())
     assert marked_processes(prepared.plan.session_id) == [], "a process was left"
     assert not any(os.path.exists(folder) for folder in prepared.plan.private_dirs)
     check_order(events)
     return Outcome(events=events, result=prepared.run.result, prepared=prepared)
+
+
+def drive(
+    runtime: AgentRuntime,
+    place: Place,
+    scripted: ScriptedModel | None = None,
+    /,
+    *,
+    stop_at: Path | None = None,
+    **options: Any,
+) -> Outcome:
+    """Run a prompt through a real CLI, to its end or, with `stop_at`, until that file appears."""
+    prepared = prepare_run(runtime, place, scripted, **options)
+    watch = threading.Thread(target=_abort_at, args=(prepared.run, stop_at), daemon=True)
+    watch.start()
+    return finish_run(prepared)
 
 
 def _abort_at(run: PrintRun, path: Path | None) -> None:

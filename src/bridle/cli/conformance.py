@@ -83,6 +83,8 @@ def _show(report: "conformance.Report") -> None:
     words = {"pass": "pass", "fail": style.red("FAIL"), "unsupported": style.dim("n/a ")}
     sys.stdout.write(f"{report.runtime} {report.version or '(version unknown)'}")
     sys.stdout.write(f", dialect {report.dialect}\n\n")
+    for note in report.notes or ():
+        sys.stdout.write(f"note: {one_line(note)}\n\n")
     for check in report.checks:
         line = f"{words[check.status]}  {check.name:<{width}}  {one_line(check.detail, 300)}"
         sys.stdout.write(f"{line.rstrip()}\n")

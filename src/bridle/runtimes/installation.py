@@ -89,6 +89,16 @@ def npm_installation(binary: str, *packages: str) -> Installation:
     return Installation(binary=binary, version=version)
 
 
+def find_native_cli(wanted: str, native: str, *packages: str) -> Installation | None:
+    """`find_npm_cli` for a CLI that is a native program: that, and not npm's launcher in front of
+    it, which dies of a signal alone and leaves the program running. `native` as in
+    `native_program`."""
+    found = find_executable(wanted)
+    if found is None:
+        return None
+    return npm_installation(native_program(found, native) or found, *packages)
+
+
 _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 

@@ -1,11 +1,31 @@
-"""Keeping what an adapter could not read."""
+"""Reading the lines of a wire, and keeping what could not be read."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
+from bridle.drives.recorder import Recorder
+
+T = TypeVar("T")
+
 LONGEST_RAW = 4096
 """Characters that are kept of a line that is no JSON."""
+
+
+def read_line(recorder: Recorder, line: bytes, decode: Callable[[bytes], T]) -> T | None:
+    """The message in a line, named as the source of the events that follow; None for an empty line
+    and for one that cannot be read, which is then kept as `unknown`."""
+    if not line.strip():
+        return None
+    try:
+        message = decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        recorder.unknown(raw_of(line))
+        return None
+    if recorder.options.include_raw:
+        recorder.source(raw_of(line))
+    return message
 
 
 def raw_of(line: bytes) -> Any:

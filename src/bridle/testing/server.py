@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bridle.testing.app import ModelApp
     from bridle.testing.director import Director
 
-START_DEADLINE = 20.0
+START_DEADLINE = 60.0
 STOP_DEADLINE = 20.0
 DEFAULT_KEY = "bridle-scripted-key"
 """The key of a server that was given no token. No ordinary word: agents' keys are redacted."""

@@ -11,6 +11,7 @@ from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS
 from bridle.runtimes.claude.normalizer import ClaudeNormalizer
+from tests.support.driving import check_order as check_order
 
 TESTDATA = Path(__file__).parents[3] / "src/bridle/runtimes/claude/testdata"
 STREAMS = sorted(
@@ -78,53 +79,3 @@ def read_lines(path: Path) -> list[bytes]:
 def replay(name: str, **options: Any) -> Replay:
     """Replay a capture of the runtime's test data."""
     return Replay(read_lines(TESTDATA / name), **options)
-
-
-def check_order(events: list[ev.Event]) -> None:
-    """Fail unless `events` keep the order that the contract promises."""
-    assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert isinstance(events[0], ev.SessionStart)
-    assert isinstance(events[-1], ev.SessionEnd)
-    message: str | None = None
-    block: str | None = None
-    turn_open = False
-    tools: set[str] = set()
-    for event in events:
-        match event:
-            case ev.AgentStart():
-                assert not turn_open
-                turn_open = True
-            case ev.AgentEnd():
-                assert turn_open
-                assert message is None
-                assert not tools
-                turn_open = False
-            case ev.MessageStart():
-                assert turn_open
-                assert message is None
-                message = event.message_id
-            case ev.MessageUpdate():
-                assert event.message_id == message
-                kind, _, part = event.kind.partition("_")
-                if part == "start":
-                    assert block is None
-                    block = kind
-                else:
-                    assert block == kind
-                    block = None if part == "end" else block
-            case ev.MessageEnd():
-                assert event.message_id == message
-                assert block is None
-                message = None
-            case ev.ToolExecutionStart():
-                assert turn_open
-                assert message is None
-                assert event.tool_call_id not in tools
-                tools.add(event.tool_call_id)
-            case ev.ToolExecutionUpdate():
-                assert event.tool_call_id in tools
-            case ev.ToolExecutionEnd():
-                tools.remove(event.tool_call_id)
-            case ev.UsageTotals():
-                assert turn_open
-    assert not turn_open

@@ -25,7 +25,9 @@ def capture_lines(name: str) -> list[bytes]:
 
 def make_recorder(**options: Any) -> Recorder:
     wanted = RunOptions(prompt="p", **options)
-    return Recorder(runtime="gemini", session_id="s", options=wanted, clock=lambda: "now")
+    return Recorder(
+        runtime="gemini", session_id="s", options=wanted, clock=lambda: "2026-01-01T00:00:00.000Z"
+    )
 
 
 def play(

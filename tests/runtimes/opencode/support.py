@@ -41,7 +41,7 @@ def play(
         runtime="opencode",
         session_id="s",
         options=RunOptions(prompt="p", **options),
-        clock=lambda: "now",
+        clock=lambda: "2026-01-01T00:00:00.000Z",
     )
     normalizer = make(recorder, resumed=resumed, find_model=lambda session_id: "lab/scripted")
     for line in stderr or ():

@@ -54,7 +54,10 @@ def play(
 ) -> tuple[list[Event], RunResult]:
     """The events and the result of a process that printed `lines` and ended."""
     recorder = Recorder(
-        runtime="pi", session_id="s", options=RunOptions(prompt="p", **options), clock=lambda: "now"
+        runtime="pi",
+        session_id="s",
+        options=RunOptions(prompt="p", **options),
+        clock=lambda: "2026-01-01T00:00:00.000Z",
     )
     normalizer = PiNormalizer(
         recorder, settles=settles, resumed=resumed, requested_model="anthropic/m"

@@ -13,6 +13,7 @@ from bridle.drives.processes import marked_processes
 from bridle.running import prepare
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.scripted import ScriptedRuntime
+from tests.support.driving import check_order as check_order
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -68,45 +69,3 @@ class Stage:
         check_order(events)
         assert marked_processes(prepared.plan.session_id) == []
         return played
-
-
-def check_order(events: list[ev.Event]) -> None:
-    """The order that every stream of events keeps."""
-    assert [each.seq for each in events] == list(range(1, len(events) + 1))
-    known = [each for each in events if not isinstance(each, ev.Unknown)]
-    assert isinstance(known[0], ev.SessionStart)
-    assert isinstance(known[-1], ev.SessionEnd)
-    turn_open, message, block = False, None, None
-    tools: set[str] = set()
-    for each in known:
-        match each:
-            case ev.AgentStart():
-                assert not turn_open
-                turn_open = True
-            case ev.MessageStart(message_id=name):
-                assert turn_open
-                assert message is None
-                assert not tools
-                message = name
-            case ev.MessageUpdate(kind=kind):
-                assert each.message_id == message
-                what, _, edge = kind.partition("_")
-                assert block == (None if edge == "start" else what)
-                block = None if edge == "end" else what
-            case ev.MessageEnd():
-                assert each.message_id == message
-                assert block is None
-                message = None
-            case ev.ToolExecutionStart(tool_call_id=call):
-                assert turn_open
-                assert message is None
-                assert call not in tools
-                tools.add(call)
-            case ev.ToolExecutionEnd(tool_call_id=call):
-                tools.remove(call)
-            case ev.AgentEnd():
-                assert turn_open
-                assert message is None
-                assert not tools
-                turn_open = False
-    assert not turn_open

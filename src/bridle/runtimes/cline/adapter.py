@@ -30,11 +30,7 @@ from bridle.runtimes.given import added_instructions
 from bridle.runtimes.images import image_data
 from bridle.runtimes.installation import (
     Installation,
-    ask_version,
-    find_executable,
-    native_program,
-    package_version,
-    remembered_version,
+    find_native_cli,
 )
 from bridle.runtimes.private import new_private_dir, write_private
 
@@ -121,16 +117,7 @@ class ClineRuntime(AgentRuntime):
 
     def find(self) -> Installation | None:
         """The installed CLI: the native program, not npm's launcher of Node in front of it."""
-        found = find_executable(self.settings.binary or self.binary)
-        if found is None:
-            return None
-        binary = native_program(found, _NATIVE) or found
-        for package in _PACKAGES:
-            version = package_version(binary, package)
-            if version is not None:
-                return Installation(binary=binary, version=version)
-        version = remembered_version(binary, lambda: ask_version((binary,)))
-        return Installation(binary=binary, version=version)
+        return find_native_cli(self.settings.binary or self.binary, _NATIVE, *_PACKAGES)
 
     def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
         """Whether a provider was set up or a key is given; providers may also read keys of their

@@ -17,7 +17,7 @@ from bridle.runtimes.cline.errors import (
     error_of_run,
 )
 from bridle.runtimes.cline.run_log import FailedCall
-from bridle.runtimes.raw import raw_of
+from bridle.runtimes.raw import read_line
 
 
 class Afterwards(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,16 +56,10 @@ class ClineNormalizer:
 
     def feed(self, line: bytes) -> None:
         """Take one line; what is not a known message is kept as `unknown`."""
-        if not line.strip():
+        message = read_line(self._recorder, line, wire.decode_line)
+        if message is None:
             return
         recorder = self._recorder
-        try:
-            message = wire.decode_line(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            recorder.unknown(raw_of(line))
-            return
-        if recorder.options.include_raw:
-            recorder.source(raw_of(line))
         recorder.session_started(None)
         if isinstance(message, wire.AgentEvent):
             _HANDLERS[type(message.event)](self, message.event)

@@ -30,11 +30,7 @@ from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import (
     Installation,
-    ask_version,
-    find_executable,
-    native_program,
-    package_version,
-    remembered_version,
+    find_native_cli,
 )
 from bridle.runtimes.private import new_private_dir
 
@@ -104,16 +100,8 @@ class CopilotRuntime(AgentRuntime):
         )
 
     def find(self) -> Installation | None:
-        """The installed CLI: the native program, not npm's launcher, which dies of a signal alone
-        and leaves the program running."""
-        found = find_executable(self.settings.binary or self.binary)
-        if found is None:
-            return None
-        binary = native_program(found, _NATIVE) or found
-        version = package_version(binary, PACKAGE)
-        if version is None:
-            version = remembered_version(binary, lambda: ask_version((binary,)))
-        return Installation(binary=binary, version=version)
+        """The installed CLI: the native program behind npm's launcher."""
+        return find_native_cli(self.settings.binary or self.binary, _NATIVE, PACKAGE)
 
     def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
         """A token variable or a provider of the user's own; a login may be in a key ring, so a

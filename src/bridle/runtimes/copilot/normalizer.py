@@ -11,7 +11,7 @@ from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.copilot import wire
 from bridle.runtimes.copilot.errors import error_of_call, error_of_exit, error_of_session
-from bridle.runtimes.raw import raw_of
+from bridle.runtimes.raw import read_line
 
 
 class Afterwards(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,16 +56,11 @@ class CopilotNormalizer:
 
     def feed(self, line: bytes) -> None:
         """Take one line; what is not a known message is kept as `unknown`."""
-        if not line.strip():
+        told = read_line(self._recorder, line, wire.decode_line)
+        if told is None:
             return
+        kind, data = told
         recorder = self._recorder
-        try:
-            kind, data = wire.decode_line(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            recorder.unknown(raw_of(line))
-            return
-        if recorder.options.include_raw:
-            recorder.source(raw_of(line))
         recorder.session_started(self._session_id)
         handler = _HANDLERS.get(kind)
         if handler is not None:

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from bridle.core.errors import AgentError, ResumeRefused
 from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
@@ -13,7 +11,7 @@ from bridle.runtimes.gemini import wire
 from bridle.runtimes.gemini.dialects import GeminiDialect
 from bridle.runtimes.gemini.errors import error_from_exit, error_from_text
 from bridle.runtimes.gemini.logs import GeminiLog
-from bridle.runtimes.raw import raw_of
+from bridle.runtimes.raw import read_line
 from bridle.runtimes.retries import RetryClock
 
 _REFUSALS = ("policy_violation", "tool_not_registered")
@@ -48,16 +46,9 @@ class GeminiNormalizer:
 
     def feed(self, line: bytes) -> None:
         """Take one line; what is not a known message is kept as `unknown`."""
-        if not line.strip():
+        message = read_line(self._recorder, line, wire.decode_line)
+        if message is None:
             return
-        recorder = self._recorder
-        try:
-            message = wire.decode_line(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            recorder.unknown(raw_of(line))
-            return
-        if recorder.options.include_raw:
-            recorder.source(msgspec.json.decode(line))
         _HANDLERS[type(message)](self, message)
 
     def feed_stderr(self, line: bytes) -> None:

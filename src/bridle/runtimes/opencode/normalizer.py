@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from bridle.core.errors import (
     AgentError,
     BudgetExceeded,
@@ -25,7 +23,7 @@ from bridle.runtimes.opencode.errors import (
     unknown_model,
 )
 from bridle.runtimes.opencode.logs import read_log_line
-from bridle.runtimes.raw import raw_of
+from bridle.runtimes.raw import read_line
 
 
 class OpenCodeNormalizer:
@@ -66,16 +64,9 @@ class OpenCodeNormalizer:
 
     def feed(self, line: bytes) -> None:
         """Take one line; what is not a known message is kept as `unknown`."""
-        if not line.strip():
+        message = read_line(self._recorder, line, wire.decode_line)
+        if message is None:
             return
-        recorder = self._recorder
-        try:
-            message = wire.decode_line(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            recorder.unknown(raw_of(line))
-            return
-        if recorder.options.include_raw:
-            recorder.source(msgspec.json.decode(line))
         self._session(message.session_id)
         _HANDLERS[type(message)](self, message)
 

@@ -148,6 +148,8 @@ class Lab:
         """For what agents leave in temp folders; short, since sockets are made there too."""
         for made in (self.folder, self.temp):
             os.mkdir(made, 0o700)
+        self.unconfined = False
+        """Whether the agent's own sandbox cannot work here, so that it was tried without."""
         self.longest = 0.0
         """Seconds of the longest run so far that came to its end by itself."""
 
@@ -260,8 +262,9 @@ class Lab:
         try:
             return options, self.runtime.plan_run(options, env, new_session_id())
         except GuardRefused:
-            if "sandbox" not in self.features.options or options.sandbox is not None:
+            if not self.runtime.confines_itself or options.sandbox is not None:
                 raise
+        self.unconfined = True
         options = msgspec.structs.replace(options, sandbox="off")
         return options, self.runtime.plan_run(options, env, new_session_id())
 

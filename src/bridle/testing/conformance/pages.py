@@ -85,9 +85,10 @@ def _conformance(report: Report) -> list[str]:
         status: [each.name for each in report.checks if each.status == status]
         for status in ("pass", "unsupported", "fail")
     }
+    notes = f" ({'; '.join(report.notes)})" if report.notes else ""
     return [
         report.runtime,
-        report.version or "",
+        f"{report.version or ''}{notes}",
         f"{len(by_status['pass'])} of {len(report.checks)}",
         ", ".join(f"`{name}`" for name in by_status["unsupported"]),
         ", ".join(f"`{name}`" for name in by_status["fail"]),

@@ -23,6 +23,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     version: str | None
     dialect: str
     checks: tuple[CheckResult, ...]
+    notes: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """What was otherwise than usual in all runs; left out where nothing was."""
 
     @property
     def failures(self) -> tuple[CheckResult, ...]:

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from bridle.core.errors import WrongUse
 from bridle.runtimes.base import AgentRuntime
 from bridle.testing.conformance.checks import CHECKS, Check
@@ -17,6 +19,8 @@ RUN_SECONDS = 120.0
 """Longest time one run may take before it is stopped."""
 WHOLE_SECONDS = 1200.0
 """Time after which no more runs are started."""
+
+UNCONFINED = "run without its own sandbox, which cannot work on this machine"
 
 NAMES: tuple[str, ...] = tuple(check.name for check in CHECKS)
 """Names of all checks, in the order of reports."""
@@ -66,11 +70,13 @@ class Kit:
         if self._why_not() is None:
             needed = {name for check in checks for name in check.needs}
             self._play_all([name for name in SCENARIOS if name in needed], at_once)
+        results = tuple(self.result(check) for check in checks)
         return Report(
             runtime=self.lab.runtime.id,
             version=self.lab.installation.version,
             dialect=self.lab.dialect.name,
-            checks=tuple(self.result(check) for check in checks),
+            checks=results,
+            notes=(UNCONFINED,) if self.lab.unconfined else msgspec.UNSET,
         )
 
     def result(self, check: Check | str) -> CheckResult:
