@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -20,8 +21,8 @@ from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import get_runtime
 from bridle.testing import ScriptedModel
 from tests.support.driving import COMMON_SCRIPT, Place, check_order, drive, kinds, own_place
-from tests.support.live import DEADLINE, last_end
-from tests.support.panes import in_terminal, say
+from tests.support.live import last_end
+from tests.support.panes import DEADLINE, in_terminal, say
 from tests.support.real_cli import real_cli
 
 pytestmark = pytest.mark.real_cli
@@ -90,7 +91,7 @@ def test_the_same_events_as_in_a_run_and_a_person_may_type(
         assert say(talk, lines).text == "Two."
         typed = by_a_person(talk, "typed by a person")
         assert (typed.turn, typed.text) == (3, "Three.")
-        prompts = [" ".join(prompt.split()) for prompt in model.prompts()]
+        prompts = [" ".join(prompt.split()) for prompt in given(model)]
         assert prompts == ["Do it.", " ".join(lines.split()), "typed by a person"]
         kill_server(talk)
     assert talk.recorder.state == "lost"
@@ -125,7 +126,7 @@ def test_an_interrupted_turn_a_long_text_and_a_good_end(
         assert len(long) > 1_000_000
         # The slow answer may be told again, to the next who asks.
         assert say(talk, long).status == "completed"
-        assert_arrived(runtime, model, place, long)
+        assert whole(given(model)[-1]) == long
         talk.leave()
         while talk.pump(far(talk)):
             pass
@@ -168,7 +169,8 @@ def test_an_agent_that_dies_is_seen_dead(place: Place) -> None:
     assert talk.events[-1].signal == "SIGKILL"
 
 
-def without_reasoning(usage: Usage) -> Usage:
+def without_reasoning(usage: Usage | None) -> Usage:
+    assert usage is not None
     return msgspec.structs.replace(usage, reasoning_tokens=0)
 
 
@@ -185,12 +187,17 @@ def by_a_person(talk: TerminalConversation, text: str) -> ev.AgentEnd:
     return last_end(talk.events)
 
 
-def assert_arrived(runtime: AgentRuntime, model: ScriptedModel, place: Place, text: str) -> None:
-    """The model was given the whole text; Copilot keeps a long one as a file and names that."""
-    given = model.prompts()[-1]
-    if given.startswith("<pasted_content file="):
-        given = Path(given.split('"')[1]).read_text()
-    assert given.strip() == text
+def given(model: ScriptedModel) -> list[str]:
+    """What the model was prompted with; one agent tells it the time before each."""
+    clock = re.compile(r"^<current_datetime>[^<]*</current_datetime>\s*")
+    return [clock.sub("", prompt) for prompt in model.prompts()]
+
+
+def whole(prompt: str) -> str:
+    """A long text as it was given; one agent keeps it as a file and names that."""
+    if prompt.startswith("<pasted_content file="):
+        prompt = Path(prompt.split('"')[1]).read_text()
+    return prompt.strip()
 
 
 def kill_server(talk: TerminalConversation) -> None:

@@ -267,9 +267,11 @@ class TerminalConversation:
         while not done():
             if self.recorder.stop_requested is not None:
                 raise self.recorder.stop_requested
-            if self._clock() > until:
+            now = self._clock()
+            if now > until:
                 raise TimedOut(f"waited {seconds:g} s in vain", hint=f"state {self.recorder.state}")
-            if not self.pump(until) and not done():
+            # What is waited for may be something else than an event.
+            if not self.pump(min(until, now + _READ)) and not done():
                 raise TimedOut("the agent is gone", hint=f"state {self.recorder.state}")
 
     def wait_ready(self, seconds: float) -> None:
