@@ -50,6 +50,19 @@ def test_a_replaced_file_is_taken_up_where_it_still_stands(tmp_path: Path) -> No
     assert not follower.rewound
 
 
+def test_lines_put_in_at_the_front_move_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "transcript"
+    path.write_bytes(b"mode\nprompt\nmode\n")
+    follower = TranscriptFollower(str(path))
+    follower.read()
+    path.write_bytes(b"title\nmode\nprompt\nmode\nanswer\nhal")
+    assert follower.read() == [b"title", b"answer"]
+    assert not follower.rewound
+    with path.open("ab") as file:
+        file.write(b"f\nmode\n")
+    assert follower.read() == [b"half", b"mode"]
+
+
 def test_what_is_older_than_the_process_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "transcript"
     path.write_bytes(b"old\nolder\n")
