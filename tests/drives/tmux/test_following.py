@@ -32,6 +32,7 @@ def test_a_cut_file_is_taken_up_where_it_still_stands(tmp_path: Path) -> None:
     follower = TranscriptFollower(str(path))
     follower.read()
     path.write_bytes(b"one\ntwo\n4\n")
+    assert follower.read() == [], "it may still be being written"
     assert follower.read() == [b"4"]
     assert follower.rewound
     assert follower.read() == []
@@ -56,6 +57,7 @@ def test_lines_put_in_at_the_front_move_nothing(tmp_path: Path) -> None:
     follower = TranscriptFollower(str(path))
     follower.read()
     path.write_bytes(b"title\nmode\nprompt\nmode\nanswer\nhal")
+    assert follower.read() == []
     assert follower.read() == [b"title", b"answer"]
     assert not follower.rewound
     with path.open("ab") as file:

@@ -76,6 +76,7 @@ class TranscriptFollower:
         self.rewound = False
         self._seen: list[_Seen] = []
         self._offset = 0
+        self._doubt: tuple[int, int] | None = None
 
     def read(self) -> list[bytes]:
         """The lines since the last call, without their newlines."""
@@ -83,7 +84,13 @@ class TranscriptFollower:
         try:
             with open(self.path, "rb") as file:
                 fd = file.fileno()
-                return self._appended(fd) if self._stands(fd) else self._rewritten(fd)
+                if self._stands(fd):
+                    self._doubt = None
+                    return self._appended(fd)
+                about = os.fstat(fd)
+                doubt, self._doubt = self._doubt, (about.st_size, about.st_mtime_ns)
+                # Half-written, it would look as if lines were taken back: it must stand still.
+                return self._rewritten(fd) if doubt == self._doubt else []
         except OSError:
             return []
 
