@@ -28,7 +28,12 @@ _LIVENESS = 1.0
 _QUIET = 3.0
 """Seconds of silence in the transcript, with a prompt on the pane, after which a turn is over
 whatever the transcript says."""
+_QUIET_UNSURE = 20.0
+"""The same where the transcript gives no sign that the turn is over: the pane may be misread."""
 _QUIET_LOOK = 0.5
+_LEAVE_SECONDS = 3.0
+"""Seconds for the agent to leave before its keys are pressed again."""
+_LEAVES = 4
 
 
 class TerminalConversation:
@@ -65,6 +70,8 @@ class TerminalConversation:
         self._delivering: str | None = None
         self._alive_at = self._read_at = self._quiet_at = 0.0
         self._silent_since = clock()
+        self._leaves = _LEAVES
+        self._leave_at = 0.0
         self._over = False
 
     # -- what the caller asks -------------------------------------------------------------------
@@ -113,7 +120,15 @@ class TerminalConversation:
         """Bring the agent to leave by itself."""
         self.recorder.leaving = reason
         self.wire.leave()
-        self._guarded(self.terminal.leave)
+        self._leaves = 0
+        self._leave_again(self._clock())
+
+    def _leave_again(self, now: float) -> None:
+        """An interface may take the first keys for something else, while it still draws."""
+        if self._leaves < _LEAVES and now >= self._leave_at:
+            self._leaves += 1
+            self._leave_at = now + _LEAVE_SECONDS
+            self._guarded(self.terminal.leave)
 
     def close(self) -> None:
         """End the agent and everything it started. Safe in any state."""
@@ -140,6 +155,8 @@ class TerminalConversation:
                 self._read(now)
                 self._finish(exit)
                 return None
+        if self.recorder.leaving is not None:
+            self._leave_again(now)
         self._look_for_quiet(now)
         self._settle()
         wakes += [self._alive_at, now + (_READ if self._expects() else _IDLE_READ)]
@@ -227,7 +244,8 @@ class TerminalConversation:
                 return
         except (PaneGone, ServerGone, ConnectionLost, TimedOut):
             return
-        if now - self._silent_since >= _QUIET:
+        sure = self.wire.final or self.recorder.error is not None
+        if now - self._silent_since >= (_QUIET if sure else _QUIET_UNSURE):
             self.wire.settle()
             self._silent_since = now
 
@@ -267,9 +285,11 @@ class TerminalConversation:
         while not done():
             if self.recorder.stop_requested is not None:
                 raise self.recorder.stop_requested
-            if self._clock() > until:
+            now = self._clock()
+            if now > until:
                 raise TimedOut(f"waited {seconds:g} s in vain", hint=f"state {self.recorder.state}")
-            if not self.pump(until) and not done():
+            # What is waited for may be something else than an event.
+            if not self.pump(min(until, now + _READ)) and not done():
                 raise TimedOut("the agent is gone", hint=f"state {self.recorder.state}")
 
     def wait_ready(self, seconds: float) -> None:

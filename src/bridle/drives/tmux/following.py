@@ -15,7 +15,7 @@ import msgspec
 from bridle.core.errors import Aborted, AgentError, Crashed, Unavailable
 from bridle.drives.live import LiveFacts, LiveWire, Outgoing
 from bridle.drives.recorder import Recorder
-from bridle.drives.spec import MAX_LINE, ProcessExit
+from bridle.drives.spec import ProcessExit
 from bridle.drives.tmux.errors import NotDelivered, PaneGone
 
 _CHUNK = 1 << 20
@@ -34,6 +34,10 @@ class TranscriptWire(LiveWire, Protocol):
     @property
     def waits(self) -> bool:
         """Whether a message was given to the pane and not yet seen in the transcript."""
+
+    @property
+    def final(self) -> bool:
+        """Whether the last thing in the transcript is one after which the agent stops."""
 
     def ready(self, evidence: str) -> None:
         """The pane was seen to be ready for its first prompt."""
@@ -58,8 +62,8 @@ class TranscriptFollower:
     """The new lines of a file that another program appends to, and now and then rewrites.
 
     Contract: `read` never blocks and never raises; a file that is not there yet has no lines. Only
-    whole lines are handed over, each once. When the file was cut or rewritten, `rewound` is true
-    after that call, and what follows the lines that were seen before and are still there comes.
+    whole lines are handed over, each once, also when the file was written anew with others before
+    them. When lines that were handed over are gone from it, `rewound` is true after that call.
     """
 
     def __init__(self, path: str, *, skip: int = 0) -> None:
@@ -72,49 +76,74 @@ class TranscriptFollower:
         self.rewound = False
         self._seen: list[_Seen] = []
         self._offset = 0
-        self._inode = 0
+        self._doubt: tuple[int, int] | None = None
 
     def read(self) -> list[bytes]:
         """The lines since the last call, without their newlines."""
         self.rewound = False
         try:
             with open(self.path, "rb") as file:
-                about = os.fstat(file.fileno())
-                if about.st_size < self._offset or (self._inode and about.st_ino != self._inode):
-                    self._go_back(file.fileno())
-                self._inode = about.st_ino
-                return self._lines(file.fileno())
+                fd = file.fileno()
+                if self._stands(fd):
+                    self._doubt = None
+                    return self._appended(fd)
+                about = os.fstat(fd)
+                doubt, self._doubt = self._doubt, (about.st_size, about.st_mtime_ns)
+                # Half-written, it would look as if lines were taken back: it must stand still.
+                return self._rewritten(fd) if doubt == self._doubt else []
         except OSError:
             return []
 
-    def _lines(self, fd: int) -> list[bytes]:
-        lines: list[bytes] = []
-        rest = b""
-        at = self._offset
-        while data := os.pread(fd, _CHUNK, at):
-            at += len(data)
-            *whole, rest = (rest + data).split(b"\n")
-            lines += whole
-            if len(rest) > MAX_LINE:
-                rest = b""
-        for line in lines:
-            self._offset += len(line) + 1
-            self._seen.append(_Seen(self._offset, zlib.crc32(line)))
+    def _stands(self, fd: int) -> bool:
+        """Whether the last line that was seen is still where it was."""
+        if not self._seen:
+            return True
+        start = self._seen[-2].end if len(self._seen) > 1 else 0
+        data = os.pread(fd, self._offset - start, start)
+        return data[-1:] == b"\n" and zlib.crc32(data[:-1]) == self._seen[-1].check
+
+    def _appended(self, fd: int) -> list[bytes]:
+        lines = _whole_lines(fd, self._offset)
+        self._note(lines)
         passed = max(0, min(len(lines), self._skip - self.count))
         self.count += len(lines)
         return lines[passed:]
 
-    def _go_back(self, fd: int) -> None:
-        """To the end of the last line that still stands as it was."""
-        kept, start = 0, 0
+    def _rewritten(self, fd: int) -> list[bytes]:
+        """Agents put lines in at the front, and cut lines off at the end: what was seen before is
+        known by what it says, not by where it stands."""
+        left: dict[int, int] = {}
         for seen in self._seen:
-            data = os.pread(fd, seen.end - start, start)
-            if len(data) < seen.end - start or zlib.crc32(data[:-1]) != seen.check:
-                break
-            kept, start = kept + 1, seen.end
-        self.rewound = kept < len(self._seen)
-        del self._seen[kept:]
-        self.count, self._offset = kept, start
+            left[seen.check] = left.get(seen.check, 0) + 1
+        self._seen, self._offset = [], 0
+        lines = _whole_lines(fd, 0)
+        self._note(lines)
+        fresh = []
+        for line in lines:
+            check = zlib.crc32(line)
+            if left.get(check, 0):
+                left[check] -= 1
+            else:
+                fresh.append(line)
+        self.rewound = any(left.values())
+        self.count = len(lines)
+        return fresh
+
+    def _note(self, lines: list[bytes]) -> None:
+        for line in lines:
+            self._offset += len(line) + 1
+            self._seen.append(_Seen(self._offset, zlib.crc32(line)))
+
+
+def _whole_lines(fd: int, start: int) -> list[bytes]:
+    """The lines from `start` on that have their newline."""
+    lines: list[bytes] = []
+    rest, at = b"", start
+    while data := os.pread(fd, _CHUNK, at):
+        at += len(data)
+        *whole, rest = (rest + data).split(b"\n")
+        lines += whole
+    return lines
 
 
 def lines_in(path: str) -> int:
@@ -183,6 +212,11 @@ class FollowingWire:
     def waits(self) -> bool:
         """Whether a message was given to the pane and not yet seen in the transcript."""
         return bool(self._pending.all())
+
+    @property
+    def final(self) -> bool:
+        """Whether the last thing in the transcript is one after which the agent stops."""
+        return self._final
 
     def begin(self) -> None:
         """Nothing to say: readiness is seen on the pane (`ready`)."""
