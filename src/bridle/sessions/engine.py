@@ -260,6 +260,9 @@ class Engine:
         future.set_running_or_notify_cancel()
         answer = done()
         if answer is not None:
+            driver = self.drivers.get(session_id)
+            if driver is not None and driver.is_over:
+                self.release(session_id)
             future.set_result(answer)
             return future
         until = None if seconds is None else time.monotonic() + seconds

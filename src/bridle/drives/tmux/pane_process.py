@@ -95,7 +95,9 @@ class PaneProcess(RunFiles):
         write_whole(self.path("pane"), msgspec.json.encode(place).decode())
         server = _server(place.server)
         server.start()
-        state = server.new_session(place.name, spec.argv, cwd=spec.cwd, env=spec.env)
+        # An agent must not find the server that it runs in: it could type into other panes.
+        argv = ("/usr/bin/env", "-u", "TMUX", "-u", "TMUX_PANE", *spec.argv)
+        state = server.new_session(place.name, argv, cwd=spec.cwd, env=spec.env)
         write_whole(self.path("pid"), str(state.pid))
 
     @property

@@ -118,7 +118,7 @@ class ClaudeRuntime(AgentRuntime):
             follow_up=True,
             abort=True,
             compaction=True,
-            drives=("print", "rpc"),
+            drives=("print", "rpc", "tmux"),
             instruction_file=self.instruction_path,
         )
 

@@ -95,7 +95,7 @@ class CopilotRuntime(AgentRuntime):
             resume=True,
             abort=True,
             compaction=True,
-            drives=("print",),
+            drives=("print", "tmux"),
             instruction_file=self.instruction_path,
         )
 

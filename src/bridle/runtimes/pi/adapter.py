@@ -118,7 +118,7 @@ class PiRuntime(AgentRuntime):
             steer=True,
             abort=True,
             compaction=True,
-            drives=("print", "rpc"),
+            drives=("print", "rpc", "tmux"),
             instruction_file=self.instruction_path,
         )
 
