@@ -83,6 +83,8 @@ class Fleet:
         until = time.monotonic() + START
         with DaemonClient(self.home) as client:
             for record in records:
+                client.request("adopt", session=record.session_id)
+            for record in records:
                 left = until - time.monotonic()
                 told = client.request("wait_ready", session=record.session_id, timeout=left)
                 if told is None or told["state"] != "ready":

@@ -4,6 +4,7 @@ The agent runs under a tiny shell of its own session, in a folder that holds all
 
     input      every byte the agent was ever given, append-only; what stands here is sent
     stdin      the FIFO that is the agent's stdin; a pump copies `input` into it
+    wake       a FIFO; a line in it tells the pump that `input` has grown
     journal    the agent's stdout, append-only, written by the agent itself: the source of truth
     errors     its stderr
     pid        its process id
@@ -40,7 +41,10 @@ umask 077
 trap : HUP INT TERM QUIT
 echo $$ >"$d/holder.new"
 mv "$d/holder.new" "$d/holder"
-tail -c +1 -f "$d/input" >"$d/stdin" 2>/dev/null </dev/null &
+(
+  exec 3<>"$d/wake" 4<"$d/input"
+  while cat <&4 && read -r _ <&3; do :; done
+) >"$d/stdin" 2>/dev/null </dev/null &
 pump=$!
 echo $pump >"$d/pump"
 sh -c 'd=$1; shift; echo $$ >"$d/pid.new"; mv "$d/pid.new" "$d/pid"; exec "$@"' agent "$d" "$@" \
@@ -50,7 +54,11 @@ echo $code >"$d/exit.new"
 mv "$d/exit.new" "$d/exit"
 kill $pump 2>/dev/null
 """
-"""The agent is a foreground child: a background one would start with SIGINT ignored."""
+"""The agent is a foreground child: a background one would start with SIGINT ignored.
+
+The pump waits in a read: a `tail -f` for each session would use up the few watches that a system
+has for a user, and from then on copy only once a second. It opens `wake` before it looks at `input`
+first, so whoever finds no reader there has nobody to wake."""
 
 _LOST = "lost"
 _FAREWELL = 1.5
@@ -76,6 +84,7 @@ class DetachedProcess(RunFiles):
             raise WrongUse(f"the environment of a detached agent needs {SESSION_MARK}")
         self.make()
         os.mkfifo(self.path("stdin"), 0o600)
+        os.mkfifo(self.path("wake"), 0o600)
         with Uninterrupted():
             try:
                 _check_program(spec)
@@ -91,6 +100,33 @@ class DetachedProcess(RunFiles):
             except (OSError, ValueError) as problem:
                 raise start_error(spec, problem) from None
             leave_running(holder)
+
+    def take_up(self) -> None:
+        """Wake the pump: the driver before may have died right after it wrote."""
+        self._wake_pump()
+
+    def write(self, data: bytes) -> None:
+        """Give the agent bytes, and have them copied."""
+        try:
+            super().write(data)
+        finally:
+            self._wake_pump()
+
+    def _wake_pump(self) -> None:
+        # The pump has it open, so it can be reached there when somebody removed its name.
+        for path in (self.path("wake"), f"/proc/{read_number(self.path('pump'))}/fd/3"):
+            try:
+                handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                # Nobody reads: it has not looked at its input yet, or it is gone.
+                return
+            # When it is full, the pump has enough to wake up for.
+            with contextlib.suppress(OSError):
+                os.write(handle, b"\n")
+            os.close(handle)
+            return
 
     def close_input(self) -> None:
         """Close the agent's stdin: the pump is ended, and the FIFO has no writer any more."""
