@@ -10,7 +10,8 @@ script in the agent's place that says `session` and `ready` and waits; the table
 - idle CPU: processor time of the daemon over `--seconds` in which nothing happens;
 - latency: the agent writes the moment into each piece of text right before it writes the line, and
   a subscriber in another process notes when the event arrived on its socket. Only pieces from the
-  time in which all busy sessions worked at once are counted. The floor is a bare pipe between two
+  time in which all busy sessions worked at once are counted, the ends and beginnings of their turns
+  in between included. The floor is a bare pipe between two
   processes, heard in the same loop at the same time;
 - events per second: the busy sessions write as fast as they can, from the first event that arrives
   to the last.
@@ -44,8 +45,9 @@ from bridle.sessions.event_log import EventLog
 from bridle.sessions.store import SessionRecord
 
 GOAL_KB, GOAL_CPU, GOAL_MEDIAN, GOAL_P99 = 64.0, 0.5, 5.0, 50.0
-PACED, BURST = 1, 2
-"""The turns of a busy session."""
+PACED, BURST = 3, 4
+"""The turns of a busy session: so many at a steady pace, queued as follow-ups of the first, then
+one at full speed."""
 STAMP = "{stamp}"
 TURN = 300.0
 """Seconds for all busy sessions to end a turn."""
@@ -128,7 +130,8 @@ class Bench:
         args = self.args
         pieces = int(args.turn_seconds / args.pause)
         script = [
-            {"text": STAMP * pieces, "chunk_size": len(STAMP), "fault": {"slow": args.pause}},
+            *[{"text": STAMP * pieces, "chunk_size": len(STAMP), "fault": {"slow": args.pause}}]
+            * PACED,
             {"text": STAMP * args.burst, "chunk_size": len(STAMP)},
         ]
         say(f"starting {args.busy} busy sessions")
@@ -139,7 +142,8 @@ class Bench:
         try:
             say("the busy ones work at a steady pace")
             used, began = cpu_seconds(pid), time.monotonic()
-            self._ask_all(records, subscriber)
+            for _ in range(PACED):
+                self._ask_all(records, subscriber)
             subscriber.listen_until_ends(PACED, TURN)
             share = (cpu_seconds(pid) - used) / (time.monotonic() - began) * 100
             paced_load = load()
@@ -155,7 +159,7 @@ class Bench:
         self.rows.append(("CPU of the daemon meanwhile", f"{share:.0f} %", "", paced_load))
         self._rate(events)
         self.rows.append(("memory per busy session (RSS)", f"{each:.1f} KB", "", load()))
-        counts = {PACED: pieces, BURST: args.burst}
+        counts = {**dict.fromkeys(range(1, PACED + 1), pieces), BURST: args.burst}
         with DaemonClient(self.fleet.home) as client:
             for record in records:
                 self._check_turns(client, record, len(counts))
@@ -171,7 +175,7 @@ class Bench:
         client.request(
             "send",
             session=record.session_id,
-            kind="prompt",
+            kind="follow_up",
             text="go on",
             message_id=new_session_id(),
             timeout=0.0,
@@ -183,7 +187,10 @@ class Bench:
         floor: list[tuple[int, int]],
         at_load: str,
     ) -> None:
-        turns = [stamps(each, PACED) for each in events.values()]
+        turns = [
+            [stamp for turn in range(1, PACED + 1) for stamp in stamps(each, turn)]
+            for each in events.values()
+        ]
         began = max(turn[0][1] for turn in turns)
         ended = min(turn[-1][1] for turn in turns)
         inside = [
@@ -256,7 +263,7 @@ def main() -> int:
     parser.add_argument("--idle", type=int, default=1000)
     parser.add_argument("--busy", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=20.0, help="length of the idle look")
-    parser.add_argument("--turn-seconds", type=float, default=30.0, help="of a steady turn")
+    parser.add_argument("--turn-seconds", type=float, default=12.0, help="of a steady turn")
     parser.add_argument("--pause", type=float, default=0.25, help="seconds between two pieces")
     parser.add_argument("--burst", type=int, default=200, help="pieces of a turn at full speed")
     parser.add_argument("--light", action="store_true", help="a shell script for idle agents")

@@ -28,6 +28,7 @@ from bridle.drives.processes import (
     command_words,
     descendants,
     end_marked,
+    exit_fd,
     look,
     send_signal,
 )
@@ -156,6 +157,16 @@ class DetachedProcess(RunFiles):
     def holder(self) -> int | None:
         """The holder's process id while it lives."""
         return read_number(self.path("holder")) if self._holder_lives() else None
+
+    def end_fd(self) -> int | None:
+        """A descriptor that tells of the holder's end, which follows the agent's."""
+        pid = read_number(self.path("holder"))
+        handle = exit_fd(pid) if pid is not None else None
+        # Looked at after it was opened: the number may have been given to a stranger before.
+        if handle is not None and not self._holder_lives():
+            os.close(handle)
+            return None
+        return handle
 
     def exit(self, redactor: Redactor | None = None) -> ProcessExit | None:
         """How the agent ended; None while it lives.

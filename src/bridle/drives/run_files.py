@@ -45,6 +45,12 @@ class RunFiles:
         folder calls for it."""
         return None
 
+    def end_fd(self) -> int | None:
+        """A new descriptor that becomes readable when the agent or what holds it has ended; None
+        when there is no such thing, and only a look from time to time tells. The caller closes
+        it."""
+        return None
+
     def delivered(self, message_id: str) -> None:
         """The agent has a message: nothing more is to be done for it."""
 

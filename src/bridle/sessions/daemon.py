@@ -32,6 +32,8 @@ from bridle.sessions.service import SessionService, error_data
 
 IDLE = 300.0
 """Seconds without clients and without work after which it ends."""
+_COUNT = 5.0
+"""Seconds between looks whether any session works, while nobody is connected."""
 _MOST_UNSENT = 64 << 20
 """Bytes that may wait for a client that does not read; then it is let go."""
 _MOST_REQUEST = 96 << 20
@@ -154,6 +156,7 @@ class Daemon:
         self._idle = idle
         self._clients: set[_Client] = set()
         self._busy_at = time.monotonic()
+        self._count_at = 0.0
         self._socket: socket.socket | None = None
 
     def run(self) -> None:
@@ -196,8 +199,13 @@ class Daemon:
 
     def _look_if_idle(self) -> float | None:
         now = time.monotonic()
-        if self._clients or any(_busy(driver.player) for driver in self.engine.drivers.values()):
+        if self._clients:
             self._busy_at = now
+        elif now >= self._count_at or now - self._busy_at >= self._idle:
+            # Not in every turn of the loop: there may be a thousand of them.
+            self._count_at = now + min(_COUNT, self._idle / 4)
+            if any(_busy(driver.player) for driver in self.engine.drivers.values()):
+                self._busy_at = now
         if now - self._busy_at >= self._idle:
             self.engine.stop()
         return self._busy_at + self._idle

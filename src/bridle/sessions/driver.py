@@ -129,6 +129,8 @@ class SessionDriver:
         self._store = store
         self._lock = lock
         self._publish = publish or (lambda driver, events: None)
+        self.run_folder = os.path.realpath(home.run_folder(record.session_id, record.run))
+        """The folder whose changes call for `poll`."""
         folder = home.folder(record.session_id)
         self._ledger = Ledger(os.path.join(folder, "ledger.jsonl"))
         self._log = EventLog(folder)
@@ -157,11 +159,6 @@ class SessionDriver:
     # -- taking up ------------------------------------------------------------------------------
 
     @property
-    def run_folder(self) -> str:
-        """The folder whose changes call for `poll`."""
-        return os.path.realpath(self._home.run_folder(self.record.session_id, self.record.run))
-
-    @property
     def player(self) -> Player:
         """The session as it stands."""
         return self._player
@@ -172,6 +169,11 @@ class SessionDriver:
         taken."""
         cleaning = self._cleaning is not None and self._cleaning.is_alive()
         return self._player.finished and not self._unlogged and not cleaning
+
+    def end_fd(self) -> int | None:
+        """A new descriptor whose being readable calls for `poll`: the process has ended. None when
+        only a look from time to time tells. The caller closes it."""
+        return None if self._player.finished else self._process.end_fd()
 
     def open(self) -> None:
         """Play what happened so far, and complete what the driver before left half done."""
@@ -252,9 +254,12 @@ class SessionDriver:
             said += player.take_bytes()
 
     def _read(self) -> list[bytes]:
-        if not os.path.isdir(self.run_folder):
+        try:
+            return self._process.read_lines(_PIECE)
+        except HoldingFailed:
+            if os.path.isdir(self.run_folder):
+                raise
             return []
-        return self._process.read_lines(_PIECE)
 
     # -- going on -------------------------------------------------------------------------------
 
