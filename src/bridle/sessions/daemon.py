@@ -53,7 +53,8 @@ class _Client:
         self._open = True
         self._ends: list[Callable[[], None]] = []
         connection.setblocking(False)
-        daemon.engine.register(connection, selectors.EVENT_READ, self._ready)
+        self._wanted = selectors.EVENT_READ
+        daemon.engine.register(connection, self._wanted, self._ready)
 
     def send(self, message: dict[str, Any]) -> None:
         """Queue an object for the client."""
@@ -136,6 +137,9 @@ class _Client:
             self.close()
             return
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._out else 0)
+        if wanted == self._wanted:
+            return
+        self._wanted = wanted
         self._daemon.engine.register(self._socket, wanted, self._ready)
 
 

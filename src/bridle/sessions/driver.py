@@ -15,7 +15,14 @@ from typing import TypedDict
 import msgspec
 
 from bridle.core.errors import AgentError, Unavailable, WrongUse
-from bridle.core.events import AgentEnd, ErrorRaised, Event, SessionStart, StateChange
+from bridle.core.events import (
+    AgentEnd,
+    ErrorRaised,
+    Event,
+    MessageUpdate,
+    SessionStart,
+    StateChange,
+)
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.processes import environment, kill_marked
@@ -340,6 +347,8 @@ class SessionDriver:
 
     def _flush(self) -> None:
         """Give the agent what is for it, and write down what happened."""
+        if not (self._player.has_output or self._unsent or self._unlogged or self.trouble):
+            return
         self._unsent += self._player.take_bytes()
         self._unlogged += [e for e in self._player.take_events() if e.seq > self._logged]
         if self._unsent:
@@ -367,6 +376,9 @@ class SessionDriver:
 
     def _update_record(self, events: list[Event]) -> None:
         record, recorder = self.record, self._player.recorder
+        if record.pid is not None and all(type(event) is MessageUpdate for event in events):
+            # Most events, and nothing in them belongs into the record.
+            return
         changes: dict[str, object] = {}
         for event in events:
             if isinstance(event, StateChange):
