@@ -280,3 +280,46 @@ def test_a_process_whose_end_cannot_be_heard_of_is_looked_at(
     host.idle(record)
     kill(place.run_file(record, "holder"))
     wait(lambda: place.record(record).state == "lost")
+
+
+def test_a_resume_is_not_ended_with_what_the_process_before_left(place: Place) -> None:
+    host = place.host()
+    stubborn = "trap '' TERM; touch began; sleep 60; sleep 60"
+    record = place.start(f'- text: go\n  shell: "{stubborn}"\n- text: the end\n')
+    host.send(record, "go")
+    wait((place.work / "began").exists)
+    kill(place.run_file(record, "pid"))
+    wait(lambda: place.record(record).state == "failed")
+    assert marked_processes(record.session_id), "what it left is not ended yet"
+    assert host.ask(lambda: host.service.release(record.session_id, 30.0)) is not None
+    assert marked_processes(record.session_id) == []
+    resumed = place.resume(record)
+    host.send(resumed, "hello again")
+    report = host.idle(resumed)
+    assert (report.state, report.status) == ("ready", "completed")
+
+
+def test_a_host_that_ends_while_it_cleans_keeps_the_session(place: Place) -> None:
+    host = place.host()
+    stubborn = "trap '' TERM; touch began; sleep 60; sleep 60"
+    record = place.start(f'- text: go\n  shell: "{stubborn}"\n- text: the end\n')
+    host.send(record, "go")
+    wait((place.work / "began").exists)
+    kill(place.run_file(record, "pid"))
+    wait(lambda: place.record(record).state == "failed")
+    host.close()
+    with pytest.raises(SessionHeld):
+        place.resume(record)
+    wait(lambda: not marked_processes(record.session_id))
+    after = place.host()
+
+    def resumed() -> bool:
+        try:
+            place.resume(record)
+        except SessionHeld:
+            return False
+        return True
+
+    wait(resumed)
+    after.send(record, "hello again")
+    assert after.idle(record).status == "completed"

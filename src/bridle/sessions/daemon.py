@@ -253,7 +253,7 @@ class Daemon:
             "wait_ready": lambda client, r: self.service.wait_ready(r["session"], r.get("timeout")),
             "wait_idle": lambda client, r: self.service.wait_idle(r["session"], r.get("timeout")),
             "events": self._events,
-            "release": lambda client, r: self._release(r),
+            "release": lambda client, r: self.service.release(r["session"], r.get("timeout")),
             "shutdown": lambda client, r: self._shutdown(),
         }
         name = request.get("op")
@@ -272,11 +272,6 @@ class Daemon:
 
     def _adopt(self, request: dict[str, Any]) -> Any:
         return self.engine.adopt(self.engine.store.get(request["session"])).record
-
-    def _release(self, request: dict[str, Any]) -> dict[str, Any]:
-        record = self.engine.store.get(request["session"])
-        self.engine.release(record.session_id)
-        return {"session_id": record.session_id}
 
     def _send(self, request: dict[str, Any]) -> "Future[Any]":
         return self.service.send(

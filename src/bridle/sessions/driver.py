@@ -486,7 +486,17 @@ class SessionDriver:
     def close(self) -> None:
         """Stop driving; the agent goes on by itself."""
         self._log.rest()
-        self._lock.release()
+        cleaning = self._cleaning
+        if cleaning is None or not cleaning.is_alive():
+            self._lock.release()
+            return
+
+        def release_later() -> None:
+            # The next process of the session would be ended with what this one left behind.
+            cleaning.join()
+            self._lock.release()
+
+        threading.Thread(target=release_later).start()
 
     def _refuse_if_over(self) -> None:
         if self._player.finished:
