@@ -1,5 +1,6 @@
 """Chaos on real agents: the same runs, against the scripted model on loopback."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import msgspec
 from benchmarks.chaos import DEADLINE, Run, Wrong
 from tests.support.clis import PINS, cli_path
 
+from bridle.core.errors import WrongUse
 from bridle.core.events import Drive
 from bridle.core.options import ModelServer, RunOptions
 from bridle.drives.tmux.pane_process import PanePlace
@@ -67,6 +69,8 @@ class RealRun(Run):
 
     def __init__(self, base: Path, number: int, seed: int) -> None:
         super().__init__(base, number, seed)
+        # Few runs: each part has its turn.
+        self.target = self.targets[number % len(self.targets)]
         Path(self.env["HOME"]).mkdir()
         self.env["TERM"] = "xterm-256color"
         subprocess.run(["git", "init", "-q"], cwd=self.work, env=self.env, check=True)
@@ -105,18 +109,30 @@ class RealRun(Run):
         report = client.request("wait_idle", session=self.record.session_id, timeout=DEADLINE)
         if report is None or report["state"] != "ready" or report["status"] != "completed":
             raise Wrong(f"the last prompt was not answered: {report}")
+        for message_id, kind in list(self.accepted.items()):
+            # The same message again changes nothing and tells what became of it.
+            with contextlib.suppress(WrongUse):
+                receipt = self._send(client, message_id, kind)
+                if receipt is not None and receipt["error"]:
+                    self.notes["told undelivered"] += 1
+                    self.refused.append(message_id)
+                    del self.accepted[message_id]
+
+    def _kept_nothing(self, record: SessionRecord) -> bool:
+        account = Path(self.home.folder(record.session_id)) / "account"
+        return not list(account.rglob(f"*{record.native_session_id}*.jsonl"))
 
     def _check_messages(self, record: SessionRecord) -> None:
         asked = [each for each in self.model.requests if each.outcome in ("turn", "overrun")]
         if not asked:
             raise Wrong("the agent never asked its model")
         last = json.dumps(asked[-1].body)
-        for message_id in self.accepted:
+        for number, message_id in enumerate(self.accepted, 1):
             self.notes["messages"] += 1
             times = last.count(message_id)
             if times != 1:
-                kind = "lost" if times == 0 else f"there {times} times"
-                raise Wrong(f"message {self.accepted.index(message_id) + 1} was {kind}")
+                how = "lost" if times == 0 else f"there {times} times"
+                raise Wrong(f"message {number} was {how}")
         if any(message_id in last for message_id in self.refused):
             raise Wrong("the agent heard a message that was refused")
 

@@ -10,7 +10,8 @@ the shell that holds it. Then the session is taken up again, and it must be that
   in the last request that it made to its model;
 - the events on disk are numbered without a gap or a repeat, keep the order contract, and are the
   very events that playing the journal and the ledger anew gives;
-- a session whose agent was killed is told to be failed or lost, and can be gone on with;
+- a session whose agent was killed is told to be failed or lost, and can be gone on with, unless
+  the agent had kept nothing yet, which is then told;
 - nothing of the session is left running at the end.
 
 With `--runtime` the agents are real ones, against the scripted model, and the runs are fewer; with
@@ -34,10 +35,11 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from bridle.core.errors import BridleError
+from bridle.core.errors import BridleError, ResumeRefused
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.drives.processes import kill_marked, look, marked_processes
@@ -99,8 +101,11 @@ class Run:
         }
         self.target = self.random.choice(self.targets)
         self.notes: Counter[str] = Counter()
-        self.accepted: list[str] = []
+        self.accepted: dict[str, str] = {}
+        """The messages that were taken: their ids and kinds."""
         self.refused: list[str] = []
+        self.over = False
+        """Whether there was nothing left to go on with."""
         self.driver: subprocess.Popen[str] | None = None
 
     def play(self) -> None:
@@ -176,19 +181,22 @@ class Run:
     def _say(self, client: DaemonClient, kind: str) -> None:
         message_id = new_session_id()
         try:
-            client.request(
-                "send",
-                session=self.record.session_id,
-                kind=kind,
-                text=f"{kind} {message_id}",
-                message_id=message_id,
-                timeout=0.01,
-            )
-            self.accepted.append(message_id)
+            self._send(client, message_id, kind)
+            self.accepted[message_id] = kind
         except BridleError as problem:
             # Refused in words: the agent is gone, and nothing was taken.
             self.refused.append(message_id)
             self.notes[f"refused ({problem.kind})"] += 1
+
+    def _send(self, client: DaemonClient, message_id: str, kind: str) -> Any:
+        return client.request(
+            "send",
+            session=self.record.session_id,
+            kind=kind,
+            text=f"{kind} {message_id}",
+            message_id=message_id,
+            timeout=0.01,
+        )
 
     def _kill(self) -> None:
         pid: int | None = None
@@ -226,7 +234,13 @@ class Run:
                 if report["state"] not in ("failed", "lost"):
                     raise Wrong(f"its agent was killed and it says {report['state']}")
                 self.notes[f"told {report['state']}"] += 1
-                self._resume(client)
+                try:
+                    self._resume(client)
+                except ResumeRefused:
+                    # It died before it kept anything, and that is what the user is told.
+                    self.notes["resume refused"] += 1
+                    self.over = True
+                    return
             elif report["state"] != "ready":
                 raise Wrong(f"nothing was done to its agent and it says {report['state']}")
             report = client.request("wait_idle", session=self.record.session_id, timeout=DEADLINE)
@@ -248,14 +262,21 @@ class Run:
             store.close()
         told = client.request("wait_ready", session=self.record.session_id, timeout=DEADLINE)
         if told is None or told["state"] in ("failed", "lost"):
+            if told is not None and self._kept_nothing(record):
+                raise ResumeRefused("it is told failed again")
             raise Wrong(f"it could not be resumed: {told}")
         self.notes["resumed"] += 1
+
+    def _kept_nothing(self, record: SessionRecord) -> bool:
+        """Whether the agent died before it wrote anything down."""
+        return False
 
     def _check(self) -> None:
         store = SessionStore(self.home)
         record = store.get(self.record.session_id)
         store.close()
-        self._check_messages(record)
+        if not self.over:
+            self._check_messages(record)
         self._check_events(record)
         until = time.monotonic() + 20
         while marked_processes(record.session_id):
