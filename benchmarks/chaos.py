@@ -1,16 +1,21 @@
 """Kills parts of live sessions at random moments and counts what was lost or doubled.
 
-`python -m benchmarks.chaos [--runs 300] [--seed 1] [--workers 3]`
+`python -m benchmarks.chaos [--runs 300] [--seed 1] [--workers 3] [--runtime NAME-VERSION[:tmux]…]`
 
 Each run starts a session, gives it messages (prompt, steer, follow-ups), and kills one part with
 SIGKILL at a random moment: the daemon, a driver that runs in a program of its own, the agent, or
 the shell that holds it. Then the session is taken up again, and it must be that:
 
-- every message that was accepted is in the agent's own transcript exactly once;
+- every message that was accepted is in the agent's own transcript exactly once, with a real agent
+  in the last request that it made to its model;
 - the events on disk are numbered without a gap or a repeat, keep the order contract, and are the
   very events that playing the journal and the ledger anew gives;
-- a session whose agent was killed is told to be failed or lost, and can be gone on with;
+- a session whose agent was killed is told to be failed or lost, and can be gone on with, unless
+  the agent had kept nothing yet, which is then told;
 - nothing of the session is left running at the end.
+
+With `--runtime` the agents are real ones, against the scripted model, and the runs are fewer; with
+`:tmux` they sit in a terminal, and the tmux server is one of the parts that are killed.
 
 Exit status 1 when anything was lost, doubled, or wrong.
 """
@@ -27,16 +32,19 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from bridle.core.errors import BridleError
+from bridle.core.errors import BridleError, ResumeRefused
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.drives.processes import kill_marked, look, marked_processes
 from bridle.running import new_session_id
+from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import get_runtime
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.event_log import EventLog
@@ -71,7 +79,13 @@ class Wrong(Exception):
 
 
 class Run:
-    """One session and what is done to it."""
+    """One session of the scripted agent and what is done to it."""
+
+    targets: tuple[str, ...] = TARGETS
+    latest_kill = 0.5
+    """Seconds after the first message within which the kill comes."""
+    longest_pause = 0.1
+    """Seconds between two messages."""
 
     def __init__(self, base: Path, number: int, seed: int) -> None:
         self.random = random.Random(f"{seed}-{number}")
@@ -85,27 +99,18 @@ class Run:
             "LANG": "C.UTF-8",
             "BRIDLE_DAEMON_IDLE": "20",
         }
-        self.target = self.random.choice(TARGETS)
+        self.target = self.random.choice(self.targets)
         self.notes: Counter[str] = Counter()
-        self.accepted: list[str] = []
+        self.accepted: dict[str, str] = {}
+        """The messages that were taken: their ids and kinds."""
+        self.refused: list[str] = []
+        self.over = False
+        """Whether there was nothing left to go on with."""
         self.driver: subprocess.Popen[str] | None = None
 
     def play(self) -> None:
         """The whole run; raises `Wrong`."""
-        script = self.folder / "script.yaml"
-        script.write_text(TURN * 12)
-        options = RunOptions(
-            prompt="",
-            cwd=str(self.work),
-            permission_mode="bypass",
-            provider_options={"script": str(script)},
-            account_dir=str(self.folder / "account"),
-        )
-        store = SessionStore(self.home)
-        self.record = start_session(
-            self.home, store, get_runtime("scripted"), options, env=self.env
-        )
-        store.close()
+        self.record = self._start()
         try:
             self._disturb()
             self._recover()
@@ -116,6 +121,30 @@ class Run:
                 self.driver.communicate()
             self._end_daemon()
             kill_marked(self.record.session_id)
+
+    # -- the agent ------------------------------------------------------------------------------
+
+    def _runtime(self) -> AgentRuntime:
+        return get_runtime("scripted")
+
+    def _start(self) -> SessionRecord:
+        script = self.folder / "script.yaml"
+        script.write_text(TURN * 12)
+        options = RunOptions(
+            prompt="",
+            cwd=str(self.work),
+            permission_mode="bypass",
+            provider_options={"script": str(script)},
+            account_dir=str(self.folder / "account"),
+        )
+        store = SessionStore(self.home)
+        try:
+            return start_session(self.home, store, self._runtime(), options, env=self.env)
+        finally:
+            store.close()
+
+    def _resumed(self, store: SessionStore, record: SessionRecord) -> None:
+        resume_session(self.home, store, self._runtime(), record, env=self.env)
 
     # -- the disturbance ------------------------------------------------------------------------
 
@@ -133,7 +162,7 @@ class Run:
             with DaemonClient(self.home) as client:
                 client.request("wait_ready", session=self.record.session_id, timeout=DEADLINE)
                 self.daemon = client.request("status")["pid"]
-        killer = threading.Timer(self.random.uniform(0.0, 0.5), self._kill)
+        killer = threading.Timer(self.random.uniform(0.0, self.latest_kill), self._kill)
         killer.start()
         try:
             if self.target != "driver":
@@ -144,24 +173,30 @@ class Run:
             self._talk()
 
     def _talk(self) -> None:
-        kinds = ["prompt", "steer", "follow_up", "follow_up"]
         with DaemonClient(self.home) as client:
-            for kind in kinds:
-                message_id = new_session_id()
-                try:
-                    client.request(
-                        "send",
-                        session=self.record.session_id,
-                        kind=kind,
-                        text=f"{kind} {message_id}",
-                        message_id=message_id,
-                        timeout=0.01,
-                    )
-                    self.accepted.append(message_id)
-                except BridleError as problem:
-                    # Refused in words: the agent is gone, and nothing was taken.
-                    self.notes[f"refused ({problem.kind})"] += 1
-                time.sleep(self.random.uniform(0.0, 0.1))
+            for kind in ("prompt", "steer", "follow_up", "follow_up"):
+                self._say(client, kind)
+                time.sleep(self.random.uniform(0.0, self.longest_pause))
+
+    def _say(self, client: DaemonClient, kind: str) -> None:
+        message_id = new_session_id()
+        try:
+            self._send(client, message_id, kind)
+            self.accepted[message_id] = kind
+        except BridleError as problem:
+            # Refused in words: the agent is gone, and nothing was taken.
+            self.refused.append(message_id)
+            self.notes[f"refused ({problem.kind})"] += 1
+
+    def _send(self, client: DaemonClient, message_id: str, kind: str) -> Any:
+        return client.request(
+            "send",
+            session=self.record.session_id,
+            kind=kind,
+            text=f"{kind} {message_id}",
+            message_id=message_id,
+            timeout=0.01,
+        )
 
     def _kill(self) -> None:
         pid: int | None = None
@@ -171,9 +206,7 @@ class Run:
         elif self.target == "daemon":
             pid = self.daemon
         else:
-            name = {"agent": "pid", "holder": "holder"}[self.target]
-            word = (run / name).read_text().strip() if (run / name).exists() else ""
-            pid = int(word) if word else None
+            pid = self._part(run)
         if pid is not None:
             self.notes["killed"] += 1
             os.kill(pid, signal.SIGKILL)
@@ -184,6 +217,12 @@ class Run:
                 raise Wrong("what was killed does not die")
             time.sleep(0.001)
 
+    def _part(self, run: Path) -> int | None:
+        """The process of the agent's that is to be killed."""
+        name = {"agent": "pid", "holder": "holder"}[self.target]
+        word = (run / name).read_text().strip() if (run / name).exists() else ""
+        return int(word) if word else None
+
     # -- afterwards -----------------------------------------------------------------------------
 
     def _recover(self) -> None:
@@ -191,36 +230,53 @@ class Run:
             report = client.request("wait_idle", session=self.record.session_id, timeout=DEADLINE)
             if report is None:
                 raise Wrong("it never came to rest")
-            if self.target in ("agent", "holder"):
+            if self.target not in ("driver", "daemon"):
                 if report["state"] not in ("failed", "lost"):
                     raise Wrong(f"its agent was killed and it says {report['state']}")
                 self.notes[f"told {report['state']}"] += 1
-                self._resume(client)
+                try:
+                    self._resume(client)
+                except ResumeRefused:
+                    # It died before it kept anything, and that is what the user is told.
+                    self.notes["resume refused"] += 1
+                    self.over = True
+                    return
             elif report["state"] != "ready":
                 raise Wrong(f"nothing was done to its agent and it says {report['state']}")
             report = client.request("wait_idle", session=self.record.session_id, timeout=DEADLINE)
             if report is None or report["state"] != "ready":
                 raise Wrong(f"it did not go on: {report}")
+            self._finally(client)
             client.request("stop", session=self.record.session_id, timeout=DEADLINE)
+
+    def _finally(self, client: DaemonClient) -> None:
+        """What is left to do before the session is stopped."""
 
     def _resume(self, client: DaemonClient) -> None:
         client.request("release", session=self.record.session_id)
         store = SessionStore(self.home)
         try:
             record = store.get(self.record.session_id)
-            resume_session(self.home, store, get_runtime("scripted"), record, env=self.env)
+            self._resumed(store, record)
         finally:
             store.close()
         told = client.request("wait_ready", session=self.record.session_id, timeout=DEADLINE)
         if told is None or told["state"] in ("failed", "lost"):
+            if told is not None and self._kept_nothing(record):
+                raise ResumeRefused("it is told failed again")
             raise Wrong(f"it could not be resumed: {told}")
         self.notes["resumed"] += 1
+
+    def _kept_nothing(self, record: SessionRecord) -> bool:
+        """Whether the agent died before it wrote anything down."""
+        return False
 
     def _check(self) -> None:
         store = SessionStore(self.home)
         record = store.get(self.record.session_id)
         store.close()
-        self._check_messages(record)
+        if not self.over:
+            self._check_messages(record)
         self._check_events(record)
         until = time.monotonic() + 20
         while marked_processes(record.session_id):
@@ -249,7 +305,7 @@ class Run:
         numbers = [event.seq for event in events]
         if numbers != list(range(1, len(events) + 1)):
             raise Wrong("the events are not numbered without a gap")
-        again = replayed(self.home, record, get_runtime("scripted"))
+        again = replayed(self.home, record, self._runtime())
         if [_bare(e) for e in events] != [_bare(e) for e in again]:
             raise Wrong("the journal played anew gives other events")
         if wrong := check_event_order(events):
@@ -272,46 +328,80 @@ def _bare(event: Event) -> dict[str, object]:
     return plain
 
 
-def main() -> int:
-    """Play all runs and print the counts."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--runs", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--keep", action="store_true", help="keep the folders of wrong runs")
-    args = parser.parse_args()
-    base = Path(tempfile.mkdtemp(prefix="chaos-"))
-    total: Counter[str] = Counter()
-    wrong: list[str] = []
-    began = time.monotonic()
+class Count:
+    """What came of many runs."""
 
-    def one(number: int) -> None:
-        run = Run(base, number, args.seed)
+    def __init__(self, title: str, runs: int, keep: bool) -> None:
+        self.title = title
+        self.runs = runs
+        self.keep = keep
+        self.total: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.began = time.monotonic()
+
+    def play(self, number: int, run: Run) -> None:
+        """Play a run and count it."""
+        total = self.total
         try:
             run.play()
         except Exception as problem:
-            wrong.append(f"run {number} ({run.target}): {type(problem).__name__}: {problem}")
-            sys.stderr.write(f"{wrong[-1]}\n")
+            words = f"{self.title} {number} ({run.target}): {type(problem).__name__}: {problem}"
+            self.wrong.append(words)
+            sys.stderr.write(f"{words}\n")
         else:
-            if not args.keep:
+            if not self.keep:
                 shutil.rmtree(run.folder, ignore_errors=True)
         total["runs"] += 1
         total[f"kill of the {run.target}"] += run.notes["killed"]
         total.update({k: v for k, v in run.notes.items() if k != "killed"})
         if total["runs"] % 25 == 0:
-            sys.stderr.write(f"{total['runs']} of {args.runs}\n")
+            sys.stderr.write(f"{total['runs']} of {self.runs}\n")
 
-    with ThreadPoolExecutor(args.workers) as pool:
-        list(pool.map(one, range(args.runs)))
-    for name, count in sorted(total.items()):
-        print(f"{name:<28}{count:>8}")
-    print(f"{'seconds':<28}{time.monotonic() - began:>8.0f}")
-    print(f"{'lost, doubled or untrue':<28}{len(wrong):>8}")
-    for line in wrong:
-        print(line)
-    if not wrong and not args.keep:
-        shutil.rmtree(base, ignore_errors=True)
+    def print(self) -> None:
+        """Print the counts."""
+        print(f"\n{self.title}")
+        for name, count in sorted(self.total.items()):
+            print(f"{name:<28}{count:>8}")
+        print(f"{'seconds':<28}{time.monotonic() - self.began:>8.0f}")
+        print(f"{'load':<28}{os.getloadavg()[0]:>8.1f}")
+        print(f"{'lost, doubled or untrue':<28}{len(self.wrong):>8}")
+        for line in self.wrong:
+            print(line)
+
+
+def main() -> int:
+    """Play all runs and print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, help="300, or 8 of each --runtime")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--keep", action="store_true", help="keep the folders of wrong runs")
+    parser.add_argument(
+        "--runtime", nargs="+", default=[], help="real agents, as claude-2.1.325 or pi-1.5.0:tmux"
+    )
+    args = parser.parse_args()
+    wrong = 0
+    for label in args.runtime or ["scripted"]:
+        runs = args.runs or (8 if args.runtime else 300)
+        count = Count(label, runs, args.keep)
+        _play_all(label, runs, args, count)
+        count.print()
+        wrong += len(count.wrong)
     return 1 if wrong else 0
+
+
+def _play_all(label: str, runs: int, args: argparse.Namespace, count: Count) -> None:
+    if label == "scripted":
+        base = Path(tempfile.mkdtemp(prefix="chaos-"))
+        make: Callable[[Path, int, int], Run] = Run
+    else:
+        from benchmarks._chaos_real import base_folder, real_run
+
+        base, make = base_folder(), real_run(label)
+    with ThreadPoolExecutor(args.workers) as pool:
+        list(pool.map(lambda n: count.play(n, make(base, n, args.seed)), range(runs)))
+    if not count.wrong and not args.keep:
+        shutil.rmtree(base, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -150,6 +150,9 @@ def test_files_that_vanish(tmp_path: Path, session: str) -> None:
     os.unlink(tmp_path / "run" / "stdin")
     held.write(b"two\n")
     assert lines_until(held, 1) == [b"got 4 two"], "an open FIFO needs no name"
+    os.unlink(tmp_path / "run" / "wake")
+    held.write(b"again\n")
+    assert lines_until(held, 1) == [b"got 6 again"]
     (tmp_path / "run" / "journal").write_bytes(b"")
     with pytest.raises(HoldingFailed, match="cut short"):
         held.read_lines()
@@ -162,6 +165,30 @@ def test_files_that_vanish(tmp_path: Path, session: str) -> None:
     os.unlink(tmp_path / "run" / "input")
     with pytest.raises(HoldingFailed):
         held.write(b"three\n")
+
+
+def test_a_driver_that_died_before_it_woke_the_pump(tmp_path: Path, session: str) -> None:
+    held = DetachedProcess(str(tmp_path / "run"))
+    held.start(spec(session, sys.executable, "-c", ECHO))
+    held.write(b"one\n")
+    assert lines_until(held, 1) == [b"got 4 one"]
+    with open(tmp_path / "run" / "input", "ab") as file:
+        file.write(b"two\n")
+    DetachedProcess(held.folder).take_up()
+    assert lines_until(held, 1) == [b"got 4 two"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+def test_an_agent_uses_up_no_watch(tmp_path: Path, session: str) -> None:
+    held = DetachedProcess(str(tmp_path / "run"))
+    held.start(spec(session, sys.executable, "-c", ECHO))
+    held.write(b"one\n")
+    assert lines_until(held, 1) == [b"got 4 one"]
+    pids = marked_processes(session)
+    assert len(pids) >= 3
+    files = [os.readlink(f) for pid in pids for f in Path(f"/proc/{pid}/fd").iterdir()]
+    assert files
+    assert not [file for file in files if "inotify" in file]
 
 
 def test_standard_error_is_kept(tmp_path: Path, session: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from bridle.core import events as ev
 from bridle.core.errors import Unavailable, WrongUse
 from bridle.drives.processes import marked_processes
 from bridle.runtimes.registry import get_runtime
+from bridle.sessions import engine
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionHeld
 from bridle.sessions.replay import replayed
@@ -245,3 +247,79 @@ def test_a_store_can_be_used_by_many_at_once(place: Place) -> None:
 @pytest.mark.parametrize("number", range(8))
 def test_kills_at_random_moments(tmp_path: Path, number: int) -> None:
     Run(tmp_path, number, seed=os.getpid()).play()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are looked at")
+@pytest.mark.parametrize("gone", ["holder", "journal", "folder"])
+def test_what_is_gone_is_heard_of_without_a_look(
+    place: Place, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    monkeypatch.setattr(engine, "LIVENESS", 3600.0)
+    host = place.host()
+    record = place.start("- text: hello\n")
+    host.send(record, "go")
+    host.idle(record)
+    path = place.run_file(record, gone)
+    if gone == "holder":
+        kill(path)
+    elif gone == "journal":
+        path.unlink()
+    else:
+        shutil.rmtree(path.parent)
+    # Nothing is asked of the engine meanwhile: that would make it look.
+    wait(lambda: place.record(record).state == "lost")
+
+
+def test_a_process_whose_end_cannot_be_heard_of_is_looked_at(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_most_ends", lambda: 0)
+    host = place.host()
+    record = place.start("- text: hello\n")
+    host.send(record, "go")
+    host.idle(record)
+    kill(place.run_file(record, "holder"))
+    wait(lambda: place.record(record).state == "lost")
+
+
+def test_a_resume_is_not_ended_with_what_the_process_before_left(place: Place) -> None:
+    host = place.host()
+    stubborn = "trap '' TERM; touch began; sleep 60; sleep 60"
+    record = place.start(f'- text: go\n  shell: "{stubborn}"\n- text: the end\n')
+    host.send(record, "go")
+    wait((place.work / "began").exists)
+    kill(place.run_file(record, "pid"))
+    wait(lambda: place.record(record).state == "failed")
+    assert marked_processes(record.session_id), "what it left is not ended yet"
+    assert host.ask(lambda: host.service.release(record.session_id, 30.0)) is not None
+    assert marked_processes(record.session_id) == []
+    resumed = place.resume(record)
+    host.send(resumed, "hello again")
+    report = host.idle(resumed)
+    assert (report.state, report.status) == ("ready", "completed")
+
+
+def test_a_host_that_ends_while_it_cleans_keeps_the_session(place: Place) -> None:
+    host = place.host()
+    stubborn = "trap '' TERM; touch began; sleep 60; sleep 60"
+    record = place.start(f'- text: go\n  shell: "{stubborn}"\n- text: the end\n')
+    host.send(record, "go")
+    wait((place.work / "began").exists)
+    kill(place.run_file(record, "pid"))
+    wait(lambda: place.record(record).state == "failed")
+    host.close()
+    with pytest.raises(SessionHeld):
+        place.resume(record)
+    wait(lambda: not marked_processes(record.session_id))
+    after = place.host()
+
+    def resumed() -> bool:
+        try:
+            place.resume(record)
+        except SessionHeld:
+            return False
+        return True
+
+    wait(resumed)
+    after.send(record, "hello again")
+    assert after.idle(record).status == "completed"

@@ -24,6 +24,7 @@ class RunFiles:
         self.folder = os.path.realpath(folder)
         self.expects = False
         """Set by the driver while a turn is open or a message is on its way."""
+        self._journal = self.path("journal")
         self._journal_at = 0
         self._partial = bytearray()
 
@@ -45,6 +46,12 @@ class RunFiles:
         folder calls for it."""
         return None
 
+    def end_fd(self) -> int | None:
+        """A new descriptor that becomes readable when the agent or what holds it has ended; None
+        when there is no such thing, and only a look from time to time tells. The caller closes
+        it."""
+        return None
+
     def delivered(self, message_id: str) -> None:
         """The agent has a message: nothing more is to be done for it."""
 
@@ -54,7 +61,7 @@ class RunFiles:
         """The next whole lines of the journal, up to about `most` bytes of them; [] when there is
         nothing new. Raises `HoldingFailed` when the journal is gone or shorter than it was."""
         try:
-            handle = os.open(self.path("journal"), os.O_RDONLY | os.O_CLOEXEC)
+            handle = os.open(self._journal, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 if os.fstat(handle).st_size < self._journal_at:
                     raise HoldingFailed("the journal was cut short", hint=FILES_HINT)

@@ -10,8 +10,9 @@ _LOOK_AGAIN = 0.05
 """Seconds between looks where the system tells nothing."""
 _HEAD = struct.Struct("iIII")
 _MODIFY, _MOVED_TO = 0x2, 0x80
+_MOVED_FROM, _DELETE = 0x40, 0x200
 _DELETE_SELF, _IGNORED = 0x400, 0x8000
-_WANTED = _MODIFY | _MOVED_TO | _DELETE_SELF
+_WANTED = _MODIFY | _MOVED_TO | _MOVED_FROM | _DELETE | _DELETE_SELF
 _NONBLOCK, _CLOEXEC = 0o4000, 0o2000000
 
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 IDLE = 300.0
 """Seconds without clients and without work after which it ends."""
+_COUNT = 5.0
+"""Seconds between looks whether any session works, while nobody is connected."""
 _MOST_UNSENT = 64 << 20
 """Bytes that may wait for a client that does not read; then it is let go."""
 _MOST_REQUEST = 96 << 20
@@ -59,7 +61,8 @@ class _Client:
         self._open = True
         self._ends: list[Callable[[], None]] = []
         connection.setblocking(False)
-        daemon.engine.register(connection, selectors.EVENT_READ, self._ready)
+        self._wanted = selectors.EVENT_READ
+        daemon.engine.register(connection, self._wanted, self._ready)
 
     def send(self, message: dict[str, Any]) -> None:
         """Queue an object for the client."""
@@ -142,6 +145,9 @@ class _Client:
             self.close()
             return
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._out else 0)
+        if wanted == self._wanted:
+            return
+        self._wanted = wanted
         self._daemon.engine.register(self._socket, wanted, self._ready)
 
 
@@ -170,6 +176,7 @@ class Daemon:
         self._idle = idle
         self._clients: set[_Client] = set()
         self._busy_at = time.monotonic()
+        self._count_at = 0.0
         self._socket: socket.socket | None = None
 
     def run(self) -> None:
@@ -214,8 +221,13 @@ class Daemon:
 
     def _look_if_idle(self) -> float | None:
         now = time.monotonic()
-        if self._clients or any(_busy(driver.player) for driver in self.engine.drivers.values()):
+        if self._clients:
             self._busy_at = now
+        elif now >= self._count_at or now - self._busy_at >= self._idle:
+            # Not in every turn of the loop: there may be a thousand of them.
+            self._count_at = now + min(_COUNT, self._idle / 4)
+            if any(_busy(driver.player) for driver in self.engine.drivers.values()):
+                self._busy_at = now
         if now - self._busy_at >= self._idle:
             self.engine.stop()
         return self._busy_at + self._idle
@@ -259,7 +271,7 @@ class Daemon:
             "wait_ready": lambda client, r: self.service.wait_ready(r["session"], r.get("timeout")),
             "wait_idle": lambda client, r: self.service.wait_idle(r["session"], r.get("timeout")),
             "events": self._events,
-            "release": lambda client, r: self._release(r),
+            "release": lambda client, r: self.service.release(r["session"], r.get("timeout")),
             "shutdown": lambda client, r: self._shutdown(),
         }
         name = request.get("op")
@@ -278,11 +290,6 @@ class Daemon:
 
     def _adopt(self, request: dict[str, Any]) -> Any:
         return self.engine.adopt(self.engine.store.get(request["session"])).record
-
-    def _release(self, request: dict[str, Any]) -> dict[str, Any]:
-        record = self.engine.store.get(request["session"])
-        self.engine.release(record.session_id)
-        return {"session_id": record.session_id}
 
     def _send(self, request: dict[str, Any]) -> "Future[Any]":
         return self.service.send(

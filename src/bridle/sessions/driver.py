@@ -15,7 +15,14 @@ from typing import TypedDict
 import msgspec
 
 from bridle.core.errors import AgentError, Unavailable, WrongUse
-from bridle.core.events import AgentEnd, ErrorRaised, Event, SessionStart, StateChange
+from bridle.core.events import (
+    AgentEnd,
+    ErrorRaised,
+    Event,
+    MessageUpdate,
+    SessionStart,
+    StateChange,
+)
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.processes import environment, kill_marked
@@ -129,6 +136,8 @@ class SessionDriver:
         self._store = store
         self._lock = lock
         self._publish = publish or (lambda driver, events: None)
+        self.run_folder = os.path.realpath(home.run_folder(record.session_id, record.run))
+        """The folder whose changes call for `poll`."""
         folder = home.folder(record.session_id)
         self._ledger = Ledger(os.path.join(folder, "ledger.jsonl"))
         self._log = EventLog(folder)
@@ -157,11 +166,6 @@ class SessionDriver:
     # -- taking up ------------------------------------------------------------------------------
 
     @property
-    def run_folder(self) -> str:
-        """The folder whose changes call for `poll`."""
-        return os.path.realpath(self._home.run_folder(self.record.session_id, self.record.run))
-
-    @property
     def player(self) -> Player:
         """The session as it stands."""
         return self._player
@@ -172,6 +176,11 @@ class SessionDriver:
         taken."""
         cleaning = self._cleaning is not None and self._cleaning.is_alive()
         return self._player.finished and not self._unlogged and not cleaning
+
+    def end_fd(self) -> int | None:
+        """A new descriptor whose being readable calls for `poll`: the process has ended. None when
+        only a look from time to time tells. The caller closes it."""
+        return None if self._player.finished else self._process.end_fd()
 
     def open(self) -> None:
         """Play what happened so far, and complete what the driver before left half done."""
@@ -252,9 +261,12 @@ class SessionDriver:
             said += player.take_bytes()
 
     def _read(self) -> list[bytes]:
-        if not os.path.isdir(self.run_folder):
+        try:
+            return self._process.read_lines(_PIECE)
+        except HoldingFailed:
+            if os.path.isdir(self.run_folder):
+                raise
             return []
-        return self._process.read_lines(_PIECE)
 
     # -- going on -------------------------------------------------------------------------------
 
@@ -335,6 +347,8 @@ class SessionDriver:
 
     def _flush(self) -> None:
         """Give the agent what is for it, and write down what happened."""
+        if not (self._player.has_output or self._unsent or self._unlogged or self.trouble):
+            return
         self._unsent += self._player.take_bytes()
         self._unlogged += [e for e in self._player.take_events() if e.seq > self._logged]
         if self._unsent:
@@ -362,6 +376,9 @@ class SessionDriver:
 
     def _update_record(self, events: list[Event]) -> None:
         record, recorder = self.record, self._player.recorder
+        if record.pid is not None and all(type(event) is MessageUpdate for event in events):
+            # Most events, and nothing in them belongs into the record.
+            return
         changes: dict[str, object] = {}
         for event in events:
             if isinstance(event, StateChange):
@@ -469,7 +486,17 @@ class SessionDriver:
     def close(self) -> None:
         """Stop driving; the agent goes on by itself."""
         self._log.rest()
-        self._lock.release()
+        cleaning = self._cleaning
+        if cleaning is None or not cleaning.is_alive():
+            self._lock.release()
+            return
+
+        def release_later() -> None:
+            # The next process of the session would be ended with what this one left behind.
+            cleaning.join()
+            self._lock.release()
+
+        threading.Thread(target=release_later).start()
 
     def _refuse_if_over(self) -> None:
         if self._player.finished:

@@ -23,7 +23,11 @@ from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord, SessionStore
 
 LIVENESS = 2.0
-"""Seconds between looks at processes that say nothing: a killed one leaves no other trace."""
+"""Seconds between looks at processes whose end the system does not tell: a killed one leaves no
+other trace."""
+_ROUND = 60
+"""Looks in which every other process is looked at once too, some at a time, should the system have
+forgotten to tell."""
 
 T = TypeVar("T")
 FindRuntime = Callable[[str], AgentRuntime]
@@ -69,6 +73,10 @@ class Engine:
         self._listeners: dict[str, list[Listener]] = {}
         self._waiters: dict[str, list[_Waiter]] = {}
         self._more: set[str] = set()
+        self._ends: dict[str, int] = {}
+        """Descriptors that tell of a process's end, by session."""
+        self._most_ends = _most_ends()
+        self._look_number = 0
         self._look_at = 0.0
         self._running = True
         self.on_events: Callable[[SessionRecord, list[Event]], None] | None = None
@@ -131,10 +139,19 @@ class Engine:
         self._more.clear()
         if now >= self._look_at:
             self._look_at = now + LIVENESS
-            due |= set(self.drivers.values())
+            due |= self._to_look_at()
         for driver in due:
             self.poll(driver)
         self._expire_waiters(now)
+
+    def _to_look_at(self) -> set[SessionDriver]:
+        """The sessions whose turn it is to be looked at although nothing was heard of them."""
+        self._look_number = (self._look_number + 1) % _ROUND
+        return {
+            driver
+            for number, (session_id, driver) in enumerate(self.drivers.items())
+            if session_id not in self._ends or number % _ROUND == self._look_number
+        }
 
     def poll(self, driver: SessionDriver) -> None:
         """Bring a session up to date, and tell who waits for it."""
@@ -159,11 +176,37 @@ class Engine:
         else:
             # A clock that ran out but could not act yet must not make the loop spin.
             self._deadlines[session_id] = max(deadline, time.monotonic() + 0.02)
+        self._await_end(driver)
         if driver.is_over:
             # Let go first: who waits for the end may want to resume it at once.
             self.release(session_id)
         else:
             self._answer_waiters(session_id)
+
+    def _await_end(self, driver: SessionDriver) -> None:
+        """Have the system tell of the end of a session's process, where it can."""
+        session_id = driver.record.session_id
+        if session_id in self._ends or self.drivers.get(session_id) is not driver:
+            return
+        if len(self._ends) >= self._most_ends:
+            return
+        handle = driver.end_fd()
+        if handle is None:
+            return
+        self._ends[session_id] = handle
+
+        def ended(mask: int) -> None:
+            # Told once; if it cannot be written down now, the next looks do that.
+            self._forget_end(session_id)
+            self._more.add(session_id)
+
+        self._selector.register(handle, selectors.EVENT_READ, ended)
+
+    def _forget_end(self, session_id: str) -> None:
+        handle = self._ends.pop(session_id, None)
+        if handle is not None:
+            self.unregister(handle)
+            os.close(handle)
 
     def _woken(self, mask: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -228,6 +271,7 @@ class Engine:
         self._watch.remove(driver.run_folder)
         self._by_folder.pop(driver.run_folder, None)
         self._deadlines.pop(session_id, None)
+        self._forget_end(session_id)
         driver.close()
         self._answer_waiters(session_id)
 
@@ -325,3 +369,10 @@ class Engine:
         os.close(self._wake_read)
         os.close(self._wake_write)
         self.store.close()
+
+
+def _most_ends() -> int:
+    """How many descriptors may be used to hear of ends: most are left for everything else."""
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4

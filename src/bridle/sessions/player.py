@@ -82,6 +82,11 @@ class Player:
         return taken
 
     @property
+    def has_output(self) -> bool:
+        """Whether there is anything to take."""
+        return bool(self._bytes or self._events)
+
+    @property
     def queue(self) -> list[Accept]:
         """The messages that wait, steers first, else in the order they came."""
         waiting = [each.message for each in self.messages.values() if each.status == "queued"]

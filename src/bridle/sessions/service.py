@@ -166,6 +166,18 @@ class SessionService:
             record.session_id, lambda: driver.record if driver.is_over else None, timeout
         )
 
+    def release(self, name: str, timeout: float | None = None) -> "Future[dict[str, Any] | None]":
+        """Stop driving a session, so that somebody else can. One whose process is gone is let go
+        when all that it left behind is ended: the next process carries the same mark."""
+        session_id = self._engine.store.get(name).session_id
+        driver = self._engine.drivers.get(session_id)
+        if driver is not None and not driver.player.finished:
+            self._engine.release(session_id)
+        answer = {"session_id": session_id}
+        return self._engine.wait(
+            session_id, lambda: None if session_id in self._engine.drivers else answer, timeout
+        )
+
     def wait_ready(self, name: str, timeout: float | None = None) -> "Future[SessionRecord | None]":
         """Wait until a session is ready for its first prompt, or over."""
         record = self._engine.store.get(name)

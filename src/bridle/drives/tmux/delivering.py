@@ -45,7 +45,8 @@ class Delivering:
         self._text = text
         self._facts = facts
         self._verify = verify or facts.ready == "warmup"
-        self._own = own
+        # A driver that was killed may have pasted it and not submitted it.
+        self._own = (*own, text)
         self._until = now + seconds + len(text) / (1 << 20) * _ARRIVES_PER_MEGABYTE
         self._stage = "before"
         self._since = now

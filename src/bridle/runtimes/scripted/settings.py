@@ -18,6 +18,7 @@ BEHAVIOURS = (
     "flood-stderr",
     "no-result",
     "exit",
+    "stamp",
 )
 _WITH_NUMBER = ("long-line", "flood-stderr", "exit")
 SCRIPT_VARIABLE = "BRIDLE_SCRIPT"

@@ -21,6 +21,7 @@ _GARBAGE = (
 )
 _LONG_LINE = 10 * 1024 * 1024
 _FLOOD = 4 * 1024 * 1024
+_STAMP = b"{stamp}"
 
 
 class Aids:
@@ -52,6 +53,8 @@ class Aids:
         if "die-mid-line" in self._wanted and kind == "message_end":
             _write(line[: len(line) // 2])
             os.kill(os.getpid(), signal.SIGKILL)
+        if "stamp" in self._wanted and _STAMP in line:
+            line = line.replace(_STAMP, str(time.monotonic_ns()).encode())
         line += b"\n"
         if "half-lines" in self._wanted:
             for start in range(0, len(line), max(1, len(line) // 3)):
