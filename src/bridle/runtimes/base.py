@@ -338,6 +338,10 @@ def live_runtimes(besides: str) -> list[str]:
 
 
 def _runtimes_with(drive: str, besides: str) -> list[str]:
+    return _runtimes_whose(lambda features: drive in features.drives, besides)
+
+
+def _runtimes_whose(holds: Callable[[Features], bool], besides: str) -> list[str]:
     from bridle.runtimes.registry import available_runtimes, get_runtime
 
     names = []
@@ -346,9 +350,19 @@ def _runtimes_with(drive: str, besides: str) -> list[str]:
             runtime = get_runtime(name)
         except ConfigError:
             continue
-        if name != besides and drive in runtime.features_of(runtime.dialect(None)[0]).drives:
+        if name != besides and holds(runtime.features_of(runtime.dialect(None)[0])):
             names.append(name)
     return names
+
+
+def compacting_runtimes(besides: str) -> list[str]:
+    """Names of the other runtimes that can be told to shorten their context."""
+    return _runtimes_whose(lambda features: features.compaction, besides)
+
+
+def forking_runtimes(besides: str) -> list[str]:
+    """Names of the other runtimes that can go on in a copy of a conversation."""
+    return _runtimes_whose(lambda features: features.fork, besides)
 
 
 def terminal_runtimes(besides: str) -> list[str]:

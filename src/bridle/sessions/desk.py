@@ -220,6 +220,17 @@ class SessionDesk:
         home, record = self.find(name)
         self._client(home).request("model", session=record.session_id, model=model)
 
+    def compact(self, name: str) -> None:
+        """Have the agent of a session shorten its context."""
+        home, record = self.find(name)
+        self._client(home).request("compact", session=record.session_id)
+
+    def abort_compaction(self, name: str) -> bool:
+        """Give up the compaction that runs; False when there is none."""
+        home, record = self.find(name)
+        told = self._client(home).request("abort_compaction", session=record.session_id)
+        return bool(told["aborted"])
+
     def wait(self, name: str, timeout: float | None = None) -> TurnReport:
         """Wait until a session is idle or over; raises `TimedOut` when it is not in time."""
         home, record = self.find(name)

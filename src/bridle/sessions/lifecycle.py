@@ -22,6 +22,7 @@ from bridle.drives.recorder import Before, utc_now
 from bridle.drives.spec import SESSION_MARK
 from bridle.running import new_session_id
 from bridle.runtimes.base import AgentRuntime
+from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver, SessionLock
 from bridle.sessions.holding import process_of
 from bridle.sessions.home import StateHome
@@ -70,11 +71,13 @@ def start_session(
     identity: Identity | None = None,
     parent: str | None = None,
     handover: str | None = None,
+    clocks: Clocks | None = None,
 ) -> SessionRecord:
     """Start the agent of a new session; returns its record, still `starting`.
 
-    `options.prompt` is not sent: that is the driver's first message. Raises, before anything was
-    started, what `plan_live` raises and `WrongUse` for a name that is taken.
+    `options.prompt` is not sent: that is the driver's first message. `clocks` hold whoever drives
+    the session; None leaves them to the driver. Raises, before anything was started, what
+    `plan_live` raises and `WrongUse` for a name that is taken.
     """
     identity = identity or Identity()
     session_id = new_session_id()
@@ -107,7 +110,7 @@ def start_session(
         lock = SessionLock(folder, session_id)
         try:
             store.add(record)
-            return _begin(home, store, runtime, plan, options, record, Before(), ())
+            return _begin(home, store, runtime, plan, options, record, Before(), (), clocks)
         finally:
             lock.release()
     except BaseException:
@@ -123,6 +126,7 @@ def resume_session(
     *,
     env: Mapping[str, str],
     changes: dict[str, Any] | None = None,
+    clocks: Clocks | None = None,
 ) -> SessionRecord:
     """Start the next process of a session that is over, to go on with its conversation.
 
@@ -161,7 +165,8 @@ def resume_session(
         before = driver.player.recorder.total()
         try:
             store.add(record)
-            return _begin(home, store, runtime, plan, options, record, before, pending)
+            clocks = clocks or driver.own_clocks
+            return _begin(home, store, runtime, plan, options, record, before, pending, clocks)
         except BaseException:
             remove_folders(plan.private_dirs)
             raise
@@ -219,6 +224,7 @@ def _begin(
     record: SessionRecord,
     before: Before,
     carried: tuple[Accept, ...],
+    clocks: Clocks | None,
 ) -> SessionRecord:
     assert plan.live is not None
     assert plan.spec.env[SESSION_MARK] == record.session_id
@@ -233,6 +239,7 @@ def _begin(
             stop=plan.spec.stop,
             can_steer=runtime.features_of(plan.dialect).steer,
             carried=carried,
+            clocks=clocks,
             ts=time.time(),
         ),
         durable=True,
@@ -275,6 +282,10 @@ def _kept_options(options: RunOptions) -> dict[str, Any]:
     kept = {name: value for name, value in kept.items() if value != bare[name]}
     for name in ("prompt", "images", "model_server", "resume", "include_raw"):
         kept.pop(name, None)
+    own = kept.get("provider_options", {})
+    if options.resume is not None and "fork" in own:
+        # It was forked once. Whoever resumes it wants this conversation, not another copy.
+        kept["provider_options"] = {name: own[name] for name in own if name != "fork"}
     secret = set(secrets_in(options.env))
     if options.env:
         kept["env"] = {name: v for name, v in options.env.items() if v not in secret}

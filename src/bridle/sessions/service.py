@@ -152,6 +152,20 @@ class SessionService:
         self._engine.settle(driver)
         return {"session_id": driver.record.session_id, "model": model}
 
+    def compact(self, name: str) -> dict[str, Any]:
+        """Have the agent shorten its context."""
+        driver = self.driver(name)
+        driver.compact()
+        self._engine.settle(driver)
+        return {"session_id": driver.record.session_id}
+
+    def abort_compaction(self, name: str) -> dict[str, Any]:
+        """Give up the compaction that runs."""
+        driver = self.driver(name)
+        aborted = driver.abort_compaction()
+        self._engine.settle(driver)
+        return {"session_id": driver.record.session_id, "aborted": aborted}
+
     def stop(
         self, name: str, reason: str, timeout: float | None = None
     ) -> "Future[SessionRecord | None]":
