@@ -309,9 +309,10 @@ def run_interactive(
         remove_folders(private_dirs)
 
 
-def _resolve(
+def resolve(
     prompt: str, runtime: "str | AgentRuntime | None", config: "Config | None", options: Any
 ) -> "tuple[AgentRuntime, RunOptions]":
+    """The runtime and the options that keywords ask for, with what the configuration adds."""
     from bridle.runtimes.base import AgentRuntime
     from bridle.runtimes.registry import get_runtime
 
@@ -369,7 +370,7 @@ async def run(
     exception; `result.failure()` gives the exception. Raises `UnknownRuntime`, `NotInstalled`,
     `UnsupportedOption`, `ConfigError` or `WrongUse` before anything is started.
     """
-    chosen, wanted = _resolve(prompt, runtime, config, options)
+    chosen, wanted = resolve(prompt, runtime, config, options)
     return await run_options(chosen, wanted, on_event=on_event, permission=permission)
 
 
@@ -385,7 +386,7 @@ def stream(
 
     Takes and raises what `run` does.
     """
-    chosen, wanted = _resolve(prompt, runtime, config, options)
+    chosen, wanted = resolve(prompt, runtime, config, options)
     return EventStream(chosen, wanted, permission=permission)
 
 
@@ -458,5 +459,5 @@ def stream_sync(
     **options: Any,
 ) -> SyncEventStream:
     """`stream` for programs without an event loop: iterate it, then read `result`."""
-    chosen, wanted = _resolve(prompt, runtime, config, options)
+    chosen, wanted = resolve(prompt, runtime, config, options)
     return SyncEventStream(chosen, wanted, permission=permission)

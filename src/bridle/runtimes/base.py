@@ -20,6 +20,7 @@ from bridle.core.errors import (
 )
 from bridle.core.events import Event
 from bridle.core.features import Features
+from bridle.core.lifecycle import SessionHints
 from bridle.core.options import (
     HooksDef,
     OverlayContent,
@@ -92,6 +93,8 @@ class AgentRuntime(ABC):
     state_paths: ClassVar[tuple[str, ...]] = ()
     """Folders, relative to HOME, that its CLI must be able to write in a sandbox. The agent can
     then write there too, so: no folder whose content the CLI obeys or runs."""
+    hints: ClassVar[SessionHints] = SessionHints()
+    """How it treats its conversation."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
 

@@ -17,6 +17,7 @@ from bridle.core.options import RunOptions
 from bridle.running import new_session_id
 from bridle.sessions.client import DaemonClient, error_from
 from bridle.sessions.home import StateHome, homes
+from bridle.sessions.images import kept_images
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.lifecycle import Identity, resume_session, start_session
 from bridle.sessions.service import Receipt, TurnReport
@@ -149,7 +150,7 @@ class SessionDesk:
             )
         record = msgspec.convert(told, SessionRecord)
         if record.is_over:
-            raise _why_over(record)
+            raise why_over(record)
         return record
 
     # -- talking --------------------------------------------------------------------------------
@@ -185,7 +186,7 @@ class SessionDesk:
             session=session_id,
             kind=kind,
             text=text,
-            images=_kept_images(home, session_id, message_id, images),
+            images=kept_images(home, session_id, message_id, images),
             message_id=message_id,
             timeout=timeout,
         )
@@ -306,27 +307,7 @@ def default_drive(runtime: "AgentRuntime") -> Drive:
     return "tmux" if "tmux" in drives else "print"
 
 
-def _kept_images(
-    home: StateHome, session_id: str, message_id: str, images: tuple[str, ...]
-) -> list[str]:
-    """The images where they stay as long as the session; the caller's files may go."""
-    import shutil
-
-    from bridle.runtimes.base import readable_file
-
-    kept = []
-    for number, image in enumerate(images):
-        readable_file(image, "the image")
-        folder = os.path.join(home.folder(session_id), "images")
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        path = os.path.join(folder, f"{message_id}-{number}{os.path.splitext(image)[1]}")
-        shutil.copyfile(os.path.expanduser(image), path)
-        os.chmod(path, 0o600)
-        kept.append(path)
-    return kept
-
-
-def _why_over(record: SessionRecord) -> BridleError:
+def why_over(record: SessionRecord) -> BridleError:
     """Why a session did not become ready."""
     error = record.error or {}
     kinds: dict[str, type[AgentError]] = {cls.kind: cls for cls in AgentError.__subclasses__()}

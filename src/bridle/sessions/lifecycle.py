@@ -28,6 +28,7 @@ from bridle.sessions.holding import process_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Accept, Begin, Ledger
 from bridle.sessions.store import SessionRecord, SessionStore
+from bridle.sessions.user_messages import ledger_entries
 
 if TYPE_CHECKING:
     from bridle.drives.tmux.pane_process import PanePlace
@@ -140,10 +141,7 @@ def resume_session(
     try:
         driver.open()
         if not driver.wait_over(_CLEANING):
-            raise WrongUse(
-                f"session {record.name or record.session_id} is alive",
-                hint="send it a message, or stop it first",
-            )
+            raise still_alive(record)
         record = driver.record
         if record.native_session_id is None:
             raise ResumeRefused(
@@ -174,13 +172,21 @@ def resume_session(
         driver.close()
 
 
+def still_alive(record: SessionRecord) -> WrongUse:
+    """The error of resuming a session that needs none."""
+    return WrongUse(
+        f"session {record.name or record.session_id} is alive",
+        hint="send it a message, or stop it first",
+    )
+
+
 def stored_options(home: StateHome, record: SessionRecord) -> RunOptions:
     """The options that a session was started with, without secrets and environment."""
     return _stored_options(home, record, {})
 
 
 def _stored_options(home: StateHome, record: SessionRecord, changes: dict[str, Any]) -> RunOptions:
-    entries = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl")).read()
+    entries = ledger_entries(home.folder(record.session_id))
     begins = [entry for entry in entries if isinstance(entry, Begin)]
     kept = begins[-1].options if begins else {}
     fields = {"prompt": "", **kept, "resume": record.native_session_id, **changes}

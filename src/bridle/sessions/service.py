@@ -6,7 +6,7 @@ same. Every function here runs in the engine's thread.
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.store import SessionRecord
+
+T = TypeVar("T")
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +174,7 @@ class SessionService:
         """End a session and wait until its process is gone. One that is over stays as it is."""
         record = self._engine.store.get(name)
         if record.is_over:
-            return _done(record)
+            return done(record)
         driver = self._engine.adopt(record)
         driver.leave(reason)
         self._engine.settle(driver)
@@ -184,7 +186,7 @@ class SessionService:
         """Wait until a session is ready for its first prompt, or over."""
         record = self._engine.store.get(name)
         if record.is_over:
-            return _done(record)
+            return done(record)
         driver = self._engine.adopt(record)
 
         def ready() -> SessionRecord | None:
@@ -197,7 +199,7 @@ class SessionService:
         """Wait until the agent waits for a prompt and none is on its way, or it is gone."""
         record = self._engine.store.get(name)
         if record.is_over:
-            return _done(self.report(record))
+            return done(self.report(record))
         driver = self._engine.adopt(record)
 
         def idle() -> TurnReport | None:
@@ -264,8 +266,9 @@ class SessionService:
         return self._engine.listen(record.session_id, fresh)
 
 
-def _done(value: Any) -> "Future[Any]":
-    future: Future[Any] = Future()
+def done(value: T) -> "Future[T]":
+    """A future that is there already."""
+    future: Future[T] = Future()
     future.set_result(value)
     return future
 
