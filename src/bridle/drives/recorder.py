@@ -210,6 +210,9 @@ class Recorder:
             self.turn_ended()
         if self._compacting:
             self.compaction_ended("the agent ended first", synthetic=True)
+        if self._live and self.error is not None:
+            # What ended the conversation between its turns, or before the first.
+            self._raise_error(self._error_info(self.error))
         how = _exit_words(exit)
         self._change_state(self._final_state(exit), f"process {how}")
         self._emit(
@@ -367,13 +370,7 @@ class Recorder:
             self._said(self.redactor.text(text))
         info = None if self.error is None else self._error_info(self.error)
         if info is not None:
-            self._emit(
-                ev.ErrorRaised,
-                kind=info.kind,
-                message=info.message,
-                retryable=info.retryable,
-                hint=info.hint,
-            )
+            self._raise_error(info)
         total = self.total()
         self._emit(ev.UsageTotals, usage=total.usage, cost_usd=total.cost_usd)
         self._last_status = "completed" if info is None else STATUS_OF_KIND.get(info.kind, "failed")
@@ -672,6 +669,15 @@ class Recorder:
                 raw=self._raw,
                 **fields,
             )
+        )
+
+    def _raise_error(self, info: ErrorInfo) -> None:
+        self._emit(
+            ev.ErrorRaised,
+            kind=info.kind,
+            message=info.message,
+            retryable=info.retryable,
+            hint=info.hint,
         )
 
     def _change_state(self, new: ev.SessionState, evidence: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bridle.core.errors import AgentError, BridleError, Crashed, TimedOut
+from bridle.core.errors import AgentError, BridleError, Crashed, TimedOut, WrongUse
 from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import RunOptions
 from bridle.running import new_session_id
@@ -296,6 +296,18 @@ class SessionDesk:
         if home.root not in self._clients:
             self._clients[home.root] = DaemonClient(home)
         return self._clients[home.root]
+
+
+_WAYS = {"rpc": ("rpc", "stdin"), "tmux": ("tmux",), "print": ("stdin",)}
+
+
+def check_delivery(record: SessionRecord, delivery: str) -> None:
+    """Refuse a way of delivery that a session does not have."""
+    if delivery not in _WAYS.get(record.drive, ()):
+        raise WrongUse(
+            f"session {record.session_id} is driven by {record.drive}, not by {delivery}",
+            hint="leave the way of delivery out",
+        )
 
 
 def default_drive(runtime: "AgentRuntime") -> Drive:

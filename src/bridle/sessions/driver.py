@@ -253,6 +253,10 @@ class SessionDriver:
             said += player.take_bytes()
         self._unlogged += [e for e in player.take_events() if e.seq > self._logged]
         self._unsent = bytes(said[given:])
+        sends = [entry.at for entry in entries if isinstance(entry, Send)]
+        if sends and player.lines > sends[-1]:
+            # It has spoken since. When that was is not known any more: its silence counts anew.
+            self._since = time.monotonic()
 
     def _feed_replay(self, lines: list[bytes], waiting: list[Entry], said: bytearray) -> None:
         player = self._player

@@ -86,6 +86,10 @@ class Feed:
                 else:
                     is_over = self._ends_at is not None and self._last >= self._ends_at
                     return None if is_over else []
+                if self._ends_at is not None:
+                    # The file may hold the session's next process too.
+                    fresh = [event for event in fresh if event.seq <= self._ends_at]
+                    self._behind = self._behind and bool(fresh)
                 if fresh:
                     self._last = fresh[-1].seq
                     return fresh
