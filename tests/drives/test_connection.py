@@ -115,8 +115,7 @@ async def test_prompt_follow_up_steer_and_state(tmp_path: Path) -> None:
 
 async def test_abort_failure_and_death(tmp_path: Path) -> None:
     events: list[Event] = []
-    script = LONG + "- error: {status: 401, message: no key}\n"
-    async with connected(planned(tmp_path, script), events) as (connection, process):
+    async with connected(planned(tmp_path, LONG), events) as (connection, process):
         await connection.abort()
         await connection.send_prompt("begin")
         await anyio.to_thread.run_sync(lambda: wait_until((tmp_path / "began").exists))
@@ -136,6 +135,16 @@ async def test_abort_failure_and_death(tmp_path: Path) -> None:
             await connection.send_prompt("anyone?")
     [end] = [event for event in events if isinstance(event, ev.AgentEnd)]
     assert (end.status, end.error and end.error.message) == ("aborted", "enough")
+
+
+async def test_a_failed_turn_is_told_until_the_next(tmp_path: Path) -> None:
+    script = "- {fault: {status: 401, times: 1}}\n- {text: better}\n"
+    events: list[Event] = []
+    async with connected(planned(tmp_path, script), events) as (connection, _):
+        await connection.send_prompt("go")
+        assert (await connection.wait_idle(DEADLINE)).status == "error"
+        await connection.send_prompt("again")
+        assert await connection.wait_idle(DEADLINE) == IDLE
 
 
 async def test_a_policy_answers_while_the_agent_is_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Studio]:
     made.close()
 
 
-def start_options(studio: Studio, script: str, **fields: str) -> StartOptions:
+def start_options(studio: Studio, script: str, **fields: Any) -> StartOptions:
     options = studio.options(script)
     return StartOptions(
         work_dir=str(options.pop("cwd")),

@@ -19,13 +19,15 @@ from bridle.drives.recorder import Recorder
 from bridle.drives.spec import MAX_LINE, ProcessExit, Question
 
 if TYPE_CHECKING:
+    from anyio import CancelScope, Lock
     from anyio import Event as Flag
-    from anyio import Lock
     from anyio.abc import TaskGroup
 
     AsyncPolicy = Callable[[Question], Awaitable[tuple[bool, str, str]]]
 
 _CHUNK = 1 << 16
+_CLOSING = 5.0
+"""Seconds for a process to take its last words."""
 _SHOWN = 2000
 
 
@@ -86,6 +88,7 @@ class RuntimeConnection:
         self._group: TaskGroup | None = None
         self._changed: Flag | None = None
         self._writing: Lock | None = None
+        self._scopes: set[CancelScope] = set()
 
     async def __aenter__(self) -> "RuntimeConnection":
         import anyio
@@ -97,7 +100,7 @@ class RuntimeConnection:
         self._group = await anyio.create_task_group().__aenter__()
         self._wire.begin()
         await self._settle()
-        self._group.start_soon(self._read)
+        self._start(self._read)
         return self
 
     async def __aexit__(
@@ -109,11 +112,12 @@ class RuntimeConnection:
         import anyio
 
         assert self._group is not None
-        with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(5):
-                await self.close()
-            # It is not told of the block's exception, or it would wrap that in a group.
-            await self._group.__aexit__(None, None, None)
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING):
+            await self.close()
+        # It only waits for tasks that end now. It is not told of the block's exception, or it would
+        # wrap that in a group.
+        self._group.cancel_scope.shield = True
+        await self._group.__aexit__(None, None, None)
 
     # -- talking --------------------------------------------------------------------------------
 
@@ -180,9 +184,24 @@ class RuntimeConnection:
             self._wire.leave()
             await self._write()
             self._finish(ProcessExit(code=None))
-        if self._group is not None:
-            self._group.cancel_scope.cancel()
+        for scope in self._scopes:
+            scope.cancel()
         self._tell()
+
+    def _start(self, act: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Have something done beside the caller until the connection is closed."""
+        import anyio
+
+        scope = anyio.CancelScope()
+        self._scopes.add(scope)
+
+        async def do() -> None:
+            with scope:
+                await act(*args)
+            self._scopes.discard(scope)
+
+        assert self._group is not None
+        self._group.start_soon(do)
 
     def _check(self) -> None:
         if self._group is None:
@@ -274,7 +293,7 @@ class RuntimeConnection:
             self._pump()
             while recorder.questions and self._group is not None:
                 # A person may take long to answer: what the agent says meanwhile is read.
-                self._group.start_soon(self._answer, recorder.questions.pop(0))
+                self._start(self._answer, recorder.questions.pop(0))
             if not recorder.replies:
                 break
             await self._write()
