@@ -16,6 +16,7 @@ from bridle.core.errors import Crashed, ResumeRefused, TimedOut, UnsupportedOpti
 from bridle.core.events import Event
 from bridle.core.lifecycle import SessionHints
 from bridle.drives.spec import Question
+from bridle.runtimes.registry import get_runtime
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions import feed as feed_module
 from bridle.sessions.clocks import Clocks
@@ -450,6 +451,8 @@ async def test_wrong_use_starts_nothing(studio: Studio) -> None:
             await session.prompt("")
         with pytest.raises(WrongUse, match="unknown option"):
             await Session.resume("one", modle="x")
+        with pytest.raises(WrongUse, match="one of scripted"):
+            await Session.open("one", runtime=get_runtime("codex"))
 
 
 async def test_an_agent_that_does_not_come_up(studio: Studio) -> None:

@@ -53,6 +53,7 @@ async def test_a_conversation(
         server = ModelServer(url=model.url, api_key="sk-ant-scripted-0123456789abcdefghij")
         options: dict[str, Any] = {"cwd": studio.work, "model_server": server}
         options |= {"permission_mode": "bypass"}
+        by: dict[str, Any] = {"runtime": runtime, "model_server": server}
         session = await Session.start(runtime, "Make a file", name="real", **options)
         async with session:
             report = await session.wait_idle(**WAIT)
@@ -69,13 +70,13 @@ async def test_a_conversation(
                     assert copy.native_session_id != session.native_session_id
                     assert (await copy.prompt("Go on there", **WAIT)).delivered
                     assert (await copy.wait_idle(**WAIT)).status == "completed"
-                async with Session.resume("copy", model_server=server) as again:
+                async with Session.resume("copy", **by) as again:
                     assert again.native_session_id == copy.native_session_id
             else:
                 with pytest.raises(UnsupportedOption):
                     await session.fork()
             await session.stop("for now")
-        async with Session.resume("real", model_server=server) as again:
+        async with Session.resume("real", **by) as again:
             assert again.native_session_id == session.native_session_id
             await again.prompt("Go on", **WAIT)
             assert (await again.wait_idle(**WAIT)).status == "completed"

@@ -74,14 +74,17 @@ def started(wanted: Wanted) -> SessionLink:
     return SessionLink(host_of(home), record, runtime, options)
 
 
-def opened(name: str, cwd: str | None, config: "Config | None") -> SessionLink:
+def opened(
+    name: str, runtime: AgentRuntime | None, cwd: str | None, config: "Config | None"
+) -> SessionLink:
     """A session that there is; raises `UnknownSession`."""
     home, record = find_session(name, cwd)
-    return SessionLink(host_of(home), record, _runtime_of(record, config))
+    return SessionLink(host_of(home), record, _runtime_of(record, runtime, config))
 
 
 def resumed(
     name: str,
+    runtime: AgentRuntime | None,
     cwd: str | None,
     config: "Config | None",
     clocks: Clocks | None,
@@ -90,7 +93,7 @@ def resumed(
     """The next process of a session that is over; raises what `resume_session` does."""
     home, record = find_session(name, cwd)
     config = config or _config_of(record.workdir)
-    runtime = _runtime_of(record, config)
+    runtime = _runtime_of(record, runtime, config)
     if config.model_server is not None:
         changes = {"model_server": config.model_server, **changes}
     changes = _checked(changes)
@@ -192,9 +195,18 @@ def _config_of(cwd: Any) -> "Config":
     return load_config(None if cwd is None else os.fspath(cwd))
 
 
-def _runtime_of(record: SessionRecord, config: "Config | None") -> AgentRuntime:
+def _runtime_of(
+    record: SessionRecord, runtime: AgentRuntime | None, config: "Config | None"
+) -> AgentRuntime:
     from bridle.runtimes.registry import get_runtime
 
+    if runtime is not None:
+        if runtime.id != record.runtime:
+            raise WrongUse(
+                f"session {record.session_id} is one of {record.runtime}, not of {runtime.id}",
+                hint="leave the runtime out",
+            )
+        return runtime
     return get_runtime(record.runtime, config or _config_of(record.workdir))
 
 

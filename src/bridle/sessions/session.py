@@ -110,6 +110,7 @@ class Session(op.SessionFacts):
         cls,
         name: str,
         *,
+        runtime: AgentRuntime | None = None,
         cwd: str | None = None,
         config: "Config | None" = None,
         permission: Policy | None = None,
@@ -117,13 +118,14 @@ class Session(op.SessionFacts):
         """Take up a session by its id, its name, or the beginning of its id: one that another
         program started, or the daemon drives. One that is over can be looked at.
 
-        It is looked for in the project around `cwd`, then in the user's own place. Raises
+        It is looked for in the project around `cwd`, then in the user's own place. `runtime` is for
+        one that only this program knows, or a CLI that is not where the configuration says. Raises
         `UnknownSession`, and `SessionHeld` when another program (not the daemon) drives it.
         """
 
         async def make() -> Session:
             token = current_token()
-            link = await in_thread(lambda: opened(name, cwd, config))
+            link = await in_thread(lambda: opened(name, runtime, cwd, config))
             session = cls(link, token)
             await session._take_up(permission)
             return session
@@ -135,6 +137,7 @@ class Session(op.SessionFacts):
         cls,
         name: str,
         *,
+        runtime: AgentRuntime | None = None,
         cwd: str | None = None,
         config: "Config | None" = None,
         permission: Policy | None = None,
@@ -151,7 +154,7 @@ class Session(op.SessionFacts):
 
         async def make() -> Session:
             return await cls._made(
-                lambda: resumed(name, cwd, config, clocks, changes),
+                lambda: resumed(name, runtime, cwd, config, clocks, changes),
                 permission,
                 lambda session: session._ready(timeout),
             )

@@ -73,12 +73,13 @@ class SyncSession(op.SessionFacts):
         cls,
         name: str,
         *,
+        runtime: AgentRuntime | None = None,
         cwd: str | None = None,
         config: "Config | None" = None,
         permission: PermissionPolicy | None = None,
     ) -> "SyncSession":
         """Take up a session that there is. See `Session.open`."""
-        session = cls(opened(name, cwd, config))
+        session = cls(opened(name, runtime, cwd, config))
         session._link.take_up(permission)
         return session
 
@@ -87,6 +88,7 @@ class SyncSession(op.SessionFacts):
         cls,
         name: str,
         *,
+        runtime: AgentRuntime | None = None,
         cwd: str | None = None,
         config: "Config | None" = None,
         permission: PermissionPolicy | None = None,
@@ -95,7 +97,7 @@ class SyncSession(op.SessionFacts):
         **changes: Any,
     ) -> "SyncSession":
         """Go on with a session that is over. See `Session.resume`."""
-        session = cls(resumed(name, cwd, config, clocks, changes))
+        session = cls(resumed(name, runtime, cwd, config, clocks, changes))
         with contextlib.ExitStack() as undo:
             undo.callback(session.dispose)
             session._take_up(permission, timeout)
