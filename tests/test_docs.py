@@ -2,8 +2,9 @@
 
 import contextlib
 import io
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,16 @@ from bridle.core import events as ev
 from bridle.core.errors import Overloaded
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
+from bridle.drives.processes import kill_marked
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
 from bridle.running import stream_sync
 from bridle.runtimes import registry
+from bridle.sessions.home import user_home
+from bridle.sessions.hosting import close_hosts
+from bridle.sessions.store import SessionStore
 from bridle.testing.contract import check_event_order
+from tests.sessions.test_daemon import end_daemon
 from tests.support.tiny_agent import TinyRuntime
 from tests.support.trace import render
 
@@ -25,7 +31,15 @@ DOCS = Path(__file__).parent.parent / "docs"
 EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", re.DOTALL)
 TRACE = re.compile(r"### (.*?)\n.*?```text\n(.*?)```", re.DOTALL)
 
-EXAMPLES = EXAMPLE.findall((DOCS / "library.md").read_text())
+EVERY = EXAMPLE.findall((DOCS / "library.md").read_text())
+EXAMPLES = [example for example in EVERY if "playing" not in example[0]]
+SESSIONS = [example for example in EVERY if "playing" in example[0]]
+SESSIONS += EXAMPLE.findall((DOCS / "sessions.md").read_text())
+PLAY = [
+    {"text": "I will write it.", "shell": "echo hello > hello.txt"},
+    {"text": "It is written."},
+    {"text": "Nothing more to do."},
+]
 
 
 @pytest.mark.parametrize(("code", "shown"), EXAMPLES, ids=range(len(EXAMPLES)))
@@ -45,6 +59,34 @@ def test_an_example_of_the_library_page(
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code, "library.md", "exec"), {"__name__": "example"})
+    assert shown, "an example without its output proves nothing"
+    assert out.getvalue() == shown
+
+
+@pytest.fixture
+def sessions_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing of a session's is left, whatever its example did."""
+    monkeypatch.setenv("BRIDLE_DAEMON_IDLE", "30")
+    home = user_home(os.environ)
+    yield
+    end_daemon(home)
+    close_hosts()
+    store = SessionStore(home)
+    left = [record.session_id for record in store.all() if kill_marked(record.session_id)]
+    store.close()
+    assert left == []
+
+
+@pytest.mark.usefixtures("sessions_end")
+@pytest.mark.parametrize(("code", "shown"), SESSIONS, ids=range(len(SESSIONS)))
+def test_an_example_of_sessions(
+    code: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    playing = {"provider_options": {"script": PLAY}, "permission_mode": "bypass"}
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "sessions.md", "exec"), {"__name__": "example", "playing": playing})
     assert shown, "an example without its output proves nothing"
     assert out.getvalue() == shown
 

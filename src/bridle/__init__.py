@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from bridle.core.errors import AgentError, BridleError, ErrorInfo, WrongUse
     from bridle.core.events import AnyEvent, Event, decode_event, encode_event
     from bridle.core.features import Features
+    from bridle.core.lifecycle import (
+        ConnectionState,
+        Message,
+        SessionFilter,
+        SessionHandle,
+        SessionHints,
+        StartOptions,
+    )
     from bridle.core.options import (
         DEFAULT_MARKER,
         HooksDef,
@@ -28,6 +36,7 @@ if TYPE_CHECKING:
     )
     from bridle.core.results import Availability, RunResult, TranscriptSummary
     from bridle.core.usage import Usage
+    from bridle.drives.connection import RpcProcess, RuntimeConnection
     from bridle.drives.spec import Question
     from bridle.running import (
         EventStream,
@@ -40,34 +49,60 @@ if TYPE_CHECKING:
     )
     from bridle.runtimes.base import AgentRuntime
     from bridle.runtimes.registry import available_runtimes, create_acp_runtime, get_runtime
+    from bridle.sessions.clocks import Clocks
+    from bridle.sessions.conversation import AgentStep, ToolUse
+    from bridle.sessions.lifecycle import Identity
+    from bridle.sessions.service import Receipt, TurnReport
+    from bridle.sessions.session import Session
+    from bridle.sessions.store import SessionRecord
+    from bridle.sessions.sync_session import SyncSession
+    from bridle.sessions.user_messages import UserMessage
 
 del TYPE_CHECKING
 
 __all__ = [
     "AgentError",
     "AgentRuntime",
+    "AgentStep",
     "AnyEvent",
     "Availability",
     "BridleError",
+    "Clocks",
     "Config",
+    "ConnectionState",
     "DEFAULT_MARKER",
     "ErrorInfo",
     "Event",
     "EventStream",
     "Features",
     "HooksDef",
+    "Identity",
+    "Message",
     "ModelServer",
     "OverlayContent",
     "Provider",
     "QualityGate",
     "Question",
+    "Receipt",
     "ResolvedModel",
+    "RpcProcess",
     "RunOptions",
     "RunResult",
+    "RuntimeConnection",
+    "Session",
+    "SessionFilter",
+    "SessionHandle",
+    "SessionHints",
+    "SessionRecord",
     "SpawnOptions",
+    "StartOptions",
     "SyncEventStream",
+    "SyncSession",
+    "ToolUse",
     "TranscriptSummary",
+    "TurnReport",
     "Usage",
+    "UserMessage",
     "WrongUse",
     "__version__",
     "apply_config",
@@ -116,6 +151,23 @@ _HOMES = {
     ),
     "bridle.runtimes.base": ("AgentRuntime",),
     "bridle.runtimes.registry": ("available_runtimes", "create_acp_runtime", "get_runtime"),
+    "bridle.core.lifecycle": (
+        "ConnectionState",
+        "Message",
+        "SessionFilter",
+        "SessionHandle",
+        "SessionHints",
+        "StartOptions",
+    ),
+    "bridle.drives.connection": ("RpcProcess", "RuntimeConnection"),
+    "bridle.sessions.clocks": ("Clocks",),
+    "bridle.sessions.conversation": ("AgentStep", "ToolUse"),
+    "bridle.sessions.lifecycle": ("Identity",),
+    "bridle.sessions.service": ("Receipt", "TurnReport"),
+    "bridle.sessions.session": ("Session",),
+    "bridle.sessions.store": ("SessionRecord",),
+    "bridle.sessions.sync_session": ("SyncSession",),
+    "bridle.sessions.user_messages": ("UserMessage",),
 }
 """Where each public name is defined."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bridle.core.errors import WrongUse
-from bridle.core.events import Event
+from bridle.core.events import Drive, Event
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
 from bridle.core.results import RunResult
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
     from bridle.config import Config
+    from bridle.drives.connection import RpcProcess, RuntimeConnection
     from bridle.runtimes.base import AgentRuntime, RunPlan
 
 EventHandler = Callable[[Event], Awaitable[None] | None]
@@ -92,7 +93,9 @@ def _prepared(
     return Prepared(run, plan, recorder.redactor)
 
 
-def recorder_for(runtime: "AgentRuntime", options: RunOptions, plan: "RunPlan") -> Recorder:
+def recorder_for(
+    runtime: "AgentRuntime", options: RunOptions, plan: "RunPlan", drive: Drive = "print"
+) -> Recorder:
     """The recorder of a planned run, which knows every secret that the run is given."""
     return Recorder(
         runtime=runtime.id,
@@ -102,6 +105,7 @@ def recorder_for(runtime: "AgentRuntime", options: RunOptions, plan: "RunPlan") 
         runtime_version=plan.installation.version or "",
         redactor=Redactor([*secrets_in(plan.spec.env), *plan.secrets]),
         ignored_options=plan.ignored_options,
+        drive=drive,
     )
 
 
@@ -118,6 +122,35 @@ def _check_values(options: RunOptions) -> None:
         # Written so that a value which is not a number at all is refused too.
         if value is not None and not value > least:
             raise WrongUse(f"{name} must be more than {least}, not {value}")
+
+
+def connection(
+    runtime: "AgentRuntime",
+    process: "RpcProcess",
+    plan: "RunPlan | None",
+    options: RunOptions | None,
+    permission: PermissionPolicy | AsyncPermissionPolicy | None,
+    on_event: Callable[[Event], object] | None,
+) -> "RuntimeConnection":
+    """A conversation with a process of `runtime`; see `AgentRuntime.connect`."""
+    from bridle.drives.connection import RuntimeConnection
+
+    options = options or RunOptions(prompt="")
+    if plan is None:
+        plan = runtime.plan_live(options, os.environ, new_session_id())
+        # They were for a process of the plan's own; this one is there already.
+        remove_folders(plan.private_dirs)
+    if plan.live is None:
+        raise WrongUse("the plan is not one of a conversation", hint="make it with plan_live")
+    recorder = recorder_for(runtime, options, plan, drive="rpc")
+    return RuntimeConnection(
+        process,
+        runtime.live_wire(plan.live, recorder),
+        recorder,
+        can_steer=runtime.features_of(plan.dialect).steer,
+        permission=permission or refuse_all,
+        on_event=on_event,
+    )
 
 
 class EventStream:
@@ -309,9 +342,10 @@ def run_interactive(
         remove_folders(private_dirs)
 
 
-def _resolve(
+def resolve(
     prompt: str, runtime: "str | AgentRuntime | None", config: "Config | None", options: Any
 ) -> "tuple[AgentRuntime, RunOptions]":
+    """The runtime and the options that keywords ask for, with what the configuration adds."""
     from bridle.runtimes.base import AgentRuntime
     from bridle.runtimes.registry import get_runtime
 
@@ -369,7 +403,7 @@ async def run(
     exception; `result.failure()` gives the exception. Raises `UnknownRuntime`, `NotInstalled`,
     `UnsupportedOption`, `ConfigError` or `WrongUse` before anything is started.
     """
-    chosen, wanted = _resolve(prompt, runtime, config, options)
+    chosen, wanted = resolve(prompt, runtime, config, options)
     return await run_options(chosen, wanted, on_event=on_event, permission=permission)
 
 
@@ -385,7 +419,7 @@ def stream(
 
     Takes and raises what `run` does.
     """
-    chosen, wanted = _resolve(prompt, runtime, config, options)
+    chosen, wanted = resolve(prompt, runtime, config, options)
     return EventStream(chosen, wanted, permission=permission)
 
 
@@ -458,5 +492,5 @@ def stream_sync(
     **options: Any,
 ) -> SyncEventStream:
     """`stream` for programs without an event loop: iterate it, then read `result`."""
-    chosen, wanted = _resolve(prompt, runtime, config, options)
+    chosen, wanted = resolve(prompt, runtime, config, options)
     return SyncEventStream(chosen, wanted, permission=permission)

@@ -12,7 +12,7 @@ from bridle.cli.output import one_line, safe, write_json, write_line
 from bridle.cli.run_arguments import options_of, read_text, runtime_of
 from bridle.core.errors import WrongUse, exit_code_of
 from bridle.core.events import encode_event
-from bridle.sessions.desk import SessionDesk
+from bridle.sessions.desk import SessionDesk, check_delivery
 from bridle.sessions.store import SessionRecord
 
 configure = session_arguments.configure
@@ -123,7 +123,8 @@ def _show(desk: SessionDesk, args: argparse.Namespace) -> int:
 def _send(desk: SessionDesk, args: argparse.Namespace) -> int:
     text = read_text(args.text)
     record = desk.find(args.session)[1]
-    _check_delivery(record, args.delivery)
+    if args.delivery != "auto":
+        check_delivery(record, args.delivery)
     timeout = {"timeout": args.timeout} if args.timeout else {}
     receipt = desk.send(
         record.session_id,
@@ -139,16 +140,6 @@ def _send(desk: SessionDesk, args: argparse.Namespace) -> int:
         where = "is on its way"
     _print(args, receipt, f"message {receipt.message_id} {where}")
     return 0
-
-
-def _check_delivery(record: SessionRecord, delivery: str) -> None:
-    """Refuse a way of delivery that this session does not have."""
-    ways = {"rpc": ("rpc", "stdin"), "tmux": ("tmux",), "print": ("stdin",)}
-    if delivery != "auto" and delivery not in ways.get(record.drive, ()):
-        raise WrongUse(
-            f"session {record.session_id} is driven by {record.drive}, not by {delivery}",
-            hint="leave --delivery out",
-        )
 
 
 def _abort(desk: SessionDesk, args: argparse.Namespace) -> int:

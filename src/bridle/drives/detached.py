@@ -27,6 +27,7 @@ from bridle.drives.processes import (
     command_words,
     descendants,
     end_marked,
+    exit_fd,
     look,
     send_signal,
 )
@@ -56,6 +57,7 @@ mv "$d/holder.new" "$d/holder"
   done
 ) >"$d/stdin" 2>/dev/null </dev/null &
 pump=$!
+echo $pump >"$d/pump"
 sh -c 'd=$1; shift; echo $$ >"$d/pid.new"; mv "$d/pid.new" "$d/pid"; exec "$@"' agent "$d" "$@" \
   <"$d/stdin" >>"$d/journal" 2>>"$d/errors"
 code=$?
@@ -63,7 +65,10 @@ echo $code >"$d/exit.new"
 mv "$d/exit.new" "$d/exit"
 kill $pump 2>/dev/null
 """
-"""The agent is a foreground child: a background one would start with SIGINT ignored."""
+"""The agent is a foreground child: a background one would start with SIGINT ignored.
+
+The pump waits in a read: a `tail -f` for each session would use up the few watches that a system
+has for a user, and from then on copy only once a second."""
 
 _LOST = "lost"
 _FAREWELL = 1.5
@@ -123,20 +128,22 @@ class DetachedProcess(RunFiles):
         self._ring(b"end\n")
 
     def _ring(self, word: bytes) -> None:
-        try:
-            # Opened for both, it neither waits for the pump nor fails when that is gone.
-            handle = os.open(self.path("bell"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as problem:
-            raise HoldingFailed(
-                f"the agent's input cannot be reached: {problem.strerror}", hint=FILES_HINT
-            ) from None
-        try:
-            os.write(handle, word)
-        except BlockingIOError:
-            # So many calls wait already that one more changes nothing.
+        # The pump has the bell open, so it can be reached there when somebody removed its name.
+        for path in (self.path("bell"), f"/proc/{read_number(self.path('pump'))}/fd/3"):
+            try:
+                # Opened for both, it neither waits for the pump nor fails when that is gone.
+                handle = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:
+                continue
+            try:
+                os.write(handle, word)
+            except BlockingIOError:
+                # So many calls wait already that one more changes nothing.
+                return
+            finally:
+                os.close(handle)
             return
-        finally:
-            os.close(handle)
+        raise HoldingFailed("the agent's input cannot be reached", hint=FILES_HINT)
 
     # -- how it is ------------------------------------------------------------------------------
 
@@ -149,6 +156,16 @@ class DetachedProcess(RunFiles):
     def holder(self) -> int | None:
         """The holder's process id while it lives."""
         return read_number(self.path("holder")) if self._holder_lives() else None
+
+    def end_fd(self) -> int | None:
+        """A descriptor that tells of the holder's end, which follows the agent's."""
+        pid = read_number(self.path("holder"))
+        handle = exit_fd(pid) if pid is not None else None
+        # Looked at after it was opened: the number may have been given to a stranger before.
+        if handle is not None and not self._holder_lives():
+            os.close(handle)
+            return None
+        return handle
 
     def exit(self, redactor: Redactor | None = None) -> ProcessExit | None:
         """How the agent ended; None while it lives.

@@ -227,14 +227,7 @@ class Recorder:
         if error is None and self.leaving is None and self._last_error is None:
             error = _death(exit)
         if error is not None and error is not self._last_error:
-            info = self._error_info(error)
-            self._emit(
-                ev.ErrorRaised,
-                kind=info.kind,
-                message=info.message,
-                retryable=info.retryable,
-                hint=info.hint,
-            )
+            self._raise_error(self._error_info(error))
 
     def _final_state(self, exit: ProcessExit) -> ev.SessionState:
         """What the session is when its process is gone: a run is judged by its last turn, a live
@@ -386,13 +379,7 @@ class Recorder:
             self._said(self.redactor.text(text))
         info = None if self.error is None else self._error_info(self.error)
         if info is not None:
-            self._emit(
-                ev.ErrorRaised,
-                kind=info.kind,
-                message=info.message,
-                retryable=info.retryable,
-                hint=info.hint,
-            )
+            self._raise_error(info)
         total = self.total()
         self._emit(ev.UsageTotals, usage=total.usage, cost_usd=total.cost_usd)
         self._last_status = "completed" if info is None else STATUS_OF_KIND.get(info.kind, "failed")
@@ -691,6 +678,15 @@ class Recorder:
                 raw=self._raw,
                 **fields,
             )
+        )
+
+    def _raise_error(self, info: ErrorInfo) -> None:
+        self._emit(
+            ev.ErrorRaised,
+            kind=info.kind,
+            message=info.message,
+            retryable=info.retryable,
+            hint=info.hint,
         )
 
     def _change_state(self, new: ev.SessionState, evidence: str) -> None:

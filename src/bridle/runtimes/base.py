@@ -8,7 +8,7 @@ translated; it starts nothing itself.
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -20,6 +20,13 @@ from bridle.core.errors import (
 )
 from bridle.core.events import Event
 from bridle.core.features import Features
+from bridle.core.lifecycle import (
+    Message,
+    SessionFilter,
+    SessionHandle,
+    SessionHints,
+    StartOptions,
+)
 from bridle.core.options import (
     HooksDef,
     OverlayContent,
@@ -36,11 +43,17 @@ from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.installation import Installation
 
 if TYPE_CHECKING:
+    from bridle.drives.connection import RpcProcess, RuntimeConnection
+    from bridle.drives.print_drive import PermissionPolicy
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.following import TranscriptWire
+    from bridle.running import AsyncPermissionPolicy
     from bridle.runtimes.instructions import Place
     from bridle.runtimes.retries import RetryReader
     from bridle.sandbox import SandboxNeeds
+    from bridle.sessions.service import Receipt
+
+T = TypeVar("T")
 
 
 class AdapterSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +107,8 @@ class AgentRuntime(ABC):
     state_paths: ClassVar[tuple[str, ...]] = ()
     """Folders, relative to HOME, that its CLI must be able to write in a sandbox. The agent can
     then write there too, so: no folder whose content the CLI obeys or runs."""
+    hints: ClassVar[SessionHints] = SessionHints()
+    """How it treats its conversation."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
 
@@ -231,6 +246,25 @@ class AgentRuntime(ABC):
             reason="it is not driven in a terminal",
         )
 
+    def connect(
+        self,
+        process: "RpcProcess",
+        *,
+        plan: RunPlan | None = None,
+        options: RunOptions | None = None,
+        permission: "PermissionPolicy | AsyncPermissionPolicy | None" = None,
+        on_event: Callable[[Event], object] | None = None,
+    ) -> "RuntimeConnection":
+        """A conversation with a process that speaks its protocol, over the process's own pipes.
+
+        `plan` is that of `plan_live`, when the process was started by it; else what `plan_live`
+        plans for `options` now is what the conversation is opened with. `permission` answers the
+        agent's requests (all are refused without it). Raises what `plan_live` raises.
+        """
+        from bridle.running import connection
+
+        return connection(self, process, plan, options, permission, on_event)
+
     def tmux_wire(self, facts: LiveFacts, recorder: Recorder) -> "TranscriptWire":
         """The reader of the transcript that a session planned by `plan_tmux` writes."""
         raise NotImplementedError(f"{self.id} has no transcript that can be followed")
@@ -347,6 +381,96 @@ class AgentRuntime(ABC):
 
         return run_interactive(self, options)
 
+    # -- sessions -------------------------------------------------------------------------------
+    #
+    # By handles, for programs that come and go: the daemon drives these sessions. A program that
+    # stays has more of `bridle.Session`.
+
+    async def start(self, options: StartOptions) -> SessionHandle:
+        """Start a session, wait until it is ready, and send it the initial prompt.
+
+        Raises what `Session.start` raises, and `WrongUse` for a runtime that only this program
+        knows: the daemon could not drive it.
+        """
+        return await _in_thread(lambda: self.start_sync(options))
+
+    async def resume(self, handle: SessionHandle) -> SessionHandle:
+        """Go on with a session that is over; raises `ResumeRefused`, and `WrongUse` while it
+        lives."""
+        return await _in_thread(lambda: self.resume_sync(handle))
+
+    async def send_message(self, handle: SessionHandle, message: Message) -> "Receipt":
+        """Give the agent of a session a message, and wait until it has it, or it waits for its
+        turn, or the message's timeout has passed. Raises `WrongUse` for a way of delivery that the
+        session does not have, `SessionOver`."""
+        return await _in_thread(lambda: self.send_message_sync(handle, message))
+
+    async def stop(self, handle: SessionHandle, reason: str = "stopped") -> None:
+        """End a session and wait until its process is gone. No effect when it is over."""
+        await _in_thread(lambda: self.stop_sync(handle, reason))
+
+    async def is_ready(self, handle: SessionHandle) -> bool:
+        """Whether the agent of a session waits for a prompt."""
+        return await _in_thread(lambda: self.is_ready_sync(handle))
+
+    async def detect_running(self, handle: SessionHandle) -> bool:
+        """Whether the process of a session is there, by looking at it."""
+        return await _in_thread(lambda: self.detect_running_sync(handle))
+
+    async def list_sessions(self, filter: SessionFilter | None = None) -> list[SessionHandle]:
+        """The sessions of this runtime, those of the project around the filter's `work_dir` (or
+        the current one) and the user's own."""
+        return await _in_thread(lambda: self.list_sessions_sync(filter))
+
+    def start_sync(self, options: StartOptions) -> SessionHandle:
+        """`start` without an event loop."""
+        from bridle.sessions.offered import start
+
+        return start(self, options)
+
+    def resume_sync(self, handle: SessionHandle) -> SessionHandle:
+        """`resume` without an event loop."""
+        from bridle.sessions.offered import resume
+
+        return resume(self, handle)
+
+    def send_message_sync(self, handle: SessionHandle, message: Message) -> "Receipt":
+        """`send_message` without an event loop."""
+        from bridle.sessions.offered import send_message
+
+        return send_message(self, handle, message)
+
+    def stop_sync(self, handle: SessionHandle, reason: str = "stopped") -> None:
+        """`stop` without an event loop."""
+        from bridle.sessions.offered import stop
+
+        stop(self, handle, reason)
+
+    def is_ready_sync(self, handle: SessionHandle) -> bool:
+        """`is_ready` without an event loop."""
+        from bridle.sessions.offered import is_ready
+
+        return is_ready(self, handle)
+
+    def detect_running_sync(self, handle: SessionHandle) -> bool:
+        """`detect_running` without an event loop."""
+        from bridle.sessions.offered import detect_running
+
+        return detect_running(self, handle)
+
+    def list_sessions_sync(self, filter: SessionFilter | None = None) -> list[SessionHandle]:
+        """`list_sessions` without an event loop."""
+        from bridle.sessions.offered import list_sessions
+
+        return list_sessions(self, filter or SessionFilter())
+
+
+async def _in_thread(act: Callable[[], T]) -> T:
+    """What `act` returns in a thread; a cancellation comes out when it has ended."""
+    from anyio import CapacityLimiter, to_thread
+
+    return await to_thread.run_sync(act, limiter=CapacityLimiter(1))
+
 
 # -- parts that adapters use ----------------------------------------------------------------------
 
@@ -370,6 +494,10 @@ def live_runtimes(besides: str) -> list[str]:
 
 
 def _runtimes_with(drive: str, besides: str) -> list[str]:
+    return _runtimes_whose(lambda features: drive in features.drives, besides)
+
+
+def _runtimes_whose(holds: Callable[[Features], bool], besides: str) -> list[str]:
     from bridle.runtimes.registry import available_runtimes, get_runtime
 
     names = []
@@ -378,9 +506,19 @@ def _runtimes_with(drive: str, besides: str) -> list[str]:
             runtime = get_runtime(name)
         except ConfigError:
             continue
-        if name != besides and drive in runtime.features_of(runtime.dialect(None)[0]).drives:
+        if name != besides and holds(runtime.features_of(runtime.dialect(None)[0])):
             names.append(name)
     return names
+
+
+def compacting_runtimes(besides: str) -> list[str]:
+    """Names of the other runtimes that can be told to shorten their context."""
+    return _runtimes_whose(lambda features: features.compaction, besides)
+
+
+def forking_runtimes(besides: str) -> list[str]:
+    """Names of the other runtimes that can go on in a copy of a conversation."""
+    return _runtimes_whose(lambda features: features.fork, besides)
 
 
 def terminal_runtimes(besides: str) -> list[str]:

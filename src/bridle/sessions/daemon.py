@@ -265,6 +265,8 @@ class Daemon:
                 r.get("reason", ""),
             ),
             "model": lambda client, r: self.service.set_model(r["session"], r["model"]),
+            "compact": lambda client, r: self.service.compact(r["session"]),
+            "abort_compaction": lambda client, r: self.service.abort_compaction(r["session"]),
             "stop": lambda client, r: self.service.stop(
                 r["session"], r.get("reason", "stopped"), r.get("timeout")
             ),

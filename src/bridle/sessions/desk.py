@@ -17,6 +17,7 @@ from bridle.core.options import RunOptions
 from bridle.running import new_session_id
 from bridle.sessions.client import DaemonClient, error_from
 from bridle.sessions.home import StateHome, homes
+from bridle.sessions.images import kept_images
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.lifecycle import Identity, resume_session, start_session
 from bridle.sessions.service import Receipt, TurnReport
@@ -212,7 +213,7 @@ class SessionDesk:
             )
         record = msgspec.convert(told, SessionRecord)
         if record.is_over:
-            raise _why_over(record)
+            raise why_over(record)
         return record
 
     # -- talking --------------------------------------------------------------------------------
@@ -248,7 +249,7 @@ class SessionDesk:
             session=session_id,
             kind=kind,
             text=text,
-            images=_kept_images(home, session_id, message_id, images),
+            images=kept_images(home, session_id, message_id, images),
             message_id=message_id,
             timeout=timeout,
         )
@@ -282,6 +283,17 @@ class SessionDesk:
         """Use another model from the next turn on."""
         home, record = self.find(name)
         self._client(home).request("model", session=record.session_id, model=model)
+
+    def compact(self, name: str) -> None:
+        """Have the agent of a session shorten its context."""
+        home, record = self.find(name)
+        self._client(home).request("compact", session=record.session_id)
+
+    def abort_compaction(self, name: str) -> bool:
+        """Give up the compaction that runs; False when there is none."""
+        home, record = self.find(name)
+        told = self._client(home).request("abort_compaction", session=record.session_id)
+        return bool(told["aborted"])
 
     def wait(self, name: str, timeout: float | None = None) -> TurnReport:
         """Wait until a session is idle or over; raises `TimedOut` when it is not in time."""
@@ -349,6 +361,18 @@ class SessionDesk:
         return self._clients[home.root]
 
 
+_WAYS = {"rpc": ("rpc", "stdin"), "tmux": ("tmux",), "print": ("stdin",)}
+
+
+def check_delivery(record: SessionRecord, delivery: str) -> None:
+    """Refuse a way of delivery that a session does not have."""
+    if delivery not in _WAYS.get(record.drive, ()):
+        raise WrongUse(
+            f"session {record.session_id} is driven by {record.drive}, not by {delivery}",
+            hint="leave the way of delivery out",
+        )
+
+
 def default_drive(runtime: "AgentRuntime") -> Drive:
     """The drive that a session of `runtime` gets when none is named: the first it has of rpc, tmux
     and print."""
@@ -358,27 +382,7 @@ def default_drive(runtime: "AgentRuntime") -> Drive:
     return "tmux" if "tmux" in drives else "print"
 
 
-def _kept_images(
-    home: StateHome, session_id: str, message_id: str, images: tuple[str, ...]
-) -> list[str]:
-    """The images where they stay as long as the session; the caller's files may go."""
-    import shutil
-
-    from bridle.runtimes.base import readable_file
-
-    kept = []
-    for number, image in enumerate(images):
-        readable_file(image, "the image")
-        folder = os.path.join(home.folder(session_id), "images")
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        path = os.path.join(folder, f"{message_id}-{number}{os.path.splitext(image)[1]}")
-        shutil.copyfile(os.path.expanduser(image), path)
-        os.chmod(path, 0o600)
-        kept.append(path)
-    return kept
-
-
-def _why_over(record: SessionRecord) -> BridleError:
+def why_over(record: SessionRecord) -> BridleError:
     """Why a session did not become ready."""
     error = record.error or {}
     kinds: dict[str, type[AgentError]] = {cls.kind: cls for cls in AgentError.__subclasses__()}

@@ -14,7 +14,7 @@ from typing import TypedDict
 
 import msgspec
 
-from bridle.core.errors import AgentError, Unavailable, WrongUse
+from bridle.core.errors import AgentError, Unavailable, UnsupportedOption, WrongUse
 from bridle.core.events import (
     AgentEnd,
     ErrorRaised,
@@ -29,17 +29,19 @@ from bridle.drives.processes import environment, kill_marked
 from bridle.drives.recorder import Recorder
 from bridle.drives.run_files import HoldingFailed
 from bridle.drives.spec import Patience, ProcessExit
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.base import AgentRuntime, compacting_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.holding import process_of, wire_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import (
     Abort,
+    AbortCompaction,
     Accept,
     Answer,
     Begin,
     Clock,
+    Compact,
     Drop,
     Entry,
     Expire,
@@ -171,6 +173,16 @@ class SessionDriver:
         return self._player
 
     @property
+    def own_clocks(self) -> Clocks | None:
+        """The clocks that the session was started with, None when those of its driver hold."""
+        return self._begin.clocks
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event that was told."""
+        return self._logged
+
+    @property
     def is_over(self) -> bool:
         """Whether the session's process is gone with all that it started, and all it said was
         taken."""
@@ -191,6 +203,7 @@ class SessionDriver:
         begin = entries[starts[-1]]
         assert isinstance(begin, Begin)
         self._begin = begin
+        self.clocks = begin.clocks or self.clocks
         self._known = {entry.id for entry in entries if isinstance(entry, Accept)}
         self._process = process_of(
             begin.drive,
@@ -249,6 +262,10 @@ class SessionDriver:
             said += player.take_bytes()
         self._unlogged += [e for e in player.take_events() if e.seq > self._logged]
         self._unsent = bytes(said[given:])
+        sends = [entry.at for entry in entries if isinstance(entry, Send)]
+        if sends and player.lines > sends[-1]:
+            # It has spoken since. When that was is not known any more: its silence counts anew.
+            self._since = time.monotonic()
 
     def _feed_replay(self, lines: list[bytes], waiting: list[Entry], said: bytearray) -> None:
         player = self._player
@@ -457,6 +474,38 @@ class SessionDriver:
             raise WrongUse("the agent works", hint="wait until it is idle")
         self._decide(Model(model=model, **self._now()))
         self.poll()
+
+    def compact(self) -> None:
+        """Have the agent shorten its context; events tell how that goes."""
+        self._refuse_if_over()
+        self._refuse_unless_compacts()
+        if not self._player.is_idle:
+            raise WrongUse("the agent works", hint="wait until it is idle")
+        self._decide(Compact(**self._now()))
+        self.poll()
+
+    def abort_compaction(self) -> bool:
+        """Give up the compaction that runs; False when there is none. One in the midst of a turn
+        may take the turn with it."""
+        self._refuse_if_over()
+        if self._player.recorder.state != "compacting":
+            return False
+        self._refuse_unless_compacts()
+        self._decide(AbortCompaction(**self._now()))
+        self.poll()
+        return True
+
+    def _refuse_unless_compacts(self) -> None:
+        from bridle.drives.live import CompactionControl
+
+        if not isinstance(self._player.wire, CompactionControl):
+            name = self.record.runtime
+            raise UnsupportedOption(
+                name,
+                "compact",
+                compacting_runtimes(name),
+                reason=f"not over the drive {self.record.drive}",
+            )
 
     def leave(self, reason: str) -> None:
         """End the session; politely when it is idle. No effect when it is over."""

@@ -72,7 +72,9 @@ class EventLog:
         try:
             with open(self.path, "rb") as file:
                 for line in file:
-                    if line.endswith(b"\n"):
-                        yield line[:-1]
+                    if not line.endswith(b"\n"):
+                        # Its rest may be written at this moment; it would look like a line.
+                        return
+                    yield line[:-1]
         except FileNotFoundError:
             return

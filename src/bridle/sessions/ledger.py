@@ -16,6 +16,7 @@ from bridle.core.events import Drive
 from bridle.drives.live import LiveFacts
 from bridle.drives.recorder import Before
 from bridle.drives.spec import StopStep
+from bridle.sessions.clocks import Clocks
 
 MessageKind = Literal["prompt", "steer", "follow_up"]
 Clock = Literal["startup", "first_progress", "inactivity", "turn", "patience", "abort"]
@@ -40,6 +41,8 @@ class Begin(_Entry, frozen=True, kw_only=True, tag="begin"):
     can_steer: bool = False
     carried: "tuple[Accept, ...]" = ()
     """Messages that the process before did not take."""
+    clocks: Clocks | None = None
+    """The session's own clocks; None leaves them to whoever drives it."""
 
 
 class Accept(_Entry, frozen=True, kw_only=True, tag="accept"):
@@ -99,7 +102,27 @@ class Model(_Entry, frozen=True, kw_only=True, tag="model"):
     model: str
 
 
-Entry = Begin | Accept | Send | Drop | Answer | Abort | Expire | Leave | Model
+class Compact(_Entry, frozen=True, kw_only=True, tag="compact"):
+    """The context was to be shortened."""
+
+
+class AbortCompaction(_Entry, frozen=True, kw_only=True, tag="abort_compaction"):
+    """The compaction that ran was to be given up."""
+
+
+Entry = (
+    Begin
+    | Accept
+    | Send
+    | Drop
+    | Answer
+    | Abort
+    | Expire
+    | Leave
+    | Model
+    | Compact
+    | AbortCompaction
+)
 
 _decoder: "msgspec.json.Decoder[Entry] | None" = None
 

@@ -23,11 +23,13 @@ from bridle.drives.recorder import Before, utc_now
 from bridle.drives.spec import SESSION_MARK
 from bridle.running import new_session_id
 from bridle.runtimes.base import AgentRuntime
+from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver, SessionLock
 from bridle.sessions.holding import process_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Accept, Begin, Ledger
 from bridle.sessions.store import SessionRecord, SessionStore
+from bridle.sessions.user_messages import ledger_entries
 
 if TYPE_CHECKING:
     from bridle.drives.tmux.pane_process import PanePlace
@@ -71,11 +73,13 @@ def start_session(
     identity: Identity | None = None,
     parent: str | None = None,
     handover: str | None = None,
+    clocks: Clocks | None = None,
 ) -> SessionRecord:
     """Start the agent of a new session; returns its record, still `starting`.
 
-    `options.prompt` is not sent: that is the driver's first message. Raises, before anything was
-    started, what `plan_live` raises and `WrongUse` for a name that is taken.
+    `options.prompt` is not sent: that is the driver's first message. `clocks` hold whoever drives
+    the session; None leaves them to the driver. Raises, before anything was started, what
+    `plan_live` raises and `WrongUse` for a name that is taken.
     """
     identity = identity or Identity()
     session_id = new_session_id()
@@ -108,7 +112,7 @@ def start_session(
         lock = SessionLock(folder, session_id)
         try:
             store.add(record)
-            return _begin(home, store, runtime, plan, options, record, Before(), ())
+            return _begin(home, store, runtime, plan, options, record, Before(), (), clocks)
         finally:
             lock.release()
     except BaseException:
@@ -124,6 +128,7 @@ def resume_session(
     *,
     env: Mapping[str, str],
     changes: dict[str, Any] | None = None,
+    clocks: Clocks | None = None,
 ) -> SessionRecord:
     """Start the next process of a session that is over, to go on with its conversation.
 
@@ -137,10 +142,7 @@ def resume_session(
     try:
         driver.open()
         if not driver.wait_over(_CLEANING):
-            raise WrongUse(
-                f"session {record.name or record.session_id} is alive",
-                hint="send it a message, or stop it first",
-            )
+            raise still_alive(record)
         record = driver.record
         if record.native_session_id is None:
             raise ResumeRefused(
@@ -162,7 +164,8 @@ def resume_session(
         before = driver.player.recorder.total()
         try:
             store.add(record)
-            return _begin(home, store, runtime, plan, options, record, before, pending)
+            clocks = clocks or driver.own_clocks
+            return _begin(home, store, runtime, plan, options, record, before, pending, clocks)
         except BaseException:
             remove_folders(plan.private_dirs)
             raise
@@ -170,23 +173,33 @@ def resume_session(
         driver.close()
 
 
-def stored_options(home: StateHome, record: SessionRecord) -> RunOptions:
-    """The options that a session was started with, without secrets and environment."""
-    return _stored_options(home, record, {}, os.environ)
+def still_alive(record: SessionRecord) -> WrongUse:
+    """The error of resuming a session that needs none."""
+    return WrongUse(
+        f"session {record.name or record.session_id} is alive",
+        hint="send it a message, or stop it first",
+    )
+
+
+def stored_options(
+    home: StateHome, record: SessionRecord, changes: dict[str, Any] | None = None
+) -> RunOptions:
+    """The options that a session was started with, without secrets, and with `changes`."""
+    return _stored_options(home, record, changes or {}, os.environ)
 
 
 def _stored_options(
     home: StateHome, record: SessionRecord, changes: dict[str, Any], env: Mapping[str, str]
 ) -> RunOptions:
-    entries = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl")).read()
+    entries = ledger_entries(home.folder(record.session_id))
     begins = [entry for entry in entries if isinstance(entry, Begin)]
     kept = begins[-1].options if begins else {}
     fields = {"prompt": "", **kept, "resume": record.native_session_id, **changes}
-    server = fields.get("model_server")
+    server = msgspec.to_builtins(fields.get("model_server"))
     if server is not None and not server.get("api_key"):
         # The key is not kept. A session with a scripted model must never reach another service.
         fields["model_server"] = msgspec.to_builtins(model_server(server["url"], env))
-    return msgspec.convert(fields, RunOptions)
+    return msgspec.convert(msgspec.to_builtins(fields), RunOptions)
 
 
 def _with_account(runtime: AgentRuntime, options: RunOptions, folder: str) -> RunOptions:
@@ -232,6 +245,7 @@ def _begin(
     record: SessionRecord,
     before: Before,
     carried: tuple[Accept, ...],
+    clocks: Clocks | None,
 ) -> SessionRecord:
     assert plan.live is not None
     assert plan.spec.env[SESSION_MARK] == record.session_id
@@ -246,6 +260,7 @@ def _begin(
             stop=plan.spec.stop,
             can_steer=runtime.features_of(plan.dialect).steer,
             carried=carried,
+            clocks=clocks,
             ts=time.time(),
         ),
         durable=True,
@@ -290,6 +305,10 @@ def _kept_options(options: RunOptions) -> dict[str, Any]:
         kept.pop(name, None)
     if options.model_server is not None:
         kept["model_server"] = {"url": options.model_server.url, "api_key": ""}
+    own = kept.get("provider_options", {})
+    if options.resume is not None and "fork" in own:
+        # It was forked once. Whoever resumes it wants this conversation, not another copy.
+        kept["provider_options"] = {name: own[name] for name in own if name != "fork"}
     secret = set(secrets_in(options.env))
     if options.env:
         kept["env"] = {name: v for name, v in options.env.items() if v not in secret}

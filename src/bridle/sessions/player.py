@@ -11,13 +11,15 @@ import msgspec
 
 from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut
 from bridle.core.events import Event
-from bridle.drives.live import LiveWire, ModelSwitch, Outgoing
+from bridle.drives.live import CompactionControl, LiveWire, ModelSwitch, Outgoing
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit, Question
 from bridle.sessions.ledger import (
     Abort,
+    AbortCompaction,
     Accept,
     Answer,
+    Compact,
     Drop,
     Entry,
     Expire,
@@ -145,6 +147,12 @@ class Player:
                 if isinstance(self.wire, ModelSwitch):
                     wire, model = self.wire, entry.model
                     self._do(lambda: wire.set_model(model))
+            case Compact():
+                if isinstance(self.wire, CompactionControl):
+                    self._do(self.wire.compact)
+            case AbortCompaction():
+                if isinstance(self.wire, CompactionControl):
+                    self._do(self.wire.abort_compaction)
             case _:
                 pass
 

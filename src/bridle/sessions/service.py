@@ -6,7 +6,7 @@ same. Every function here runs in the engine's thread.
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.store import SessionRecord
+
+T = TypeVar("T")
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,13 +154,27 @@ class SessionService:
         self._engine.settle(driver)
         return {"session_id": driver.record.session_id, "model": model}
 
+    def compact(self, name: str) -> dict[str, Any]:
+        """Have the agent shorten its context."""
+        driver = self.driver(name)
+        driver.compact()
+        self._engine.settle(driver)
+        return {"session_id": driver.record.session_id}
+
+    def abort_compaction(self, name: str) -> dict[str, Any]:
+        """Give up the compaction that runs."""
+        driver = self.driver(name)
+        aborted = driver.abort_compaction()
+        self._engine.settle(driver)
+        return {"session_id": driver.record.session_id, "aborted": aborted}
+
     def stop(
         self, name: str, reason: str, timeout: float | None = None
     ) -> "Future[SessionRecord | None]":
         """End a session and wait until its process is gone. One that is over stays as it is."""
         record = self._engine.store.get(name)
         if self._is_gone(record):
-            return _done(record)
+            return done(record)
         driver = self._engine.adopt(record)
         driver.leave(reason)
         self._engine.settle(driver)
@@ -182,7 +198,7 @@ class SessionService:
         """Wait until a session is ready for its first prompt, or over."""
         record = self._engine.store.get(name)
         if self._is_gone(record):
-            return _done(record)
+            return done(record)
         driver = self._engine.adopt(record)
 
         def ready() -> SessionRecord | None:
@@ -195,7 +211,7 @@ class SessionService:
         """Wait until the agent waits for a prompt and none is on its way, or it is gone."""
         record = self._engine.store.get(name)
         if self._is_gone(record):
-            return _done(self.report(record))
+            return done(self.report(record))
         driver = self._engine.adopt(record)
 
         def idle() -> TurnReport | None:
@@ -266,8 +282,9 @@ class SessionService:
         return self._engine.listen(record.session_id, fresh)
 
 
-def _done(value: Any) -> "Future[Any]":
-    future: Future[Any] = Future()
+def done(value: T) -> "Future[T]":
+    """A future that is there already."""
+    future: Future[T] = Future()
     future.set_result(value)
     return future
 

@@ -132,8 +132,11 @@ class PiLiveWire(PiNormalizer):
             self._commands.ask("set_thinking_level", self._model_set, level=level, blocks=True)
 
     def compact(self) -> None:
-        """Shorten the context; events tell how that went."""
-        self._commands.ask("compact", nothing, blocks=True)
+        """Shorten the context. It begins now, not when Pi says so: until it is over there is no
+        rest, and no prompt."""
+        self._compacting = "manual"
+        self._recorder.compaction_started("manual")
+        self._commands.ask("compact", self._compact_answered, blocks=True)
 
     def abort_compaction(self) -> None:
         """Give up the compaction that runs, where the version can."""
@@ -248,6 +251,12 @@ class PiLiveWire(PiNormalizer):
         begun = state is None or state.is_streaming or self._began_turn
         if not begun and recorder.turn_open and recorder.turn == turn:
             recorder.turn_ended()
+
+    def _compact_answered(self, line: wire.Response) -> None:
+        if self._compacting is not None:
+            # Refused before it began.
+            reason, self._compacting = self._compacting, None
+            self._recorder.compaction_ended(f"{reason}: {line.error}" if line.error else reason)
 
     def _model_set(self, line: wire.Response) -> None:
         if not line.success:

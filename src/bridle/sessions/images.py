@@ -1,0 +1,60 @@
+"""Images that go with a message, kept where they stay as long as the session."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bridle.core.errors import WrongUse
+from bridle.sessions.home import StateHome
+
+Image = str | os.PathLike[str] | Mapping[str, Any]
+"""A file, or `{"type": "image", "media_type": "image/png", "data": …}`: bytes or base64 text."""
+
+_ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
+
+
+def kept_images(
+    home: StateHome, session_id: str, message_id: str, images: Sequence[Image]
+) -> tuple[str, ...]:
+    """Copies of the images in the session's own folder, private; the caller's files may go.
+
+    Raises `WrongUse` for a file that cannot be read or data that is no image.
+    """
+    made = [_content(image) for image in images]
+    if not made:
+        return ()
+    folder = os.path.join(home.folder(session_id), "images")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    kept = []
+    for number, (data, ending) in enumerate(made):
+        path = os.path.join(folder, f"{message_id}-{number}{ending}")
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        kept.append(path)
+    return tuple(kept)
+
+
+def _content(image: Image) -> tuple[bytes, str]:
+    from bridle.runtimes.base import readable_file
+
+    if not isinstance(image, Mapping):
+        path = os.fspath(image)
+        return readable_file(path, "the image"), os.path.splitext(path)[1]
+    kind = image.get("media_type")
+    if kind not in _ENDINGS:
+        raise WrongUse(
+            f"an image of media type {kind!r} cannot be sent", hint=f"use {', '.join(_ENDINGS)}"
+        )
+    data = image.get("data")
+    if isinstance(data, str):
+        import base64
+        import binascii
+
+        try:
+            data = base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError):
+            raise WrongUse("the data of an image is not base64") from None
+    if not isinstance(data, bytes) or not data:
+        raise WrongUse("an image has no data", hint="give it as bytes or as base64 text")
+    return data, _ENDINGS[kind]

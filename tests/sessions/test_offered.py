@@ -1,0 +1,120 @@
+"""The lifecycle by handles, as a runtime offers it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.lifecycle import Message, SessionFilter, SessionHandle, StartOptions
+from bridle.runtimes.registry import create_acp_runtime, get_runtime
+from bridle.sessions.driver import SessionOver
+from bridle.sessions.store import UnknownSession
+from bridle.sessions.sync_session import SyncSession
+from tests.sessions.studio import DEADLINE, Studio
+from tests.sessions.test_daemon import end_daemon
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Studio]:
+    monkeypatch.setenv("BRIDLE_DAEMON_IDLE", "30")
+    made = Studio(tmp_path)
+    yield made
+    end_daemon(made.home)
+    made.close()
+
+
+def start_options(studio: Studio, script: str, **fields: Any) -> StartOptions:
+    options = studio.options(script)
+    return StartOptions(
+        work_dir=str(options.pop("cwd")),
+        env={"BRIDLE_SCRIPT": options.pop("provider_options")["script"], "MINE": "yes"},
+        options=options,
+        **fields,
+    )
+
+
+async def test_a_life(studio: Studio) -> None:
+    runtime = get_runtime("scripted")
+    script = '- shell: "echo $MINE > env"\n- text: one\n- text: two\n- text: three\n'
+    options = start_options(studio, script, initial_prompt="go", name="worker")
+    handle = await runtime.start(options)
+    assert (handle.runtime, handle.work_dir) == ("scripted", str(studio.work))
+    assert handle.pid is not None
+    assert handle.started_at <= (handle.ready_at or "")
+    assert await runtime.detect_running(handle)
+    os.kill(handle.pid, 0)
+    receipt = await runtime.send_message(handle, Message(text="more", delivery="rpc"))
+    assert receipt.error is None
+    assert (await runtime.list_sessions())[0].session_id == handle.session_id
+    assert await runtime.list_sessions(SessionFilter(living=False)) == []
+    assert len(await runtime.list_sessions(SessionFilter(name="worker", living=True))) == 1
+    assert await runtime.list_sessions(SessionFilter(work_dir=str(studio.work.parent))) == []
+    with pytest.raises(WrongUse, match="not by tmux"):
+        await runtime.send_message(handle, Message(text="more", delivery="tmux"))
+    with pytest.raises(WrongUse, match="is alive"):
+        await runtime.resume(handle)
+    # What the daemon drives can be taken over, and is ready when its turns are over.
+    session = SyncSession.open(handle.session_id)
+    assert session.wait_idle(timeout=DEADLINE).text == "two"
+    session.detach()
+    assert await runtime.is_ready(handle)
+    await runtime.stop(handle, "enough")
+    await runtime.stop(handle, "again")
+    assert not await runtime.detect_running(handle)
+    assert not await runtime.is_ready(handle)
+    with pytest.raises(SessionOver):
+        await runtime.send_message(handle, Message(text="too late"))
+    resumed = await runtime.resume(handle)
+    assert (resumed.session_id, resumed.pid != handle.pid) == (handle.session_id, True)
+    assert (await runtime.send_message(resumed, Message(text="go on"))).delivered
+    await runtime.stop(resumed)
+    assert (studio.work / "env").read_text() == "yes\n"  # a file of a few bytes
+    assert studio.processes() == {}
+
+
+def test_the_sync_twin_and_wrong_use(studio: Studio) -> None:
+    runtime = get_runtime("scripted")
+    options = start_options(studio, "- text: one\n", runtime_name="scripted")
+    handle = runtime.start_sync(options)
+    assert runtime.is_ready_sync(handle)
+    assert runtime.detect_running_sync(handle)
+    assert runtime.send_message_sync(handle, Message(text="hello", delivery="stdin")).delivered
+    with pytest.raises(WrongUse, match="one of scripted"):
+        get_runtime("claude").stop_sync(handle)
+    runtime.stop_sync(handle)
+    assert runtime.resume_sync(handle).session_id == handle.session_id
+    runtime.stop_sync(handle)
+    assert [each.session_id for each in runtime.list_sessions_sync()] == [handle.session_id]
+    assert get_runtime("claude").list_sessions_sync() == []
+    nobody = SessionHandle(runtime="scripted", session_id="nobody", work_dir=str(studio.work))
+    assert not runtime.detect_running_sync(nobody)
+    assert not runtime.is_ready_sync(nobody)
+    with pytest.raises(UnknownSession):
+        runtime.stop_sync(nobody)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "problem"),
+    [
+        ("scripted", {"runtime_name": "codex"}, WrongUse),
+        ("scripted", {"mode": "tmux"}, UnsupportedOption),
+        ("aider", {}, UnsupportedOption),
+        ("", {}, WrongUse),
+    ],
+)
+def test_what_is_refused_starts_nothing(
+    studio: Studio, name: str, fields: dict[str, str], problem: type[Exception]
+) -> None:
+    unknown = create_acp_runtime(id="mine-alone", binary="true")
+    runtime = get_runtime(name) if name else unknown
+    with pytest.raises(problem):
+        runtime.start_sync(start_options(studio, "- text: one\n", **fields))
+    assert studio.processes() == {}
