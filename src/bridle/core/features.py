@@ -24,6 +24,7 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     """Tells when it tries a failed model call again."""
     resume: bool = False
     fork: bool = False
+    """The provider option `fork`, with `resume`, goes on in a copy of the conversation."""
     steer: bool = False
     """A message can reach the model at the next tool boundary of the running turn."""
     follow_up: bool = False

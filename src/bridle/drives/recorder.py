@@ -204,13 +204,14 @@ class Recorder:
         if self._finished:
             return
         self._exit = exit
+        between_turns = self._live and not self.turn_open
         if self.turn_open or (self._last_status is None and not self._live):
             if self.error is None:
                 self.fail(_death(exit))
             self.turn_ended()
         if self._compacting:
             self.compaction_ended("the agent ended first", synthetic=True)
-        if self._live and self.error is not None:
+        if between_turns and self.error is not None:
             # What ended the conversation between its turns, or before the first.
             self._raise_error(self._error_info(self.error))
         how = _exit_words(exit)
