@@ -384,3 +384,21 @@ def test_the_cost_of_a_long_stream_grows_with_its_length_alone() -> None:
     stream(500)
     short = min(stream(2000) for _ in range(3))
     assert stream(16000) < short * 8 * 3
+
+
+def test_a_conversation_that_fails_between_turns_says_why_once() -> None:
+    def live() -> Recorder:
+        made = Recorder(runtime="test", session_id="s", options=RunOptions(prompt=""), drive="rpc")
+        made.session_started("native")
+        made.ready("there")
+        return made
+
+    refused, aborted = live(), live()
+    refused.request_stop(Crashed("no more"))
+    refused.finish(ProcessExit(code=1))
+    aborted.turn_started()
+    aborted.fail(Crashed("no more"))
+    aborted.finish(ProcessExit(code=1))
+    for made in (refused, aborted):
+        errors = [event for event in made.drain() if isinstance(event, ev.ErrorRaised)]
+        assert [error.message for error in errors] == ["no more"]

@@ -18,7 +18,8 @@ Order is a contract (`docs/events.md` shows traces):
     session_end
 
 `retry`, `auto_compaction_*`, `permission_*` and `error` stand where they happened. An `error`
-event before `agent_end` is the turn's failure; the same error is in `agent_end.error`.
+event before `agent_end` is the turn's failure; the same error is in `agent_end.error`. One outside
+of any turn, right before `session_end`, says why a live session ended or never became ready.
 """
 
 from typing import Any, Literal

@@ -35,6 +35,7 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     `context_overflow`. None where it cuts tool output itself and sets no such limit."""
     resume: bool = False
     fork: bool = False
+    """The provider option `fork`, with `resume`, goes on in a copy of the conversation."""
     steer: bool = False
     """A message can reach the model at the next tool boundary of the running turn."""
     follow_up: bool = False

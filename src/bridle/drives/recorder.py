@@ -204,13 +204,14 @@ class Recorder:
         if self._finished:
             return
         self._exit = exit
+        between_turns = self._live and not self.turn_open
         if self.turn_open or (self._last_status is None and not self._live):
             if self.error is None:
                 self.fail(_death(exit))
             self.turn_ended()
         if self._compacting:
             self.compaction_ended("the agent ended first", synthetic=True)
-        if self._live and not self.turn_open:
+        if between_turns:
             self._tell_failure(exit)
         how = _exit_words(exit)
         self._change_state(self._final_state(exit), f"process {how}")
