@@ -208,6 +208,8 @@ class Recorder:
             if self.error is None:
                 self.fail(_death(exit))
             self.turn_ended()
+        if not self._session_started:
+            self.session_started(None, synthetic=True)
         if self._compacting:
             self.compaction_ended("the agent ended first", synthetic=True)
         how = _exit_words(exit)
@@ -216,6 +218,14 @@ class Recorder:
             ev.SessionEnd, exit_code=exit.code, signal=exit.signal_name, reason=f"process {how}"
         )
         self._finished = True
+
+    @property
+    def error_outside_turns(self) -> ErrorInfo | None:
+        """Why a live conversation that nobody ended came to its end outside of any turn, where that
+        is known; no event tells it."""
+        if not self._finished or self.leaving is not None or self.error is self._last_error:
+            return None
+        return None if self.error is None else self._error_info(self.error)
 
     def _final_state(self, exit: ProcessExit) -> ev.SessionState:
         """What the session is when its process is gone: a run is judged by its last turn, a live

@@ -393,6 +393,8 @@ class SessionDriver:
                 changes["error"] = {"kind": event.kind, "message": event.message}
             elif isinstance(event, SessionStart):
                 changes["runtime_version"] = event.runtime_version
+        if (why := recorder.error_outside_turns) is not None:
+            changes["error"] = {"kind": why.kind, "message": why.message}
         changes["native_session_id"] = recorder.native_session_id or record.native_session_id
         changes["model"] = recorder.model or record.model
         changes["pid"] = record.pid or self._process.pid
