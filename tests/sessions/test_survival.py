@@ -323,3 +323,20 @@ def test_a_host_that_ends_while_it_cleans_keeps_the_session(place: Place) -> Non
     wait(resumed)
     after.send(record, "hello again")
     assert after.idle(record).status == "completed"
+
+
+def test_a_resume_that_the_agent_refuses_is_told(place: Place) -> None:
+    host = place.host()
+    record = place.start("- text: hello\n")
+    host.send(record, "go")
+    host.idle(record)
+    known = host.stop(record)
+    [transcript] = (place.folder / "account").rglob(f"{known.native_session_id}.jsonl")
+    transcript.unlink()
+    place.resume(record)
+    report = host.idle(record)
+    assert report.state == "failed"
+    error = place.record(record).error
+    assert error is not None
+    assert error["kind"] == "resume_refused"
+    assert check_event_order(place.events(record)) == []

@@ -209,6 +209,8 @@ class Recorder:
             if self.error is None:
                 self.fail(_death(exit))
             self.turn_ended()
+        if not self._session_started:
+            self.session_started(self.native_session_id, synthetic=True)
         if self._compacting:
             self.compaction_ended("the agent ended first", synthetic=True)
         if between_turns:
@@ -222,8 +224,6 @@ class Recorder:
 
     def _tell_failure(self, exit: ProcessExit) -> None:
         """Say why a conversation ended that was not asked to, when no turn told it."""
-        if not self._session_started:
-            self.session_started(self.native_session_id, synthetic=True)
         error = self.error or self.stop_requested
         if error is None and self.leaving is None and self._last_error is None:
             error = _death(exit)

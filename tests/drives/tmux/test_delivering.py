@@ -30,4 +30,4 @@ def test_what_somebody_typed_is_left_alone() -> None:
     goal = delivering()
     assert isinstance(goal.saw("my own words", 0.0), Wait)
     assert isinstance(goal.saw(f"my own words and then {TEXT}", 1.0), Wait)
-    assert isinstance(goal.saw("my own words", DELIVER_SECONDS), Failed)
+    assert isinstance(goal.saw("my own words", DELIVER_SECONDS + 1), Failed)
