@@ -65,7 +65,7 @@ def test_follow_ups_wait_and_keep_their_order(place: Place) -> None:
 
 def test_a_steer_reaches_the_turn_that_runs(place: Place) -> None:
     host = place.host()
-    record = place.start('- shell: "touch began; sleep 0.5"\n- text: after\n- text: next\n')
+    record = place.start('- shell: "touch began; sleep 2"\n- text: after\n- text: next\n')
     host.send(record, "go")
     wait((place.work / "began").exists)
     receipt = host.send(record, "rather this", "steer")

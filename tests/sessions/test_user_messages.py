@@ -94,7 +94,7 @@ def test_a_hundred_messages_at_once_each_have_their_turn(tmp_path: Path) -> None
 
 def test_a_steer_of_a_real_session_stands_in_its_turn(tmp_path: Path) -> None:
     script = [
-        {"text": "I wait.", "shell": "while [ ! -e go ]; do sleep 0.05; done"},
+        {"text": "I wait.", "shell": "while [ ! -e go ]; do sleep 0.05; done; sleep 2"},
         {"text": "I heard."},
     ]
     with live_session(tmp_path, script) as live:
