@@ -15,6 +15,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.guarding import GuardHook
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessSpec, StopStep
 from bridle.runtimes.base import (
@@ -199,6 +200,12 @@ class ClaudeRuntime(AgentRuntime):
             own=tuple(os.path.join(home, name) for name in CODE_FOLDERS),
             scratch_variables=temporary,
         )
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """Callbacks where the driver holds its stdin, hooks in settings elsewhere."""
+        from bridle.runtimes.claude.guarding import guard_plan
+
+        return guard_plan(plan, hook)
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The process of a run that a person drives at the terminal."""

@@ -22,6 +22,7 @@ from bridle.runtimes.claude.errors import (
     error_of_result,
     error_of_tag,
 )
+from bridle.runtimes.claude.guarding import answer_callback
 from bridle.runtimes.claude.pricing import is_priced
 
 # Looked up once for each line, so they stand here by themselves.
@@ -338,6 +339,14 @@ class ClaudeNormalizer:
 
     def _control_request(self, line: wire.ControlRequest) -> None:
         request = line.request
+        if request.subtype == "hook_callback":
+            self._settle()
+            answer_to_hook = answer_callback(self._recorder, request.input)
+            if answer_to_hook and request.tool_use_id is not None:
+                self._decided.add(request.tool_use_id)
+            reply = _response(line.request_id, subtype="success", response=answer_to_hook)
+            self._recorder.reply(reply)
+            return
         if request.subtype != "can_use_tool":
             self._recorder.replies.append(_refusal(line.request_id, request.subtype))
             return

@@ -13,6 +13,7 @@ import sys
 
 from .aids import Aids
 from .faces import ChatFace, JsonFace, TextFace
+from .guard import Guard
 from .loop import Limits, Loop
 from .parts import Failure
 from .store import Store
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from .parts import Face, Source
 
-_USAGE = "usage: scripted agent [--request FILE] [--face json|text|chat]"
+_USAGE = "usage: scripted agent [--request FILE] [--face json|text|chat] [--guard stdio|COMMAND]"
 
 
 def main(argv: list[str]) -> int:
@@ -51,7 +52,7 @@ def main(argv: list[str]) -> int:
 
 
 def _arguments(argv: list[str]) -> tuple[str, dict[str, Any]]:
-    face, file = "json", ""
+    face, file, guard = "json", "", ""
     words = list(argv)
     while words:
         word = words.pop(0)
@@ -59,6 +60,8 @@ def _arguments(argv: list[str]) -> tuple[str, dict[str, Any]]:
             face = words.pop(0)
         elif word == "--request" and words:
             file = words.pop(0)
+        elif word == "--guard" and words:
+            guard = words.pop(0)
         else:
             raise ValueError(f"unknown argument {word!r}")
     if file:
@@ -70,6 +73,8 @@ def _arguments(argv: list[str]) -> tuple[str, dict[str, Any]]:
     request = json.loads(text)
     if not isinstance(request, dict):
         raise ValueError("the request must be a JSON object")
+    if guard:
+        request["guard"] = guard
     return face, request
 
 
@@ -128,10 +133,13 @@ def _conversation(request: dict[str, Any], face: Face, aids: Aids) -> Loop:
             "images": len(request.get("images", [])),
         }
     )
+    guard = Guard(request["guard"], face) if request.get("guard") else None
+    if guard is not None:
+        guard.begin()
     return Loop(
         face=face,
         source=source,
-        toolbox=Toolbox(face, request["tools"], ask=request["permission"] == "ask"),
+        toolbox=Toolbox(face, request["tools"], ask=request["permission"] == "ask", guard=guard),
         store=store,
         limits=Limits(request),
         aids=aids,
