@@ -327,6 +327,7 @@ class Recorder:
         if not self.turn_open:
             self.turn_started(synthetic=True)
         self.message_ended(synthetic=True)
+        self.take_hook_notes()
         self._check_guard_is_live()
         self._check_turns()
         self._check_budget()
@@ -425,6 +426,7 @@ class Recorder:
         """The agent calls a tool; an open message is closed first. A repeat has no effect."""
         if tool_call_id in self._tools or self._finished:
             return
+        self.take_hook_notes()
         if not self.turn_open:
             self.turn_started(synthetic=True)
         self.message_ended(synthetic=True)
@@ -511,7 +513,16 @@ class Recorder:
             if guard.feeds_events:
                 self._hook_event(note)
             if note.verdict is not None:
-                self._tell_verdict(note.tool_call_id, note.tool_name, note.verdict)
+                self._take_verdict(guard, note, note.verdict)
+
+    def _take_verdict(self, guard: Guard, note: HookNote, verdict: GuardVerdict) -> None:
+        silent = guard.mechanism.matching == "count" and not verdict.allowed
+        if silent:
+            # Such a wire says nothing of a call that was refused.
+            self.tool_started(note.tool_call_id, note.tool_name, note.args, synthetic=True)
+        self._tell_verdict(note.tool_call_id, note.tool_name, verdict)
+        if silent:
+            self.tool_ended(note.tool_call_id, is_error=True, result=verdict.reason, synthetic=True)
 
     def _hook_event(self, note: HookNote) -> None:
         if note.kind == "verdict":

@@ -22,6 +22,11 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     mcp_approval: bool
     """Whether a server's entry can approve the calls of its tools in advance. Where it cannot,
     only tools that declare themselves read-only run, unless the sandbox is off."""
+    hooks: bool
+    """Whether hooks can hold a tool call back."""
+    unjudged_features: tuple[str, ...] = ()
+    """Features that a guarded run goes without, because no hook sees what is done with them: text
+    typed into a running terminal."""
     path_dir: str
     """Folder beside the binary with helper programs (`rg`), which its npm launcher puts
     on PATH; empty where the binary finds them by itself."""
@@ -43,6 +48,7 @@ DIALECTS = (
         daemon=False,
         inline_instructions=False,
         mcp_approval=False,
+        hooks=False,
         path_dir="path",
     ),
     CodexDialect(
@@ -57,6 +63,8 @@ DIALECTS = (
         daemon=True,
         inline_instructions=True,
         mcp_approval=True,
+        hooks=True,
+        unjudged_features=("unified_exec_tty",),
         path_dir="",
         model_migrations=(
             ("gpt-5.5", "gpt-6-sol"),
