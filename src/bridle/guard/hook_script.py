@@ -77,7 +77,7 @@ refuse
 
 
 def hook_script(
-    shape: HookShape, *, fifo: str, pid: int, born: str, alone: list[str], seconds: int = SECONDS
+    shape: HookShape, *, fifo: str, pid: int, born: str, alone: list[str], seconds: int
 ) -> str:
     """The script of a session's hooks.
 

@@ -20,7 +20,7 @@ import msgspec
 from bridle.drives.guarding import Guard, GuardAddress, GuardMechanism, HookShape
 from bridle.guard.desk import Answer, Desk, refused
 from bridle.guard.hook_io import NeedsCopy, Reached, lines_of, reach
-from bridle.guard.hook_script import hook_command, hook_script
+from bridle.guard.hook_script import SECONDS, hook_command, hook_script
 from bridle.guard.policy import Policy
 
 _MOST = 64
@@ -46,6 +46,8 @@ class GuardSession:
         self.fifo = os.path.join(folder, "ask")
         self.script = os.path.join(folder, "hook.sh")
         self.token = ""
+        self.patience = SECONDS
+        """Seconds that a hook waits for an answer before it refuses; set before `command`."""
         self._service = service
         self._settings = os.path.join(folder, "alone.json")
         self._desk: Desk | None = None
@@ -63,7 +65,9 @@ class GuardSession:
         pid, born = os.getpid(), _born()
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "alone.py")
         alone = [sys.executable, "-I", "-S", program, self._settings]
-        text = hook_script(shape, fifo=self.fifo, pid=pid, born=born, alone=alone)
+        text = hook_script(
+            shape, fifo=self.fifo, pid=pid, born=born, alone=alone, seconds=self.patience
+        )
         _write(self.script, text)
         self._service.listen(self)
         return hook_command(self.script)

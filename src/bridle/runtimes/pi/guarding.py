@@ -27,7 +27,7 @@ EXTENSION = GuardMechanism(
 _CODE = """\
 import net from "node:net";
 const where = %(where)s;
-const silent = "the guard does not answer; the call is refused. Report it, and stop if it stays so.";
+const silent = "the guard does not answer; the call is refused. Report it if it stays so.";
 let number = 0;
 
 function ask(payload) {
