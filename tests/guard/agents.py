@@ -8,8 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from tests.sandbox.bench import Bench
-from tests.support.real_cli import real_cli
 
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
@@ -21,6 +19,8 @@ from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.guarded import Guarding
 from bridle.runtimes.registry import get_runtime
 from bridle.testing import ScriptedModel
+from tests.sandbox.bench import Bench
+from tests.support.real_cli import real_cli
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):

@@ -181,6 +181,8 @@ class Guard:
         self.proved("a tool call asked")
         try:
             verdict = self._judge(tool, args, cwd)
+            if not isinstance(verdict, GuardVerdict):
+                raise TypeError("not a verdict")
         except Exception as problem:
             # In doubt, refuse: an error of ours must not open the door.
             verdict = GuardVerdict(

@@ -33,7 +33,7 @@ alone() {{
     'block '*) printf '%s\\n' "${{said#block }}"; exit {status} ;;
   esac
   printf '%s\\n' {lost}; exit {status}
-}}
+}} 2>/dev/null
 [ -p {fifo} ] || alone
 read -r stat 2>/dev/null </proc/{pid}/stat || alone
 case $stat in *' {born} '*) ;; *) alone ;; esac
@@ -93,7 +93,7 @@ def hook_script(
         lost=quote(shape.refused(LOST).decode()),
         status=shape.refusal_status,
         consent=f"printf '%s\\n' {quote(consent)};" if consent else "",
-        alone=f"{shlex.join(bounded)} 2>/dev/null",
+        alone=shlex.join(bounded),
         fifo=quote(fifo),
         pid=pid,
         born=born,

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import msgspec
 
 from bridle.drives.guarding import Guard, GuardAddress, GuardMechanism, HookShape
-from bridle.guard.desk import Answer, Desk, refused
+from bridle.guard.desk import Answer, Desk, failed, refused
 from bridle.guard.hook_io import NeedsCopy, Reached, lines_of, reach
 from bridle.guard.hook_script import SECONDS, hook_command, hook_script
 from bridle.guard.policy import Policy
@@ -51,7 +51,7 @@ class GuardSession:
         self._service = service
         self._settings = os.path.join(folder, "alone.json")
         self._desk: Desk | None = None
-        self._shape = HookShape()
+        self.shape = HookShape()
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class GuardSession:
     def begin(self, mechanism: GuardMechanism, policy: Policy) -> Guard:
         """Judge by `policy` from now on; returns the guard that the driver holds."""
         self._desk = desk = Desk(policy)
-        self._shape = mechanism.shape
+        self.shape = mechanism.shape
         self.guard = Guard(
             desk.judge,
             mechanism,
@@ -96,8 +96,8 @@ class GuardSession:
         """The answer to a hook's payload; the driver hears of it before the hook does."""
         desk, guard = self._desk, self.guard
         if desk is None or guard is None:
-            return refused(self._shape, "policy-error", "the guard has not begun, or has ended")
-        answer = desk.answer(payload, self._shape)
+            return refused(self.shape, "policy-error", "the guard has not begun, or has ended")
+        answer = desk.answer(payload, self.shape)
         if answer.note is not None:
             guard.note(answer.note)
         return answer
@@ -264,7 +264,7 @@ class JudgeService:
         session = self._tokens.get(asked.token)
         if session is None:
             return _reply_of(asked, refused(HookShape(), "bad-input", "not a session's token"))
-        return _reply_of(asked, session.answer(bytes(asked.payload)))
+        return _reply_of(asked, _answered(session, bytes(asked.payload)))
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -296,8 +296,20 @@ def _answer_hook(session: GuardSession, pid: int, number: int) -> None:
             return
         if payload is None:
             return
-        answer = session.answer(payload)
+        answer = _answered(session, payload)
         hook.say(b"allow" if answer.allowed else b"block " + answer.printed)
+
+
+def _answered(session: GuardSession, payload: bytes) -> Answer:
+    """The session's answer, a refusal if it gives none."""
+    try:
+        answer = session.answer(payload)
+        if not isinstance(answer, Answer):
+            raise TypeError("not an answer")
+    except Exception as problem:
+        verdict = failed(problem)
+        return refused(session.shape, verdict.rule, verdict.reason)
+    return answer
 
 
 def _settings(policy: Policy, shape: HookShape) -> dict[str, object]:
