@@ -63,8 +63,7 @@ class GuardSession:
         if not os.path.exists(self.fifo):
             os.mkfifo(self.fifo, 0o600)
         pid, born = os.getpid(), _born()
-        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "alone.py")
-        alone = [sys.executable, "-I", "-S", program, self._settings]
+        alone = alone_command(self._settings)
         text = hook_script(
             shape, fifo=self.fifo, pid=pid, born=born, alone=alone, seconds=self.patience
         )
@@ -89,7 +88,7 @@ class GuardSession:
             feeds_events=self.log_events,
         )
         if os.path.exists(self.fifo):
-            _write(self._settings, json.dumps(_settings(policy, mechanism.shape)))
+            _write(self._settings, json.dumps(alone_settings(policy, mechanism.shape)))
         return self.guard
 
     def answer(self, payload: bytes) -> Answer:
@@ -312,7 +311,14 @@ def _answered(session: GuardSession, payload: bytes) -> Answer:
     return answer
 
 
-def _settings(policy: Policy, shape: HookShape) -> dict[str, object]:
+def alone_command(settings: str) -> list[str]:
+    """The program that judges one call by the settings in a file; see `alone`."""
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "alone.py")
+    return [sys.executable, "-I", "-S", program, settings]
+
+
+def alone_settings(policy: Policy, shape: HookShape) -> dict[str, object]:
+    """What stands in that file."""
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     there = os.path.dirname(os.path.dirname(os.path.abspath(msgspec.__file__)))
     return {

@@ -30,7 +30,7 @@ from bridle.core.options import (
     options_in_use,
 )
 from bridle.core.results import Availability, ReadyState, RunResult, TranscriptSummary
-from bridle.drives.guarding import GuardHook, GuardMechanism
+from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
 from bridle.runtimes.dialects import Dialect
@@ -218,6 +218,24 @@ class AgentRuntime(ABC):
             hint="hold it with --sandbox instead, and say so with --unguarded",
             runtime=self.id,
         )
+
+    def guard_shape(self) -> HookShape:
+        """The shape of the hooks that `deploy_guard` puts into a worktree; raises `GuardRefused`
+        where a worktree cannot bring any that hold."""
+        raise GuardRefused(
+            f"{self.id} takes no guard from a worktree",
+            hint="start it with Bridle, which gives it the guard by other means",
+            runtime=self.id,
+        )
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """Put a hook that runs `command` into a worktree, for agents that are started there by
+        hand; with None take it out again. Returns the file.
+
+        Contract: may be repeated; whatever else the file holds stays as it is. Our entries are
+        those whose command holds `mark`.
+        """
+        raise GuardRefused(f"{self.id} takes no guard from a worktree", runtime=self.id)
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The process of a run that a person drives at the terminal."""

@@ -15,7 +15,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.drives.guarding import GuardHook
+from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessSpec, StopStep
 from bridle.runtimes.base import (
@@ -206,6 +206,18 @@ class ClaudeRuntime(AgentRuntime):
         from bridle.runtimes.claude.guarding import guard_plan
 
         return guard_plan(plan, hook)
+
+    def guard_shape(self) -> HookShape:
+        """Its settings in a worktree bring hooks that hold."""
+        from bridle.runtimes.claude.guarding import SHAPE
+
+        return SHAPE
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """In `.claude/settings.local.json`, which is personal and not under version control."""
+        from bridle.runtimes.claude.guarding import deploy_hooks
+
+        return deploy_hooks(worktree, command, mark)
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The process of a run that a person drives at the terminal."""

@@ -5,16 +5,18 @@ and a callback that is not answered leaves the tool unrun. At a terminal they ar
 settings given by flag: settings of the user or the worktree, broken or not, cannot take them away.
 """
 
+import os
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from bridle.core.errors import GuardRefused
+from bridle.core.errors import GuardRefused, WrongUse
 from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import RunPlan
+from bridle.runtimes.git_files import is_tracked
 from bridle.runtimes.private import write_private
 
 CALLBACK = "bridle_guard"
@@ -144,3 +146,58 @@ def hook_entries(command: str, *, log_events: bool) -> dict[str, list[dict[str, 
     # Newer versions honour `onFailure`; what older ones let pass, the command itself refuses.
     entry = {"type": "command", "command": command, "timeout": _SECONDS, "onFailure": "block"}
     return {event: [{"hooks": [entry]}] for event in events}
+
+
+# -- settings in a worktree -----------------------------------------------------------------------
+
+_LOCAL_SETTINGS = os.path.join(".claude", "settings.local.json")
+
+
+def deploy_hooks(worktree: str, command: str | None, mark: str) -> str:
+    """Put hooks that run `command` into the worktree's own settings, or take ours out (None)."""
+    root = os.path.realpath(worktree)
+    path = os.path.join(root, _LOCAL_SETTINGS)
+    if not os.path.realpath(path).startswith(root + os.sep):
+        raise WrongUse(
+            f"{_LOCAL_SETTINGS} leads out of the worktree", hint="remove the symbolic link"
+        )
+    if is_tracked(root, _LOCAL_SETTINGS):
+        raise WrongUse(
+            f"{_LOCAL_SETTINGS} is under version control",
+            hint="take it out of version control; it is meant to be personal",
+        )
+    settings = _read(path) if os.path.exists(path) else {}
+    if settings.get("disableAllHooks") is True and command is not None:
+        raise GuardRefused(f"{path} switches all hooks off", runtime="claude")
+    hooks = _without(settings.get("hooks", {}), mark, path)
+    if command is not None:
+        for event, entries in hook_entries(command, log_events=False).items():
+            hooks[event] = [*hooks.get(event, []), *entries]
+    kept = {name: value for name, value in settings.items() if name != "hooks"}
+    _replace_file(path, {**kept, "hooks": hooks} if hooks else kept)
+    return path
+
+
+def _without(hooks: Any, mark: str, path: str) -> dict[str, list[Any]]:
+    """The hooks that are not ours; those that cannot be read are an error, not lost."""
+    if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
+        raise WrongUse(f"{path}: its hooks are not what Claude reads", hint="repair the file")
+    ours = msgspec.json.encode(mark)[1:-1]
+    kept = {
+        event: [entry for entry in entries if ours not in msgspec.json.encode(entry)]
+        for event, entries in hooks.items()
+    }
+    return {event: entries for event, entries in kept.items() if entries}
+
+
+def _replace_file(path: str, settings: dict[str, Any]) -> None:
+    if not settings:
+        # It held nothing but ours.
+        if os.path.exists(path):
+            os.unlink(path)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    partial = f"{path}.{os.getpid()}.partial"
+    with open(partial, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(settings), indent=2) + b"\n")
+    os.replace(partial, path)
