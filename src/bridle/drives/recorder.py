@@ -401,7 +401,7 @@ class Recorder:
             return
         self.block_ended(synthetic=synthetic)
         message_id, self._message_id = self._message_id, None
-        text = "".join(self._message_text)
+        text = self.redactor.text("".join(self._message_text))
         self._said(text)
         self.model = model or self.model
         if usage is not None:
