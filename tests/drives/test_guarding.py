@@ -105,7 +105,7 @@ def test_a_verdict_whose_tool_the_wire_never_tells_is_not_lost() -> None:
 
 
 def test_a_silent_wire_gets_start_and_end_of_a_refused_call() -> None:
-    made = recorder(matching="count")
+    made = recorder(matching="count", tells_refused=False)
     assert made.guard is not None
     made.guard.note(verdict_note("one", NO))
     made.take_hook_notes()
@@ -114,6 +114,18 @@ def test_a_silent_wire_gets_start_and_end_of_a_refused_call() -> None:
         "permission_decision",
         "tool_execution_end",
     ]
+
+
+def test_a_hook_that_tells_no_id_means_the_open_call() -> None:
+    made = recorder(matching="count")
+    assert made.guard is not None
+    made.guard.proved("canary")
+    made.tool_started("item_7", "Bash", {})
+    made.guard.note(verdict_note("", NO))
+    made.take_hook_notes()
+    last = made.drain()[-1]
+    assert isinstance(last, ev.PermissionDecision)
+    assert last.tool_call_id == "item_7"
 
 
 def test_hooks_alone_can_tell_of_tools() -> None:

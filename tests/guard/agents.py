@@ -31,6 +31,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     """What it is always run with. The first rounds are the guard's alone, so a runtime that
     confines itself is told not to."""
+    own_boundary: bool = False
+    """Whether its file tools refuse a path outside by themselves, before any hook is asked."""
 
     def __str__(self) -> str:
         return f"{self.name}-{self.version}" if self.version else self.name
@@ -49,6 +51,7 @@ AGENTS = (
     Agent(name="codex", version="0.166.0", options={"sandbox": "off", "model": "gpt-5.5"}),
     Agent(name="pi", version="1.5.0"),
     Agent(name="pi", version="0.74.2"),
+    Agent(name="gemini", version="0.61.0", own_boundary=True),
     Agent(name="scripted"),
 )
 

@@ -70,9 +70,10 @@ def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str)
     assert (place.worktree / "tool.txt").read_text().rstrip() == "fine"
     assert place.written_outside() == []
     assert pushed(place) == ""
+    by_tool = [] if agent.own_boundary else [("deny", "path-outside")]
     assert played.verdicts == [
         ("allow", "allowed"),
-        ("deny", "path-outside"),
+        *by_tool,
         ("deny", "path-outside"),
         ("deny", "git-push"),
         ("allow", "allowed"),
@@ -80,7 +81,7 @@ def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str)
     assert [end.is_error for end in played.ended] == [False, True, True, True, False]
     report = played.result.guard
     assert report is not None
-    assert (report.state, report.allowed, report.blocked) == ("live", 2, 3)
+    assert (report.state, report.allowed, report.blocked) == ("live", 2, 2 + len(by_tool))
 
 
 @every_drive
@@ -154,7 +155,7 @@ def _replace(guarding: Guarding, broken: Any) -> None:
 
     def answer(payload: bytes) -> Answer:
         # The events that prove life go through; a call gets what the broken judge makes of it.
-        if b'"PreToolUse"' not in payload:
+        if not any(f'"{event}"'.encode() in payload for event in session.shape.asks):
             return whole(payload)
         made: Answer = broken(payload)
         return made

@@ -92,6 +92,8 @@ class GuardMechanism(msgspec.Struct, frozen=True, kw_only=True):
     matching: Literal["id", "count"] = "id"
     """Whether hooks and wire name a call by the same id, or can only be counted against each
     other."""
+    tells_refused: bool = True
+    """Whether the wire tells of a call that was refused."""
     unasked: frozenset[str] = frozenset()
     """Tools, by the wire's names, that the runtime runs without asking; they change nothing."""
 

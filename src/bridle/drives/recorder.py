@@ -516,13 +516,18 @@ class Recorder:
                 self._take_verdict(guard, note, note.verdict)
 
     def _take_verdict(self, guard: Guard, note: HookNote, verdict: GuardVerdict) -> None:
-        silent = guard.mechanism.matching == "count" and not verdict.allowed
+        call_id = note.tool_call_id or self._open_call(note.tool_name)
+        silent = not guard.mechanism.tells_refused and not verdict.allowed
         if silent:
-            # Such a wire says nothing of a call that was refused.
-            self.tool_started(note.tool_call_id, note.tool_name, note.args, synthetic=True)
-        self._tell_verdict(note.tool_call_id, note.tool_name, verdict)
+            self.tool_started(call_id, note.tool_name, note.args, synthetic=True)
+        self._tell_verdict(call_id, note.tool_name, verdict)
         if silent:
-            self.tool_ended(note.tool_call_id, is_error=True, result=verdict.reason, synthetic=True)
+            self.tool_ended(call_id, is_error=True, result=verdict.reason, synthetic=True)
+
+    def _open_call(self, tool_name: str) -> str:
+        """The oldest call of that tool which has not ended, for hooks that tell no id; empty when
+        none is known."""
+        return next((call for call, name in self._tools.items() if name == tool_name), "")
 
     def _hook_event(self, note: HookNote) -> None:
         if note.kind == "verdict":

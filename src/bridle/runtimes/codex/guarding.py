@@ -31,6 +31,7 @@ HOOKS = GuardMechanism(
     shape=SHAPE,
     # The wire numbers its items, the hooks tell the model's own ids.
     matching="count",
+    tells_refused=False,
     unasked=frozenset({"web_search", "todo_list"}),
 )
 
