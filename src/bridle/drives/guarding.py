@@ -96,6 +96,9 @@ class GuardMechanism(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the wire tells of a call that was refused."""
     unasked: frozenset[str] = frozenset()
     """Tools, by the wire's names, that the runtime runs without asking; they change nothing."""
+    proves_at_start: bool = False
+    """Whether the proof comes before a session is ready for its first prompt. Elsewhere it comes
+    with that prompt, before the model is called."""
 
 
 class GuardAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +125,8 @@ class GuardHook(Protocol):
     """Whether the driver holds the agent's stdin and answers questions that come on its stdout."""
     log_events: bool
     """Whether hooks must also tell ends of tools and turns, because no wire does."""
+    lasting: bool
+    """Whether the agent outlives whoever answers now: then only `command` can be used."""
 
     def command(self, shape: HookShape) -> str:
         """A shell command that takes a payload on stdin, answers in `shape`, and refuses whatever
@@ -142,6 +147,15 @@ class HookNote(msgspec.Struct, frozen=True, kw_only=True):
     verdict: GuardVerdict | None = None
     result: Any = None
     is_error: bool = False
+
+
+class GuardFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the driver of a session must know of its guard, kept with the session."""
+
+    capability: str
+    mechanism: GuardMechanism
+    folder: str
+    """Where its files are, while the agent lives."""
 
 
 Judging = Callable[[str, Any, str | None], GuardVerdict]
@@ -236,6 +250,15 @@ class Guard:
             allowed=self.allowed,
             blocked=self.blocked,
         )
+
+    @classmethod
+    def of_session(cls, facts: GuardFacts) -> "Guard":
+        """The guard of a session as its driver sees it: hooks alone ask, and tell (`note`)."""
+
+        def refuse(tool: str, args: Any, cwd: str | None) -> GuardVerdict:
+            return GuardVerdict(allowed=False, rule="no-guard", reason="its hooks must be asked")
+
+        return cls(refuse, facts.mechanism, capability=facts.capability)
 
     def _count(self, tool_call_id: str, verdict: GuardVerdict) -> None:
         if verdict.allowed:

@@ -37,6 +37,9 @@ _END: dict[str, ev.UpdateKind] = {"text": "text_end", "thinking": "thinking_end"
 _INSTRUCTIONS = 1 << 16
 """Characters of a conversation's prompts that are kept, to know its own words in the answers."""
 
+_PROOF = 20.0
+"""Seconds for a guard to be seen to fire, once its agent is ready."""
+
 _shown_ms = -1
 _shown_second = -1
 _second_text = ""
@@ -154,6 +157,8 @@ class Recorder:
         self._settled_messages: set[str] = set()
         self._decided_requests: set[str] = set()
         self._early: list[Any] = []
+        self._held_ready: str | None = None
+        """What showed that the agent is ready, while its guard is not proved yet."""
         self._early_verdicts: dict[str, tuple[str, GuardVerdict]] = {}
         self._model_calls = 0
         self._turn_usage_base = NO_USAGE
@@ -298,6 +303,11 @@ class Recorder:
             return
         if not self._session_started:
             self.session_started(None, synthetic=True)
+        guard = self.guard
+        if guard is not None and guard.mechanism.proves_at_start and not guard.live:
+            self._held_ready = evidence
+            self.expect(_PROOF, self._guard_is_dead(guard))
+            return
         self._change_state("ready", evidence)
 
     def total(self) -> Before:
@@ -625,6 +635,10 @@ class Recorder:
                 self._hook_event(note)
             if note.verdict is not None:
                 self._take_verdict(guard, note, note.verdict)
+        if guard.live and self._held_ready is not None:
+            held, self._held_ready = self._held_ready, None
+            self.expect(None)
+            self.ready(held)
 
     def _take_verdict(self, guard: Guard, note: HookNote, verdict: GuardVerdict) -> None:
         call_id = note.tool_call_id or self._open_call(note.tool_name)
@@ -681,12 +695,13 @@ class Recorder:
             return
         self.take_hook_notes()
         if not guard.live:
-            self.request_stop(
-                GuardRefused(
-                    f"the guard does not fire on this version ({guard.mechanism.name})",
-                    hint="look for a setting that switches hooks off, or run with --unguarded",
-                )
-            )
+            self.request_stop(self._guard_is_dead(guard))
+
+    def _guard_is_dead(self, guard: Guard) -> GuardRefused:
+        return GuardRefused(
+            f"the guard does not fire on this version ({guard.mechanism.name})",
+            hint="look for a setting that switches hooks off, or run with --unguarded",
+        )
 
     def _check_was_asked(self, guard: Guard, tool_call_id: str) -> None:
         """Stop an agent that ran a tool which the guard had not allowed."""

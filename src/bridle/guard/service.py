@@ -36,6 +36,8 @@ class GuardSession:
     `begin` and after `close` every call is refused.
     """
 
+    lasting = False
+
     def __init__(
         self, service: "JudgeService", folder: str, *, stdio: bool, log_events: bool
     ) -> None:
@@ -62,10 +64,14 @@ class GuardSession:
         """The command of a hook process; see `hook_script`."""
         if not os.path.exists(self.fifo):
             os.mkfifo(self.fifo, 0o600)
-        pid, born = os.getpid(), _born()
         alone = alone_command(self._settings)
         text = hook_script(
-            shape, fifo=self.fifo, pid=pid, born=born, alone=alone, seconds=self.patience
+            shape,
+            fifo=self.fifo,
+            pid=os.getpid(),
+            born=born(),
+            alone=alone,
+            seconds=self.patience,
         )
         _write(self.script, text)
         self._service.listen(self)
@@ -328,7 +334,7 @@ def alone_settings(policy: Policy, shape: HookShape) -> dict[str, object]:
     }
 
 
-def _born() -> str:
+def born() -> str:
     """When this process was started, as the kernel counts it; empty where it does not tell."""
     try:
         with open("/proc/self/stat", "rb") as file:

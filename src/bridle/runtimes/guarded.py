@@ -23,8 +23,9 @@ from bridle.runtimes.private import new_private_dir
 
 if TYPE_CHECKING:
     from bridle.config import Config
+    from bridle.guard.lasting import LastingHook
     from bridle.guard.policy import Policy
-    from bridle.guard.service import JudgeService
+    from bridle.guard.service import GuardSession, JudgeService
     from bridle.runtimes.base import AgentRuntime, RunPlan
 
 AGENT_NAME = "BRIDLE_AGENT_NAME"
@@ -54,9 +55,7 @@ class Guarding:
     ) -> None:
         from bridle.guard.service import JudgeService
 
-        if capability not in CAPABILITIES:
-            known = ", ".join(sorted(CAPABILITIES))
-            raise WrongUse(f"unknown capability {capability!r}", hint=f"there are {known}")
+        check_capability(capability)
         self.capability = capability
         self._runtime = runtime
         self._own_service = JudgeService() if service is None else None
@@ -67,13 +66,7 @@ class Guarding:
 
     def adapt(self, plan: "RunPlan") -> "RunPlan":
         """The plan of an agent that asks before each tool call."""
-        env = {**plan.spec.env, CAPABILITY: self.capability}
-        plan = msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, env=env))
-        plan = self._runtime.guard_plan(plan, self.session)
-        if plan.guard is None:
-            raise GuardRefused(f"{self._runtime.id} did not say how it asks before a tool call")
-        files = (*plan.writable_files, *self.session.writable)
-        return msgspec.structs.replace(plan, writable_files=files)
+        return adapted(self._runtime, self.capability, plan, self.session)
 
     def begin(self, plan: "RunPlan", config: "Config | None" = None) -> Guard:
         """Answer the agent that `plan` starts, by the rules of `config` (that of its folder)."""
@@ -89,6 +82,26 @@ class Guarding:
         self.session.close()
         if self._own_service is not None:
             self._own_service.close()
+
+
+def check_capability(capability: str) -> None:
+    """Raise `WrongUse` for a capability that is none."""
+    if capability not in CAPABILITIES:
+        known = ", ".join(sorted(CAPABILITIES))
+        raise WrongUse(f"unknown capability {capability!r}", hint=f"there are {known}")
+
+
+def adapted(
+    runtime: "AgentRuntime", capability: str, plan: "RunPlan", hook: "GuardSession | LastingHook"
+) -> "RunPlan":
+    """`plan`, of an agent of `capability` that asks `hook` before each tool call."""
+    env = {**plan.spec.env, CAPABILITY: capability}
+    plan = msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, env=env))
+    plan = runtime.guard_plan(plan, hook)
+    if plan.guard is None:
+        raise GuardRefused(f"{runtime.id} did not say how it asks before a tool call")
+    files = (*plan.writable_files, *hook.writable)
+    return msgspec.structs.replace(plan, writable_files=files)
 
 
 def policy_of(config: "Config", capability: str, spec: ProcessSpec) -> "Policy":

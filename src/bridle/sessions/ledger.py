@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from bridle.core.events import Drive
+from bridle.drives.guarding import GuardFacts, HookNote
 from bridle.drives.live import LiveFacts
 from bridle.drives.recorder import Before
 from bridle.drives.spec import StopStep
@@ -40,6 +41,8 @@ class Begin(_Entry, frozen=True, kw_only=True, tag="begin"):
     can_steer: bool = False
     carried: "tuple[Accept, ...]" = ()
     """Messages that the process before did not take."""
+    guard: GuardFacts | None = None
+    """What guards the agent; None when nothing does."""
 
 
 class Accept(_Entry, frozen=True, kw_only=True, tag="accept"):
@@ -99,7 +102,15 @@ class Model(_Entry, frozen=True, kw_only=True, tag="model"):
     model: str
 
 
-Entry = Begin | Accept | Send | Drop | Answer | Abort | Expire | Leave | Model
+class Told(_Entry, frozen=True, kw_only=True, tag="told"):
+    """A hook of the guard's told something, above all a verdict."""
+
+    note: HookNote
+    upto: int
+    """How many bytes of the guard's notes were taken with it."""
+
+
+Entry = Begin | Accept | Send | Drop | Answer | Abort | Expire | Leave | Model | Told
 
 _decoder: "msgspec.json.Decoder[Entry] | None" = None
 

@@ -24,6 +24,7 @@ from bridle.sessions.ledger import (
     Leave,
     Model,
     Send,
+    Told,
 )
 
 _SHOWN = 2000
@@ -140,6 +141,10 @@ class Player:
                 if isinstance(self.wire, ModelSwitch):
                     wire, model = self.wire, entry.model
                     self._do(lambda: wire.set_model(model))
+            case Told():
+                if self.recorder.guard is not None:
+                    self.recorder.guard.note(entry.note)
+                    self._do(self.recorder.take_hook_notes)
             case _:
                 pass
 

@@ -1,8 +1,9 @@
 """How Pi is made to ask before each tool call: an extension of ours, outside of the worktree.
 
 It is loaded by flag, and only it: what a repository brings is left out, since an extension that
-runs later could change a call that was already judged. The extension asks over loopback TCP and
-takes anything but a clear consent for a refusal.
+runs later could change a call that was already judged. The extension asks over loopback TCP, or by
+a hook process where it outlives whoever answers, and takes anything but a clear consent for a
+refusal.
 """
 
 import json
@@ -10,7 +11,7 @@ import json
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.drives.guarding import GuardAddress, GuardHook, GuardMechanism
+from bridle.drives.guarding import REASON, GuardAddress, GuardHook, GuardMechanism, HookShape
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.private import write_private
 
@@ -22,12 +23,39 @@ EXTENSION = GuardMechanism(
     name="extension by -ne -e",
     fails="closed",
     proof="the extension announces itself when the session starts",
+    proves_at_start=True,
+)
+BY_PROCESS = msgspec.structs.replace(
+    EXTENSION,
+    name="extension by -ne -e that runs a hook",
+    shape=HookShape(consent={"allow": True}, refusal={"allow": False, "reason": REASON}),
 )
 
-_CODE = """\
+_BY_PROCESS = """\
+import { spawn } from "node:child_process";
+const command = %(command)s;
+
+function ask(payload) {
+  return new Promise((resolve, reject) => {
+    const child = spawn("/bin/sh", ["-c", command], { stdio: ["pipe", "pipe", "ignore"] });
+    const clock = setTimeout(() => { child.kill("SIGKILL"); reject(new Error("late")); }, 60000);
+    let said = "";
+    child.stdout.setEncoding("utf8");
+    child.stdout.on("data", (text) => { said += text; });
+    child.stdin.on("error", () => undefined);
+    child.on("error", (error) => { clearTimeout(clock); reject(error); });
+    child.on("close", () => {
+      clearTimeout(clock);
+      try { resolve(JSON.parse(said)); } catch (error) { reject(error); }
+    });
+    child.stdin.end(JSON.stringify(payload));
+  });
+}
+"""
+
+_BY_SOCKET = """\
 import net from "node:net";
 const where = %(where)s;
-const silent = "the guard does not answer; the call is refused. Report it if it stays so.";
 let number = 0;
 
 function ask(payload) {
@@ -52,7 +80,11 @@ function ask(payload) {
     socket.on("close", () => { clearTimeout(clock); reject(new Error("closed")); });
   });
 }
+"""
 
+_CODE = """\
+%(ask)s
+const silent = "the guard does not answer; the call is refused. Report it if it stays so.";
 const tell = (event, fields) => ask({ hook_event_name: event, ...fields }).catch(() => undefined);
 
 export default function (pi) {
@@ -87,18 +119,21 @@ _EVENTS = """\
 """
 
 
-def extension_code(address: GuardAddress, *, log_events: bool) -> str:
-    """The extension's source."""
-    return _CODE % {
-        "where": json.dumps(msgspec.to_builtins(address)),
-        "seconds": SECONDS,
-        "events": _EVENTS if log_events else "",
-    }
+def extension_code(where: GuardAddress | str, *, log_events: bool) -> str:
+    """The extension's source; it asks at an address, or by a command."""
+    if isinstance(where, str):
+        ask = _BY_PROCESS % {"command": json.dumps(where)}
+    else:
+        told = json.dumps(msgspec.to_builtins(where))
+        ask = _BY_SOCKET % {"where": told, "seconds": SECONDS}
+    return _CODE % {"ask": ask, "events": _EVENTS if log_events else ""}
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
-    code = extension_code(hook.address(), log_events=hook.log_events)
+    mechanism = BY_PROCESS if hook.lasting else EXTENSION
+    where = hook.command(mechanism.shape) if hook.lasting else hook.address()
+    code = extension_code(where, log_events=hook.log_events)
     path = write_private(hook.folder, FILE_NAME, code)
     argv, command = list(plan.spec.argv), list(plan.installation.command)
     starts = [i for i in range(len(argv)) if argv[i : i + len(command)] == command]
@@ -116,4 +151,4 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     argv[place:place] = [*alone, "-e", path]
     spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
     warnings = (*plan.warnings, "pi: only the guard's extension is loaded while it is guarded")
-    return msgspec.structs.replace(plan, spec=spec, guard=EXTENSION, warnings=warnings)
+    return msgspec.structs.replace(plan, spec=spec, guard=mechanism, warnings=warnings)

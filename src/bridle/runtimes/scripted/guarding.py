@@ -13,7 +13,10 @@ STDIO = GuardMechanism(
     name="questions on its wire", fails="closed", proof="it says at its start that it will ask"
 )
 COMMAND = GuardMechanism(
-    name="hook command", fails="closed", proof="it runs the hook once at its start"
+    name="hook command",
+    fails="closed",
+    proof="it runs the hook once at its start",
+    proves_at_start=True,
 )
 
 
