@@ -39,6 +39,7 @@ SETTINGS = GuardMechanism(
     fails="open",
     proof="its SessionStart and UserPromptSubmit hooks run before the first model call",
     shape=SHAPE,
+    proves_at_start=True,
 )
 
 
