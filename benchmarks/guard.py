@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _measure import median, print_table
 
 from bridle.core.options import ModelServer, RunOptions
+from bridle.core.results import GuardReport
 from bridle.drives.guarding import GuardMechanism, HookShape
 from bridle.guard import Call, Judge, JudgeService, Policy
 from bridle.running import prepare
@@ -194,7 +195,7 @@ def _claude(runtime: ClaudeRuntime, root: Path, calls: int, guard: str | None) -
         used = _all_cpu() - began
     assert run.result.status == "completed", run.result.error
     if guard is not None:
-        assert run.result.guard is not None
+        assert isinstance(run.result.guard, GuardReport)
         assert run.result.guard.allowed == calls
     return used
 

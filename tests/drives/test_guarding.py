@@ -6,6 +6,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
+from bridle.core.results import GuardReport
 from bridle.drives.guarding import Guard, GuardMechanism, GuardVerdict, HookNote
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
@@ -160,7 +161,7 @@ def test_the_result_tells_how_the_run_was_guarded() -> None:
     made.turn_ended()
     made.finish(ProcessExit(code=0))
     report = made.result().guard
-    assert report is not None
+    assert isinstance(report, GuardReport)
     assert (report.state, report.allowed, report.blocked) == ("live", 0, 1)
 
 
@@ -168,5 +169,5 @@ def test_going_without_is_written_down() -> None:
     made = Recorder(runtime="test", session_id="s", options=RunOptions(prompt="p"))
     made.unguarded = "builder"
     report = made.result().guard
-    assert report is not None
+    assert isinstance(report, GuardReport)
     assert (report.state, report.capability) == ("unguarded", "builder")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bridle.core.results import GuardReport
 from bridle.guard.desk import Answer
 from bridle.runtimes.guarded import Guarding
 from tests.guard.agents import AGENTS, DRIVES, Agent, Played, play
@@ -80,7 +81,7 @@ def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str)
     ]
     assert [end.is_error for end in played.ended] == [False, True, True, True, False]
     report = played.result.guard
-    assert report is not None
+    assert isinstance(report, GuardReport)
     assert (report.state, report.allowed, report.blocked) == ("live", 2, 2 + len(by_tool))
 
 

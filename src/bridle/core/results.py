@@ -44,8 +44,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int = 0
     ignored_options: tuple[str, ...] = ()
     error: ErrorInfo | None = None
-    guard: GuardReport | None = None
-    """How the run was guarded; None for a run that belongs to no agent."""
+    guard: GuardReport | msgspec.UnsetType = msgspec.UNSET
+    """How the run was guarded; left out for a run that belongs to no agent."""
 
     def failure(self) -> BridleError | None:
         """The exception that this result's error stands for, None when the run completed."""

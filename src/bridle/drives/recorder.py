@@ -714,12 +714,12 @@ class Recorder:
                 )
             )
 
-    def _guard_report(self) -> GuardReport | None:
+    def _guard_report(self) -> GuardReport | msgspec.UnsetType:
         if self.guard is not None:
             return self.guard.report()
         if self.unguarded:
             return GuardReport(capability=self.unguarded, state="unguarded")
-        return None
+        return msgspec.UNSET
 
     # -- what else can happen -------------------------------------------------------------------
 
