@@ -1,7 +1,7 @@
 """Real agents under the guard: who they are, how they are driven, and what they are asked to do.
 
-Another drive is one more entry of `DRIVES`, another runtime one more of `AGENTS`; the tests take
-both as parameters.
+Another drive is one more entry of `DRIVES`, another runtime one more of `AGENTS` with the drives it
+has; the tests take both as parameters.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,13 @@ from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.drives.print_drive import PrintRun
 from bridle.drives.processes import marked_processes
+from bridle.guard.service import GuardSession
 from bridle.running import new_session_id, prepare, recorder_for
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.guarded import Guarding
 from bridle.runtimes.registry import get_runtime
 from bridle.testing import ScriptedModel
+from tests.guard.sessions import GuardedSession
 from tests.sandbox.bench import Bench
 from tests.support.real_cli import real_cli
 
@@ -31,6 +33,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     """What it is always run with. The first rounds are the guard's alone, so a runtime that
     confines itself is told not to."""
+    drives: tuple[str, ...] = ("print", "print-hooks")
     own_boundary: bool = False
     """Whether its file tools refuse a path outside by themselves, before any hook is asked."""
 
@@ -45,17 +48,24 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return runtime
 
 
+ALL = ("print", "print-hooks", "rpc", "tmux")
+
 AGENTS = (
-    Agent(name="claude", version="2.1.325"),
+    Agent(name="claude", version="2.1.325", drives=ALL),
     Agent(name="claude", version="2.1.197"),
-    Agent(name="codex", version="0.166.0", options={"sandbox": "off", "model": "gpt-5.5"}),
-    Agent(name="pi", version="1.5.0"),
+    Agent(
+        name="codex",
+        version="0.166.0",
+        options={"sandbox": "off", "model": "gpt-5.5"},
+        drives=ALL,
+    ),
+    Agent(name="pi", version="1.5.0", drives=ALL),
     Agent(name="pi", version="0.74.2"),
     Agent(name="gemini", version="0.61.0", own_boundary=True),
-    Agent(name="scripted"),
+    Agent(name="scripted", drives=("print", "print-hooks", "rpc")),
 )
 
-Sabotage = Callable[[Guarding], None]
+Sabotage = Callable[[GuardSession], None]
 
 
 class Played(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +128,7 @@ def hosted(
         recorder = recorder_for(runtime, options, plan)
         recorder.guard = guarding.begin(plan)
         if sabotage is not None:
-            sabotage(guarding)
+            sabotage(guarding.session)
         normalizer = runtime.normalizer(plan, recorder)
         run = PrintRun(plan.spec, normalizer, recorder, private_dirs=plan.private_dirs)
         return Played(events=list(run.events()), result=run.result)
@@ -126,7 +136,39 @@ def hosted(
         guarding.close()
 
 
-DRIVES: dict[str, Drive] = {"print": in_print, "print-hooks": by_hooks}
+def in_rpc(
+    place: Bench, runtime: AgentRuntime, options: RunOptions, sabotage: Sabotage | None
+) -> Played:
+    """A session over the agent's own protocol, which outlives its driver."""
+    return _in_session("rpc", place, runtime, options, sabotage)
+
+
+def in_tmux(
+    place: Bench, runtime: AgentRuntime, options: RunOptions, sabotage: Sabotage | None
+) -> Played:
+    """A session in the agent's own terminal interface."""
+    return _in_session("tmux", place, runtime, options, sabotage)
+
+
+def _in_session(
+    drive: ev.Drive,
+    place: Bench,
+    runtime: AgentRuntime,
+    options: RunOptions,
+    sabotage: Sabotage | None,
+) -> Played:
+    with GuardedSession(place, runtime, options, drive, sabotage) as session:
+        if session.ready():
+            session.prompt(options.prompt)
+        return Played(events=session.events(), result=session.result())
+
+
+DRIVES: dict[str, Drive] = {
+    "print": in_print,
+    "print-hooks": by_hooks,
+    "rpc": in_rpc,
+    "tmux": in_tmux,
+}
 
 
 def play(

@@ -15,7 +15,7 @@ import pytest
 
 from bridle.core.results import GuardReport
 from bridle.guard.desk import Answer
-from bridle.runtimes.guarded import Guarding
+from bridle.guard.service import GuardSession
 from tests.guard.agents import AGENTS, DRIVES, Agent, Played, play
 from tests.sandbox.bench import Bench, bench
 
@@ -25,7 +25,23 @@ pytestmark = [
 ]
 
 every_agent = pytest.mark.parametrize("agent", AGENTS, ids=str)
-every_drive = pytest.mark.parametrize("drive", DRIVES)
+every_drive = pytest.mark.parametrize(
+    ("agent", "drive"),
+    [
+        pytest.param(agent, drive, id=f"{agent}-{drive}")
+        for agent in AGENTS
+        for drive in agent.drives
+    ],
+)
+without_hooks = pytest.mark.parametrize(
+    ("agent", "drive"),
+    [
+        pytest.param(agent, drive, id=f"{agent}-{drive}")
+        for agent in AGENTS
+        for drive in agent.drives
+        if drive != "print-hooks"
+    ],
+)
 
 
 @pytest.fixture
@@ -58,7 +74,6 @@ def hidden(place: Bench) -> dict[str, Any]:
 
 
 @every_drive
-@every_agent
 def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str) -> None:
     script = [
         {"shell": "echo hi > inside.txt"},
@@ -86,7 +101,6 @@ def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str)
 
 
 @every_drive
-@every_agent
 def test_a_scout_writes_nothing(place: Bench, agent: Agent, drive: str) -> None:
     script: list[dict[str, Any]] = [
         {"write_file": {"path": "tool.txt", "content": "bad"}},
@@ -98,20 +112,20 @@ def test_a_scout_writes_nothing(place: Bench, agent: Agent, drive: str) -> None:
     assert played.verdicts == [("deny", "write-role"), ("allow", "allowed")]
 
 
-@every_agent
-def test_what_no_judge_can_see_the_kernel_refuses(place: Bench, agent: Agent) -> None:
+@without_hooks
+def test_what_no_judge_can_see_the_kernel_refuses(place: Bench, agent: Agent, drive: str) -> None:
     script = [hidden(place), {"shell": "echo hi > inside.txt"}]
-    played = play(place, agent, DRIVES["print"], "builder", script, sandbox="worktree")
+    played = play(place, agent, DRIVES[drive], "builder", script, sandbox="worktree")
     assert played.result.status == "completed", played.result.error
     assert played.verdicts == [("allow", "allowed"), ("allow", "allowed")]
     assert place.written_outside() == []
     assert (place.worktree / "inside.txt").exists()
 
 
-@every_agent
-def test_the_hidden_write_is_one(place: Bench, agent: Agent) -> None:
+@without_hooks
+def test_the_hidden_write_is_one(place: Bench, agent: Agent, drive: str) -> None:
     """Without the sandbox it happens: the test above is about the sandbox."""
-    played = play(place, agent, DRIVES["print"], "builder", [hidden(place)])
+    played = play(place, agent, DRIVES[drive], "builder", [hidden(place)])
     assert played.result.status == "completed", played.result.error
     assert place.written_outside() == ["hidden.txt"]
 
@@ -119,39 +133,38 @@ def test_the_hidden_write_is_one(place: Bench, agent: Agent) -> None:
 # -- a guard that breaks --------------------------------------------------------------------------
 
 
-def crashing(guarding: Guarding) -> None:
+def crashing(session: GuardSession) -> None:
     """It raises on every tool call, after it was seen to be live."""
 
     def crash(*arguments: Any) -> Any:
         raise RuntimeError("broken on purpose")
 
-    _replace(guarding, crash)
+    _replace(session, crash)
 
 
-def hanging(guarding: Guarding) -> None:
+def hanging(session: GuardSession) -> None:
     """It answers a tool call long after its time."""
 
     def hang(*arguments: Any) -> Any:
         time.sleep(5)
         raise RuntimeError("broken on purpose")
 
-    _replace(guarding, hang)
+    _replace(session, hang)
 
 
-def babbling(guarding: Guarding) -> None:
+def babbling(session: GuardSession) -> None:
     """Its answers are nonsense."""
 
     def babble(*arguments: Any) -> Any:
         return "yes, why not"
 
-    _replace(guarding, babble)
+    _replace(session, babble)
 
 
-def _replace(guarding: Guarding, broken: Any) -> None:
+def _replace(session: GuardSession, broken: Any) -> None:
     """Break the judge for tool calls alone, so that nothing at the start gives it away."""
-    session = guarding.session
-    assert session.guard is not None
-    session.guard._judge = broken
+    if session.guard is not None:
+        session.guard._judge = broken
     whole = session.answer
 
     def answer(payload: bytes) -> Answer:
@@ -169,7 +182,6 @@ BREAKS = {"crash": crashing, "hang": hanging, "garbage": babbling}
 
 @pytest.mark.parametrize("way", BREAKS)
 @every_drive
-@every_agent
 def test_a_broken_guard_lets_nothing_through(
     place: Bench, agent: Agent, drive: str, way: str
 ) -> None:
@@ -187,8 +199,7 @@ def _nothing_happened(place: Bench, played: Played) -> None:
 
 @every_agent
 def test_a_guard_that_never_fires_stops_the_run(place: Bench, agent: Agent) -> None:
-    def deaf(guarding: Guarding) -> None:
-        session = guarding.session
+    def deaf(session: GuardSession) -> None:
         session.answer = lambda payload: Answer(allowed=True)  # type: ignore[method-assign]
         assert session.guard is not None
         session.guard.proved = lambda evidence: None  # type: ignore[method-assign]
@@ -203,8 +214,15 @@ def test_a_guard_that_never_fires_stops_the_run(place: Bench, agent: Agent) -> N
     assert not (place.worktree / "inside.txt").exists()
 
 
-@pytest.mark.parametrize("agent", [a for a in AGENTS if a.name == "claude"], ids=str)
-@every_drive
+@pytest.mark.parametrize(
+    ("agent", "drive"),
+    [
+        pytest.param(agent, drive, id=f"{agent}-{drive}")
+        for agent in AGENTS
+        if agent.name == "claude"
+        for drive in agent.drives
+    ],
+)
 def test_a_worktree_that_switches_hooks_off_is_not_worked_in(
     place: Bench, agent: Agent, drive: str
 ) -> None:

@@ -272,6 +272,15 @@ class AgentRuntime(ABC):
             runtime=self.id,
         )
 
+    def prove_guard(self, plan: RunPlan) -> str:
+        """Show, before the agent of a guarded session is started, that its guard will fire; returns
+        by what, empty when that shows later.
+
+        For a runtime whose guard proves itself only with the first prompt, but which can list its
+        hooks. Raises `GuardRefused` when the guard is not among those that will run.
+        """
+        return ""
+
     def guard_shape(self) -> HookShape:
         """The shape of the hooks that `deploy_guard` puts into a worktree; raises `GuardRefused`
         where a worktree cannot bring any that hold."""

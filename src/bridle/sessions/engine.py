@@ -66,7 +66,7 @@ class Engine:
         self._calls: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._lock = threading.Lock()
         self._by_folder: dict[str, SessionDriver] = {}
-        self._guards = GuardHost()
+        self.guards = GuardHost()
         self._deadlines: dict[str, float] = {}
         self._listeners: dict[str, list[Listener]] = {}
         self._waiters: dict[str, list[_Waiter]] = {}
@@ -224,7 +224,7 @@ class Engine:
             return
         self._watch.add(folder)
         self._by_folder[folder] = driver
-        self._guards.host(driver.record.session_id, folder)
+        self.guards.host(driver.record.session_id, folder)
         driver.poll()
 
     def adopt_living(self) -> None:
@@ -243,7 +243,7 @@ class Engine:
         if driver.guard_folder is not None:
             self._watch.remove(driver.guard_folder)
             self._by_folder.pop(driver.guard_folder, None)
-            self._guards.leave(session_id)
+            self.guards.leave(session_id)
         self._deadlines.pop(session_id, None)
         driver.close()
         self._answer_waiters(session_id)
@@ -334,7 +334,7 @@ class Engine:
             for waiter in waiting:
                 if not waiter.future.done():
                     waiter.future.set_result(None)
-        self._guards.close()
+        self.guards.close()
         self._watch.close()
         self._selector.close()
         os.close(self._wake_read)

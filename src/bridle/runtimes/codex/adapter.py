@@ -172,6 +172,13 @@ class CodexRuntime(AgentRuntime):
 
         return plan_terminal(self, options, env)
 
+    def prove_guard(self, plan: RunPlan) -> str:
+        """Ask Codex itself which hooks it will run."""
+        from bridle.runtimes.codex.hook_listing import prove
+
+        prove(plan)
+        return "hooks/list"
+
     def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
         """Hooks by `-c`, with the trust they need."""
         from bridle.runtimes.codex.guarding import guard_plan
