@@ -1,4 +1,4 @@
-"""A guarded session of a real agent with an engine of its own, and nothing left of it afterwards."""
+"""A guarded session of a real agent with an engine of its own, and nothing left of it after."""
 
 import os
 import threading

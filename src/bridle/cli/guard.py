@@ -48,9 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_json(deploy)
     status = verbs.add_parser(
         "status",
-        help="show whether a worktree's guard fires",
-        description="Run a worktree's guard on a harmless and on a forbidden call; exit 9 when "
-        "one that was deployed does not hold.",
+        help="show whether guards fire",
+        description="Show what guards each session that lives, and run a worktree's deployed guard "
+        "on a forbidden call; exit 9 when one does not hold.",
     )
     status.add_argument("--worktree", metavar="D", default=".", help="the worktree (default: here)")
     add_json(status)
@@ -95,18 +95,31 @@ def _deploy(args: argparse.Namespace) -> int:
 
 
 def _status(args: argparse.Namespace) -> int:
+    import msgspec
+
     from bridle.runtimes.deployed_guard import status
+    from bridle.sessions.desk import SessionDesk
+    from bridle.sessions.guards import session_guard
 
     found = status(args.worktree)
+    with SessionDesk(args.worktree) as desk:
+        living = [record for record in desk.list(everywhere=True) if not record.is_over]
+        sessions = [session_guard(desk.find(one.session_id)[0], one) for one in living]
     if args.json:
-        write_json(found)
+        write_json({**msgspec.to_builtins(found), "sessions": sessions})
     else:
+        for one in sessions:
+            by = f" by {one.proof}" if one.proof else ""
+            how = f"{one.guard}: {one.state}{by}" if one.guard else "not guarded"
+            called = f"{one.session_id} {one.name or ''}".strip()
+            sys.stdout.write(one_line(f"{called}  {one.runtime} ({one.drive})  {how}") + "\n")
         for each in found.guards:
             state = "fires" if each.fires else f"DOES NOT HOLD: {each.detail}"
             sys.stdout.write(f"{each.runtime} as {each.capability}: {one_line(state)}\n")
         if not found.guards:
             sys.stdout.write(f"no guard is deployed in {found.worktree}\n")
-    return 0 if all(each.fires for each in found.guards) else NOT_GUARDED
+    holds = all(each.fires for each in found.guards)
+    return 0 if holds and all(one.state != "broken" for one in sessions) else NOT_GUARDED
 
 
 def _judge(args: argparse.Namespace) -> int:

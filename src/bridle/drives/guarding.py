@@ -156,6 +156,8 @@ class GuardFacts(msgspec.Struct, frozen=True, kw_only=True):
     mechanism: GuardMechanism
     folder: str
     """Where its files are, while the agent lives."""
+    proof: str = ""
+    """What showed before the start that it will fire; empty where that shows later."""
 
 
 Judging = Callable[[str, Any, str | None], GuardVerdict]

@@ -36,7 +36,7 @@ alone() {{
 }} 2>/dev/null
 [ -p {fifo} ] || alone
 read -r stat 2>/dev/null </proc/{pid}/stat || alone
-case $stat in *' {born} '*) ;; *) alone ;; esac
+case $stat in *') '[ZX]' '*) alone ;; *' {born} '*) ;; *) alone ;; esac
 exec 3<<X
 x
 X

@@ -249,9 +249,7 @@ class SessionDriver:
         given = self._process.input_size() if os.path.isdir(self.run_folder) else len(said)
         while lines := self._read():
             for line in lines:
-                if player.recorder.total().seq >= self._logged:
-                    # From here on nothing was told yet: what hooks said meanwhile comes first.
-                    self._take_notes()
+                self._take_late_notes()
                 player.feed(self._redactor.line(line))
             said += player.take_bytes()
         self._unlogged += [e for e in player.take_events() if e.seq > self._logged]
@@ -260,12 +258,19 @@ class SessionDriver:
     def _feed_replay(self, lines: list[bytes], waiting: list[Entry], said: bytearray) -> None:
         player = self._player
         for line in lines:
+            if not waiting:
+                self._take_late_notes()
             player.feed(self._redactor.line(line))
             while waiting and waiting[-1].at <= player.lines:
                 entry = waiting.pop()
                 self._note(entry)
                 player.apply(entry)
             said += player.take_bytes()
+
+    def _take_late_notes(self) -> None:
+        """Take what hooks told since the driver before was gone: not before all that it told."""
+        if self._begin.guard is not None and self._player.recorder.total().seq >= self._logged:
+            self._take_notes()
 
     def _read(self) -> list[bytes]:
         if not os.path.isdir(self.run_folder):

@@ -67,6 +67,7 @@ class Engine:
         self._lock = threading.Lock()
         self._by_folder: dict[str, SessionDriver] = {}
         self.guards = GuardHost()
+        """Answers the hooks of guarded sessions."""
         self._deadlines: dict[str, float] = {}
         self._listeners: dict[str, list[Listener]] = {}
         self._waiters: dict[str, list[_Waiter]] = {}

@@ -245,7 +245,7 @@ def _planned(
         plan = _plan(runtime, options, env, record, guarding.adapt)
         folders = plan.private_dirs
         facts = guarding.begin(plan, load_config(record.workdir))
-        runtime.prove_guard(plan)
+        facts = msgspec.structs.replace(facts, proof=runtime.prove_guard(plan))
     except BaseException:
         remove_folders(folders)
         guarding.close()
