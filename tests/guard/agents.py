@@ -182,16 +182,23 @@ def play(
 ) -> Played:
     """Let the agent play `script` as `capability`."""
     with ScriptedModel([*script, {"text": "Finished."}]) as model:
-        wanted = RunOptions(
-            **{
-                "prompt": "Do it.",
-                "cwd": str(place.worktree),
-                "permission_mode": "bypass",
-                "timeout": 120.0,
-                "guard": capability,
-                "model_server": ModelServer(url=model.url, api_key=model.api_key),
-                **agent.options,
-                **options,
-            }
-        )
+        wanted = wanted_of(place, agent, capability, model, **options)
         return drive(place, agent.runtime(), wanted, sabotage)
+
+
+def wanted_of(
+    place: Bench, agent: Agent, capability: str, model: ScriptedModel, **options: Any
+) -> RunOptions:
+    """The options of a guarded run on the scripted model."""
+    return RunOptions(
+        **{
+            "prompt": "Do it.",
+            "cwd": str(place.worktree),
+            "permission_mode": "bypass",
+            "timeout": 120.0,
+            "guard": capability,
+            "model_server": ModelServer(url=model.url, api_key=model.api_key),
+            **agent.options,
+            **options,
+        }
+    )

@@ -9,14 +9,17 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from bridle.core.results import GuardReport
 from bridle.guard.desk import Answer
 from bridle.guard.service import GuardSession
-from tests.guard.agents import AGENTS, DRIVES, Agent, Played, play
+from bridle.testing import ScriptedModel
+from tests.conftest import wait_until
+from tests.guard.agents import AGENTS, DRIVES, Agent, Played, play, wanted_of
+from tests.guard.sessions import GuardedSession
 from tests.sandbox.bench import Bench, bench
 
 pytestmark = [
@@ -128,6 +131,48 @@ def test_the_hidden_write_is_one(place: Bench, agent: Agent, drive: str) -> None
     played = play(place, agent, DRIVES[drive], "builder", [hidden(place)])
     assert played.result.status == "completed", played.result.error
     assert place.written_outside() == ["hidden.txt"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "drive"),
+    [
+        pytest.param(agent, drive, id=f"{agent}-{drive}")
+        for agent in AGENTS
+        for drive in agent.drives
+        if drive in ("rpc", "tmux")
+    ],
+)
+def test_an_agent_is_held_while_nobody_drives_it(
+    place: Bench, agent: Agent, drive: Literal["rpc", "tmux"]
+) -> None:
+    script = [
+        {"shell": "echo hi > inside.txt", "fault": {"delay": 4}},
+        *forbidden(place),
+        {"write_file": {"path": "tool.txt", "content": "fine"}},
+        {"text": "Finished."},
+    ]
+    with ScriptedModel(script) as model:
+        wanted = wanted_of(place, agent, "builder", model)
+        with GuardedSession(place, agent.runtime(), wanted, drive) as session:
+            assert session.ready()
+            session.send("Do it.")
+            session.let_go()
+            assert not (place.worktree / "inside.txt").exists()
+            wait_until(lambda: (place.worktree / "tool.txt").exists(), seconds=60)
+            session.take_up()
+            session.wait()
+            played = Played(events=session.events(), result=session.result())
+    assert played.result.status == "completed", played.result.error
+    assert (place.worktree / "inside.txt").exists()
+    assert place.written_outside() == []
+    assert pushed(place) == ""
+    assert sorted(played.verdicts) == [
+        ("allow", "allowed"),
+        ("allow", "allowed"),
+        ("deny", "git-push"),
+        ("deny", "path-outside"),
+        ("deny", "path-outside"),
+    ]
 
 
 # -- a guard that breaks --------------------------------------------------------------------------

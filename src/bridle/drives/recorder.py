@@ -160,6 +160,7 @@ class Recorder:
         self._held_ready: str | None = None
         """What showed that the agent is ready, while its guard is not proved yet."""
         self._early_verdicts: dict[str, tuple[str, GuardVerdict]] = {}
+        self._waiting_verdicts: list[tuple[HookNote, GuardVerdict]] = []
         self._model_calls = 0
         self._turn_usage_base = NO_USAGE
         self._turn_cost_base = 0.0
@@ -388,6 +389,10 @@ class Recorder:
         self._turn_cost_base = self.cost_usd or 0.0
         self._change_state("working", evidence)
         self._emit(ev.AgentStart, turn=self.turn, synthetic=synthetic)
+        waiting, self._waiting_verdicts = self._waiting_verdicts, []
+        for note, verdict in waiting:
+            if self.guard is not None:
+                self._take_verdict(self.guard, note, verdict)
 
     def turn_ended(self, *, text: str | None = None) -> None:
         """The turn is over: completed unless `fail` was called in it.
@@ -633,7 +638,12 @@ class Recorder:
         for note in guard.take():
             if guard.feeds_events:
                 self._hook_event(note)
-            if note.verdict is not None:
+            if note.verdict is None:
+                continue
+            if self._live and not self.turn_open:
+                # The wire has not told of the turn yet, which the call belongs to.
+                self._waiting_verdicts.append((note, note.verdict))
+            else:
                 self._take_verdict(guard, note, note.verdict)
         if guard.live and self._held_ready is not None:
             held, self._held_ready = self._held_ready, None
@@ -672,6 +682,9 @@ class Recorder:
         if not known and self.guard is not None and self.guard.mechanism.matching == "id":
             self._early_verdicts[tool_call_id] = (tool_name, verdict)
             return
+        if not verdict.allowed:
+            # Some runtimes tell of a refusal by a hook as one of their own.
+            self._decided_requests.add(tool_call_id)
         self.permission_decided(
             f"guard_{tool_call_id}",
             tool_call_id=tool_call_id,

@@ -505,7 +505,7 @@ class SessionDriver:
     def close(self) -> None:
         """Stop driving; the agent goes on by itself. What guarded one that is gone goes too."""
         self._log.rest()
-        if self._is_open and self.is_over and self.guard_folder is not None:
+        if self._is_open and self._player.finished and self.guard_folder is not None:
             shutil.rmtree(self.guard_folder, ignore_errors=True)
         self._lock.release()
 

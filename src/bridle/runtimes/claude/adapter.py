@@ -229,7 +229,8 @@ class ClaudeRuntime(AgentRuntime):
         from bridle.sandbox import SandboxNeeds
 
         temporary = ("CLAUDE_CODE_TMPDIR",)
-        if options.model_server is not None:
+        if options.model_server is not None and options.account_dir is None:
+            # Its home was made for this run alone.
             return SandboxNeeds(scratch_variables=temporary)
         home = config_home(spec.env)
         return SandboxNeeds(
