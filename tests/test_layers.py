@@ -12,8 +12,9 @@ LAYERS = [
     {"config"},
     {"drives"},
     {"sandbox"},
+    {"guard"},
     {"runtimes", "running"},
-    {"guard", "usage"},
+    {"usage"},
     {"sessions"},
     {"swarm", "chains"},
     {"serve", "acp", "mcp"},
@@ -109,6 +110,17 @@ def test_imports_go_downwards_only() -> None:
         if (used := part_of(name)) is not None
         and not allowed(user, used)
         and (str(path.relative_to(SOURCE)), name.rpartition(".")[0]) not in OFFERED
+    ]
+    assert wrong == []
+
+
+def test_no_adapter_knows_the_judge() -> None:
+    """An adapter says how its agent asks (`drives.guarding`), never who answers."""
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line}: imports {name}"
+        for path in SOURCE.glob("runtimes/*/**/*.py")
+        for line, name in imports(path)
+        if name.startswith("bridle.guard")
     ]
     assert wrong == []
 

@@ -4,18 +4,18 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.events import Drive, Event
-from bridle.core.options import RunOptions
+from bridle.core.options import RunOptions, guarded_as
 from bridle.core.redact import Redactor, secrets_in
 from bridle.core.results import RunResult
 from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all, remove_folders
 from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Question
+from bridle.drives.spec import ProcessSpec, Question
 
 if TYPE_CHECKING:
     from anyio import CancelScope
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.drives.connection import RpcProcess, RuntimeConnection
     from bridle.runtimes.base import AgentRuntime, RunPlan
+    from bridle.runtimes.guarded import Guarding
+
+_T = TypeVar("_T")
 
 EventHandler = Callable[[Event], Awaitable[None] | None]
 AsyncPermissionPolicy = Callable[[Question], Awaitable[tuple[bool, str, str]]]
@@ -54,30 +57,68 @@ def prepare(
     *,
     env: Mapping[str, str] | None = None,
     permission: PermissionPolicy = refuse_all,
+    config: "Config | None" = None,
 ) -> Prepared:
     """Check `options` against `runtime` and make the run ready; starts nothing.
 
-    Raises what `AgentRuntime.plan_run` raises, before anything happened.
+    `config` holds the rules of a guarded run; that of its folder when None. Raises what
+    `AgentRuntime.plan_run` raises, and `GuardRefused`, before anything happened.
     """
     _check_values(options)
     environment = dict(os.environ if env is None else env)
-    if options.sandbox is None:
-        plan = runtime.plan_run(options, environment, new_session_id())
-    else:
-        from bridle.runtimes.confined import planned
+    capability = guarded_as(options, environment)
+    if capability is None or options.unguarded:
+        plan = _planned(runtime, options, environment, None)
+        return _discarding(plan, _prepared, runtime, options, plan, permission)
+    from bridle.runtimes.guarded import Guarding
 
-        plan = planned(runtime, options, environment, new_session_id())
+    guarding = Guarding(runtime, capability, environment, stdio=True)
     try:
-        return _prepared(runtime, options, plan, permission)
+        plan = _planned(runtime, options, environment, guarding)
+        return _discarding(plan, _prepared, runtime, options, plan, permission, guarding, config)
+    except BaseException:
+        guarding.close()
+        raise
+
+
+def _planned(
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    env: dict[str, str],
+    guarding: "Guarding | None",
+) -> "RunPlan":
+    """The plan of a run, its guard inside its sandbox."""
+    if options.sandbox is None:
+        plan = runtime.plan_run(options, env, new_session_id())
+        return plan if guarding is None else _discarding(plan, guarding.adapt, plan)
+    from bridle.runtimes.confined import planned
+
+    adapt = None if guarding is None else guarding.adapt
+    return planned(runtime, options, env, new_session_id(), adapt)
+
+
+def _discarding(plan: "RunPlan", step: Callable[..., _T], *arguments: Any) -> _T:
+    """`step` on a plan, whose folders are removed when nothing comes of it."""
+    try:
+        return step(*arguments)
     except BaseException:
         remove_folders(plan.private_dirs)
         raise
 
 
 def _prepared(
-    runtime: "AgentRuntime", options: RunOptions, plan: "RunPlan", permission: PermissionPolicy
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    plan: "RunPlan",
+    permission: PermissionPolicy,
+    guarding: "Guarding | None" = None,
+    config: "Config | None" = None,
 ) -> Prepared:
     recorder = recorder_for(runtime, options, plan)
+    if guarding is not None:
+        recorder.guard = guarding.begin(plan, config)
+    elif options.unguarded:
+        recorder.unguarded = guarded_as(options, plan.spec.env) or "none"
     normalizer = runtime.normalizer(plan, recorder)
     if options.sandbox is not None:
         from bridle.runtimes.confined import watched
@@ -89,6 +130,7 @@ def _prepared(
         recorder,
         private_dirs=plan.private_dirs,
         permission=permission,
+        at_end=None if guarding is None else guarding.close,
     )
     return Prepared(run, plan, recorder.redactor)
 
@@ -168,11 +210,15 @@ class EventStream:
         options: RunOptions,
         *,
         permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
+        config: "Config | None" = None,
     ) -> None:
         self.result: RunResult | None = None
         self._permission = permission
         self._prepared = prepare(
-            runtime, options, permission=refuse_all if permission is None else self._decide
+            runtime,
+            options,
+            permission=refuse_all if permission is None else self._decide,
+            config=config,
         )
         self._group: TaskGroup | None = None
         self._receive: MemoryObjectReceiveStream[list[Event]] | None = None
@@ -301,9 +347,10 @@ async def run_options(
     *,
     on_event: EventHandler | None = None,
     permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
+    config: "Config | None" = None,
 ) -> RunResult:
     """Run `options` to its end; `on_event` sees each event and may be async."""
-    async with EventStream(runtime, options, permission=permission) as stream:
+    async with EventStream(runtime, options, permission=permission, config=config) as stream:
         async for event in stream:
             if on_event is not None:
                 waiting = on_event(event)
@@ -319,27 +366,65 @@ def run_interactive(
     env: Mapping[str, str] | None = None,
     *,
     on_warning: Callable[[str], None] | None = None,
+    config: "Config | None" = None,
 ) -> int:
     """Let a person drive the agent at this terminal; returns its exit status.
 
     The agent owns the terminal: Ctrl-C goes to it, not to us. See `run_at_terminal`. `on_warning`
-    is told, before the start, what the sandbox leaves open.
+    is told, before the start, what the sandbox leaves open, and after the end of a guard that was
+    never asked.
     """
     from bridle.drives.interactive import run_at_terminal
 
     environment = dict(os.environ if env is None else env)
-    if options.sandbox is None:
-        return run_at_terminal(runtime.plan_interactive(options, environment))
-    from bridle.runtimes.confined import planned_interactive
-
-    spec, private_dirs, warnings = planned_interactive(runtime, options, environment)
+    guarding = _guarding_at_terminal(runtime, options, environment)
+    private_dirs: tuple[str, ...] = ()
     try:
+        spec, private_dirs, warnings = _planned_interactive(
+            runtime, options, environment, guarding, config
+        )
         if on_warning is not None:
             for warning in warnings:
                 on_warning(warning)
-        return run_at_terminal(spec)
+        status = run_at_terminal(spec)
+        guard = None if guarding is None else guarding.session.guard
+        if guard is not None and not guard.take() and on_warning is not None:
+            on_warning(f"the guard was not seen to fire ({guard.mechanism.name})")
+        return status
     finally:
         remove_folders(private_dirs)
+        if guarding is not None:
+            guarding.close()
+
+
+def _guarding_at_terminal(
+    runtime: "AgentRuntime", options: RunOptions, env: dict[str, str]
+) -> "Guarding | None":
+    capability = guarded_as(options, env)
+    if capability is None or options.unguarded:
+        return None
+    from bridle.runtimes.guarded import Guarding
+
+    return Guarding(runtime, capability, env, stdio=False)
+
+
+def _planned_interactive(
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    env: dict[str, str],
+    guarding: "Guarding | None",
+    config: "Config | None",
+) -> tuple[ProcessSpec, tuple[str, ...], tuple[str, ...]]:
+    """The process of a run that a person drives, folders to remove after it, and warnings."""
+    if options.sandbox is None and guarding is None:
+        return runtime.plan_interactive(options, env), (), ()
+    from bridle.runtimes.confined import planned_interactive
+
+    adapt = None if guarding is None else guarding.adapt
+    plan = planned_interactive(runtime, options, env, adapt)
+    if guarding is not None:
+        guarding.begin(plan, config)
+    return plan.spec, plan.private_dirs, plan.warnings
 
 
 def resolve(
@@ -404,7 +489,9 @@ async def run(
     `UnsupportedOption`, `ConfigError` or `WrongUse` before anything is started.
     """
     chosen, wanted = resolve(prompt, runtime, config, options)
-    return await run_options(chosen, wanted, on_event=on_event, permission=permission)
+    return await run_options(
+        chosen, wanted, on_event=on_event, permission=permission, config=config
+    )
 
 
 def stream(
@@ -420,7 +507,7 @@ def stream(
     Takes and raises what `run` does.
     """
     chosen, wanted = resolve(prompt, runtime, config, options)
-    return EventStream(chosen, wanted, permission=permission)
+    return EventStream(chosen, wanted, permission=permission, config=config)
 
 
 def run_sync(
@@ -451,8 +538,11 @@ class SyncEventStream:
         options: RunOptions,
         *,
         permission: PermissionPolicy | None = None,
+        config: "Config | None" = None,
     ) -> None:
-        self._prepared = prepare(runtime, options, permission=permission or refuse_all)
+        self._prepared = prepare(
+            runtime, options, permission=permission or refuse_all, config=config
+        )
 
     def __enter__(self) -> "SyncEventStream":
         return self
@@ -493,4 +583,4 @@ def stream_sync(
 ) -> SyncEventStream:
     """`stream` for programs without an event loop: iterate it, then read `result`."""
     chosen, wanted = resolve(prompt, runtime, config, options)
-    return SyncEventStream(chosen, wanted, permission=permission)
+    return SyncEventStream(chosen, wanted, permission=permission, config=config)

@@ -251,3 +251,17 @@ def test_bad_output_of_an_agent_is_no_error_of_ours(place: Place) -> None:
     result = result_of(dying.out)
     assert (dying.status, result["error"]["kind"], result["exit_code"]) == (1, "crashed", -9)
     assert result["text"] == "first line\nhalf a li"
+
+
+def test_a_run_of_an_agent_tells_how_it_was_guarded(place: Place) -> None:
+    for words, state in ((["--guard", "builder"], "live"), (["--unguarded"], "unguarded")):
+        done = place.bridle("run", "a", "--runtime", "scripted", "--json", *words)
+        result = result_of(done.out)
+        assert list(result) == [*RESULT_KEYS, "guard"]
+        assert result["guard"]["state"] == state
+
+
+def test_an_agent_that_cannot_be_guarded_is_not_started(place: Place) -> None:
+    done = place.bridle("run", "a", "--runtime", "scripted", "--guard", "nobody", "--json")
+    assert done.status == 2
+    assert "unknown capability" in result_of(done.out)["error"]["message"]

@@ -56,6 +56,8 @@ def configure_agent(parser: argparse.ArgumentParser) -> None:
         "bypass: the agent acts within its sandbox and guards",
     )
     add("--sandbox", choices=("off", "read-only", "worktree"), help="what the agent may write")
+    add("--guard", metavar="C", help="judge every tool call by the rules of this capability")
+    add("--unguarded", action="store_true", help="run without the guard of the agent's capability")
     add("--budget", metavar="USD", type=positive_number, help="most the run may cost")
     add("--marker", metavar="TEXT", default=DEFAULT_MARKER, help="how the agent says it is done")
     add(
@@ -144,6 +146,8 @@ def options_of(args: argparse.Namespace) -> RunOptions:
         mcp_config=_path_or_json(args.mcp_config),
         permission_mode=_permission(args),
         sandbox=args.sandbox,
+        guard=args.guard,
+        unguarded=args.unguarded,
         images=tuple(os.path.abspath(path) for path in args.image),
         provider_options={key: _json_or_text(value) for key, value in args.provider_option},
         raw_args=tuple(args.raw_arg),

@@ -12,7 +12,7 @@ import msgspec
 from bridle.cli import run_arguments
 from bridle.cli.output import warn
 from bridle.cli.run_view import HumanView, JsonView, StreamView, View, run_end
-from bridle.config import apply_config, load_config
+from bridle.config import Config, apply_config, load_config
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.options import ModelServer, RunOptions, options_in_use
 from bridle.core.results import RunResult
@@ -34,9 +34,9 @@ def execute(args: argparse.Namespace) -> int:
     runtime = get_runtime(name, config)
     options = apply_config(wanted, config, runtime.id)
     if args.interactive:
-        return _interactive(runtime, options, run_arguments.output_of(args))
+        return _interactive(runtime, options, config, run_arguments.output_of(args))
     permission = _permission(options)
-    prepared = prepare(runtime, options, permission=permission)
+    prepared = prepare(runtime, options, permission=permission, config=config)
     if args.verbose:
         _describe(runtime, options, prepared)
     for text in _warnings(prepared):
@@ -120,14 +120,14 @@ def _interruptible(run: PrintRun, permission: PermissionPolicy) -> Iterator[None
             signal.signal(number, old[number])
 
 
-def _interactive(runtime: AgentRuntime, options: RunOptions, output: str) -> int:
+def _interactive(runtime: AgentRuntime, options: RunOptions, config: Config, output: str) -> int:
     if output != "text":
         raise WrongUse("--interactive shows the agent's own screen and prints no JSON")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise WrongUse("--interactive needs a terminal")
     from bridle.running import run_interactive
 
-    return 0 if run_interactive(runtime, options, on_warning=warn) == 0 else 1
+    return 0 if run_interactive(runtime, options, on_warning=warn, config=config) == 0 else 1
 
 
 def _warnings(prepared: Prepared) -> list[str]:
@@ -150,6 +150,8 @@ def _describe(runtime: AgentRuntime, options: RunOptions, prepared: Prepared) ->
     ]
     if options.sandbox is not None:
         shown.append(f"sandbox={options.sandbox}")
+    if plan.guard is not None:
+        shown.append(f"guard: {plan.guard.name}")
     if options.timeout is not None:
         shown.append(f"timeout={options.timeout:g}")
     if options.env:

@@ -1,11 +1,15 @@
 """What a caller can ask of a runtime: one shape for every agent."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
 PermissionMode = Literal["bypass", "ask"]
 SandboxMode = Literal["off", "read-only", "worktree"]
+
+CAPABILITY = "BRIDLE_CAPABILITY"
+"""The variable that tells an agent, and whoever starts one for it, what it may do."""
 
 DEFAULT_MARKER = "ORCHESTRA_COMPLETE"
 """The completion marker that other programs already print and wait for; never change it."""
@@ -78,6 +82,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxMode | None = None
     """OS confinement of what the agent may write, held for every runtime, by Bridle where it has no
     sandbox of its own. None: what the runtime does by itself."""
+    guard: str | None = None
+    """The capability (builder, scout, …) by whose rules every tool call is judged before it runs.
+    None: the one that the agent's environment names (`BRIDLE_CAPABILITY`), else no guard."""
+    unguarded: bool = False
+    """Run without a guard although a capability is named; the result says so."""
     images: tuple[str, ...] = ()
     """Image files that go with the prompt."""
     provider_options: dict[str, Any] = {}
@@ -116,9 +125,16 @@ ALWAYS_SUPPORTED = frozenset(
         "raw_args",
         "permission_mode",
         "sandbox",
+        "guard",
+        "unguarded",
     }
 )
 """Options that Bridle itself honours for every runtime, or that each must map."""
+
+
+def guarded_as(options: RunOptions, env: Mapping[str, str]) -> str | None:
+    """The capability that a run in the environment `env` belongs to; None for the user's own."""
+    return options.guard or options.env.get(CAPABILITY) or env.get(CAPABILITY) or None
 
 
 def options_in_use(options: RunOptions) -> list[str]:

@@ -2,10 +2,14 @@
 
 The first line is by exact value: Bridle knows which keys it hands to an agent, and takes them out
 of each line the agent prints before anything reads it, in every form they are likely to appear in.
+The second is by shape (`secret_shapes`), for texts and data. A stream is cut anywhere, so there a
+shape is only known when one piece holds it whole; the message that the pieces make up is clean.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from bridle.core.secret_shapes import without_shapes
 
 REDACTED = "[redacted]"
 _REDACTED_BYTES = REDACTED.encode()
@@ -90,13 +94,13 @@ class Redactor:
             self._begins.setdefault(text[:2], []).append(text)
 
     def text(self, text: str) -> str:
-        """`text` without any known secret."""
-        if len(text) < self._shortest:
-            return text
-        for form in self._texts:
-            if form in text:
-                return self._replace(text)
-        return text
+        """`text` without any known secret, nor anything that has the shape of one."""
+        if len(text) >= self._shortest:
+            for form in self._texts:
+                if form in text:
+                    text = self._replace(text)
+                    break
+        return without_shapes(text)
 
     def line(self, line: bytes) -> bytes:
         """One line of an agent's output without any known secret."""
@@ -111,9 +115,7 @@ class Redactor:
         return line
 
     def value(self, value: Any) -> Any:
-        """Plain data (as JSON decodes to) without any known secret, keys of objects included."""
-        if not self._texts:
-            return value
+        """Plain data (as JSON decodes to) without any secret, keys of objects included."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -138,7 +140,7 @@ class Redactor:
         of the stream `text` clears it. No piece of a secret passes, wherever the stream cuts it.
         """
         if not self._texts:
-            return text, ""
+            return without_shapes(text), ""
         cut = len(text) - self.held_back(text)
         if cut == len(text):
             return self.text(text), ""

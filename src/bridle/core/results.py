@@ -11,6 +11,18 @@ from bridle.core.usage import NO_USAGE, Usage
 CostSource = Literal["provider", "priced", "unknown"]
 
 
+class GuardReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run's result says about its guard."""
+
+    capability: str
+    state: Literal["live", "unproved", "unguarded"]
+    """`live`: it was seen to fire. `unproved`: nothing happened that could have shown it.
+    `unguarded`: the caller did without."""
+    mechanism: str = ""
+    allowed: int = 0
+    blocked: int = 0
+
+
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run, in the shape that `bridle run --json` prints."""
 
@@ -32,6 +44,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int = 0
     ignored_options: tuple[str, ...] = ()
     error: ErrorInfo | None = None
+    guard: GuardReport | msgspec.UnsetType = msgspec.UNSET
+    """How the run was guarded; left out for a run that belongs to no agent."""
 
     def failure(self) -> BridleError | None:
         """The exception that this result's error stands for, None when the run completed."""

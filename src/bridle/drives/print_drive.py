@@ -52,6 +52,7 @@ class PrintRun:
         *,
         private_dirs: tuple[str, ...] = (),
         permission: PermissionPolicy = refuse_all,
+        at_end: Callable[[], None] | None = None,
     ) -> None:
         self._normalizer = normalizer
         self._recorder = recorder
@@ -62,7 +63,7 @@ class PrintRun:
         self._patience: Patience | None = None
         self._patient_until = 0.0
         # Also when the run is dropped before it was started.
-        self._clean_up = weakref.finalize(self, remove_folders, private_dirs)
+        self._clean_up = weakref.finalize(self, _clean_up, private_dirs, at_end)
 
     def abort(self, reason: str = "interrupted", *, now: bool = False) -> None:
         """Stop the agent; the run ends with status `aborted`. With `now` it gets no time to do so
@@ -214,6 +215,12 @@ class PrintRun:
             self._recorder.fail(ProtocolDrift(f"the adapter failed at the end: {problem!r}"))
         # The adapter does this itself; again it has no effect.
         self._recorder.finish(exit)
+
+
+def _clean_up(folders: tuple[str, ...], at_end: Callable[[], None] | None) -> None:
+    if at_end is not None:
+        at_end()
+    remove_folders(folders)
 
 
 def remove_folders(folders: tuple[str, ...]) -> None:

@@ -19,12 +19,14 @@ from bridle.core.errors import (
     BudgetExceeded,
     Crashed,
     ErrorInfo,
+    GuardRefused,
 )
 from bridle.core.marker import find_marker
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor
-from bridle.core.results import STATUS_OF_KIND, CostSource, RunResult
+from bridle.core.results import STATUS_OF_KIND, CostSource, GuardReport, RunResult
 from bridle.core.usage import NO_USAGE, Usage
+from bridle.drives.guarding import Guard, GuardVerdict, HookNote
 from bridle.drives.live import Delivery
 from bridle.drives.spec import Patience, ProcessExit, Question
 
@@ -34,6 +36,9 @@ _END: dict[str, ev.UpdateKind] = {"text": "text_end", "thinking": "thinking_end"
 
 _INSTRUCTIONS = 1 << 16
 """Characters of a conversation's prompts that are kept, to know its own words in the answers."""
+
+_PROOF = 20.0
+"""Seconds for a guard to be seen to fire, once its agent is ready."""
 
 _shown_ms = -1
 _shown_second = -1
@@ -126,6 +131,10 @@ class Recorder:
         """What became of messages in a live conversation; the driver takes them."""
         self._before = before or Before()
         self._live = drive != "print"
+        self.guard: Guard | None = None
+        """The session's guard, where it has one; set before the first line is fed."""
+        self.unguarded = ""
+        """The capability that a caller wanted to go without its guard."""
         self._cwd = cwd
         self._drive = drive
         self._clock = clock
@@ -148,6 +157,10 @@ class Recorder:
         self._settled_messages: set[str] = set()
         self._decided_requests: set[str] = set()
         self._early: list[Any] = []
+        self._held_ready: str | None = None
+        """What showed that the agent is ready, while its guard is not proved yet."""
+        self._early_verdicts: dict[str, tuple[str, GuardVerdict]] = {}
+        self._waiting_verdicts: list[tuple[HookNote, GuardVerdict]] = []
         self._model_calls = 0
         self._turn_usage_base = NO_USAGE
         self._turn_cost_base = 0.0
@@ -203,6 +216,7 @@ class Recorder:
         """
         if self._finished:
             return
+        self.take_hook_notes()
         self._exit = exit
         between_turns = self._live and not self.turn_open
         if self.turn_open or (self._last_status is None and not self._live):
@@ -258,6 +272,7 @@ class Recorder:
             duration_ms=int((time.monotonic() - self._started_at) * 1000),
             ignored_options=self._ignored,
             error=None if error is None else self._error_info(error),
+            guard=self._guard_report(),
         )
 
     # -- a live conversation --------------------------------------------------------------------
@@ -283,6 +298,11 @@ class Recorder:
             return
         if not self._session_started:
             self.session_started(None, synthetic=True)
+        guard = self.guard
+        if guard is not None and guard.mechanism.proves_at_start and not guard.live:
+            self._held_ready = evidence
+            self.expect(_PROOF, self._guard_is_dead(guard))
+            return
         self._change_state("ready", evidence)
 
     def total(self) -> Before:
@@ -363,6 +383,10 @@ class Recorder:
         self._turn_cost_base = self.cost_usd or 0.0
         self._change_state("working", evidence)
         self._emit(ev.AgentStart, turn=self.turn, synthetic=synthetic)
+        waiting, self._waiting_verdicts = self._waiting_verdicts, []
+        for note, verdict in waiting:
+            if self.guard is not None:
+                self._take_verdict(self.guard, note, verdict)
 
     def turn_ended(self, *, text: str | None = None) -> None:
         """The turn is over: completed unless `fail` was called in it.
@@ -376,6 +400,7 @@ class Recorder:
         self.message_ended(synthetic=True)
         for tool_call_id in list(self._tools):
             self.tool_ended(tool_call_id, is_error=True, result=None, synthetic=True)
+        self._tell_early_verdicts()
         if text is not None:
             self._said(self.redactor.text(text))
         info = None if self.error is None else self._error_info(self.error)
@@ -416,6 +441,8 @@ class Recorder:
         if not self.turn_open:
             self.turn_started(synthetic=True)
         self.message_ended(synthetic=True)
+        self.take_hook_notes()
+        self._check_guard_is_live()
         self._check_turns()
         self._check_budget()
         self._model_calls += 1
@@ -488,7 +515,7 @@ class Recorder:
             return
         self.block_ended(synthetic=synthetic)
         message_id, self._message_id = self._message_id, None
-        text = "".join(self._message_text)
+        text = self.redactor.text("".join(self._message_text))
         self._said(text)
         self.model = model or self.model
         if usage is not None:
@@ -513,6 +540,7 @@ class Recorder:
         """The agent calls a tool; an open message is closed first. A repeat has no effect."""
         if tool_call_id in self._tools or self._finished:
             return
+        self.take_hook_notes()
         if not self.turn_open:
             self.turn_started(synthetic=True)
         self.message_ended(synthetic=True)
@@ -526,6 +554,10 @@ class Recorder:
             args=self.redactor.value(args),
             synthetic=synthetic,
         )
+        self._check_guard_is_live()
+        early = self._early_verdicts.pop(tool_call_id, None)
+        if early is not None:
+            self._tell_verdict(tool_call_id, *early)
 
     def tool_updated(self, tool_call_id: str, text: str) -> None:
         """The next piece of a running tool's output (not all of it so far); ignored when no such
@@ -554,6 +586,11 @@ class Recorder:
             return
         if tool_call_id not in self._tools:
             self.tool_started(tool_call_id, tool_name or "unknown", args, synthetic=True)
+        self.take_hook_notes()
+        if self.guard is not None and not is_error:
+            self._check_was_asked(self.guard, tool_call_id)
+        if tool_call_id not in self._tools:
+            return
         held = self.redactor.text(self._tool_held.pop(tool_call_id, ""))
         if held:
             self._emit(ev.ToolExecutionUpdate, tool_call_id=tool_call_id, text=held)
@@ -566,6 +603,124 @@ class Recorder:
             result=self.redactor.value(result),
             synthetic=synthetic,
         )
+
+    # -- the guard ------------------------------------------------------------------------------
+
+    def judged(
+        self, tool_call_id: str, tool_name: str, args: Any, cwd: str | None = None
+    ) -> GuardVerdict:
+        """The guard's verdict on a call that the agent asks about on its wire; the adapter answers
+        with it. Without a guard the call is refused: whoever asks expects one."""
+        if self.guard is None:
+            return GuardVerdict(allowed=False, rule="no-guard", reason="no guard is there to ask")
+        verdict = self.guard.ask(tool_call_id, tool_name, args, cwd)
+        self._tell_verdict(tool_call_id, tool_name, verdict)
+        return verdict
+
+    def take_hook_notes(self) -> None:
+        """Record what hooks told the guard since the last call. The recorder does so itself
+        whenever the wire speaks of tools; a driver whose wire is silent calls it when woken."""
+        guard = self.guard
+        if guard is None:
+            return
+        for note in guard.take():
+            if guard.feeds_events:
+                self._hook_event(note)
+            if note.verdict is None:
+                continue
+            if self._live and not self.turn_open:
+                # The wire has not told of the turn yet, which the call belongs to.
+                self._waiting_verdicts.append((note, note.verdict))
+            else:
+                self._take_verdict(guard, note, note.verdict)
+        if guard.live and self._held_ready is not None:
+            held, self._held_ready = self._held_ready, None
+            self.expect(None)
+            self.ready(held)
+
+    def _take_verdict(self, guard: Guard, note: HookNote, verdict: GuardVerdict) -> None:
+        call_id = note.tool_call_id or self._open_call(note.tool_name)
+        silent = not guard.mechanism.tells_refused and not verdict.allowed
+        if silent:
+            self.tool_started(call_id, note.tool_name, note.args, synthetic=True)
+        self._tell_verdict(call_id, note.tool_name, verdict)
+        if silent:
+            self.tool_ended(call_id, is_error=True, result=verdict.reason, synthetic=True)
+
+    def _open_call(self, tool_name: str) -> str:
+        """The oldest call of that tool which has not ended, for hooks that tell no id; empty when
+        none is known."""
+        return next((call for call, name in self._tools.items() if name == tool_name), "")
+
+    def _hook_event(self, note: HookNote) -> None:
+        if note.kind == "verdict":
+            self.tool_started(note.tool_call_id, note.tool_name, note.args)
+        elif note.kind == "tool_end":
+            self.tool_ended(
+                note.tool_call_id,
+                tool_name=note.tool_name,
+                args=note.args,
+                is_error=note.is_error,
+                result=note.result,
+            )
+
+    def _tell_verdict(self, tool_call_id: str, tool_name: str, verdict: GuardVerdict) -> None:
+        """Tell it after the start of its tool: an agent may ask while it still writes the call."""
+        known = tool_call_id in self._tools or tool_call_id in self._tools_done
+        if not known and self.guard is not None and self.guard.mechanism.matching == "id":
+            self._early_verdicts[tool_call_id] = (tool_name, verdict)
+            return
+        if not verdict.allowed:
+            # Some runtimes tell of a refusal by a hook as one of their own.
+            self._decided_requests.add(tool_call_id)
+        self.permission_decided(
+            f"guard_{tool_call_id}",
+            tool_call_id=tool_call_id,
+            tool_name=tool_name,
+            decision="allow" if verdict.allowed else "deny",
+            by="guard",
+            reason=f"{verdict.rule}: {verdict.reason}" if verdict.reason else verdict.rule,
+        )
+
+    def _tell_early_verdicts(self) -> None:
+        """Tell the verdicts on calls whose start the wire never told."""
+        early, self._early_verdicts = self._early_verdicts, {}
+        for tool_call_id, (tool_name, verdict) in early.items():
+            self._tools_done.add(tool_call_id)
+            self._tell_verdict(tool_call_id, tool_name, verdict)
+
+    def _check_guard_is_live(self) -> None:
+        """Stop an agent that has begun to work without the guard having been seen to fire."""
+        guard = self.guard
+        if guard is None or guard.live:
+            return
+        self.take_hook_notes()
+        if not guard.live:
+            self.request_stop(self._guard_is_dead(guard))
+
+    def _guard_is_dead(self, guard: Guard) -> GuardRefused:
+        return GuardRefused(
+            f"the guard does not fire on this version ({guard.mechanism.name})",
+            hint="look for a setting that switches hooks off, or run with --unguarded",
+        )
+
+    def _check_was_asked(self, guard: Guard, tool_call_id: str) -> None:
+        """Stop an agent that ran a tool which the guard had not allowed."""
+        name = self._tools.get(tool_call_id, "")
+        if not guard.was_asked(tool_call_id, name):
+            self.request_stop(
+                GuardRefused(
+                    f"the agent ran {name} without the guard's leave ({guard.mechanism.name})",
+                    hint="this version does not keep to its hooks; use --sandbox, and report it",
+                )
+            )
+
+    def _guard_report(self) -> GuardReport | msgspec.UnsetType:
+        if self.guard is not None:
+            return self.guard.report()
+        if self.unguarded:
+            return GuardReport(capability=self.unguarded, state="unguarded")
+        return msgspec.UNSET
 
     # -- what else can happen -------------------------------------------------------------------
 

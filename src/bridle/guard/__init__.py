@@ -1,23 +1,27 @@
 """The guard: one engine that judges every tool call of every agent.
 
 `Judge(policy).judge(call)` for many calls, `judge(call, policy)` for one. Three functions serve the
-command line: `check_call`, `explain`, `score_corpus`; what only they need is imported when called.
+command line: `check_call`, `explain`, `score_corpus`. `JudgeService` makes real agents ask. All is
+imported when it is first used: a run that is guarded must not wait for the judge before it starts.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from bridle.guard.judge import Judge, judge
 from bridle.guard.policy import CAPABILITIES, Override, Policy, PolicyError
 from bridle.guard.verdict import Call, Verdict
 
 if TYPE_CHECKING:
     from bridle.guard.corpus import Report
     from bridle.guard.explain import Explanation
+    from bridle.guard.judging import Judge, judge
+    from bridle.guard.service import GuardSession, JudgeService
 
 __all__ = [
     "CAPABILITIES",
     "Call",
+    "GuardSession",
     "Judge",
+    "JudgeService",
     "Override",
     "Policy",
     "PolicyError",
@@ -29,9 +33,24 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    if name in ("Judge", "judge"):
+        from bridle.guard.judging import Judge, judge
+
+        globals().update(Judge=Judge, judge=judge)
+    elif name in ("JudgeService", "GuardSession"):
+        from bridle.guard.service import GuardSession, JudgeService
+
+        globals().update(JudgeService=JudgeService, GuardSession=GuardSession)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals()[name]
+
+
 def check_call(payload: bytes | str | dict[str, Any], policy: Policy) -> Verdict:
     """The verdict on a call as JSON `{"tool": …, "input": {…}}`. Never raises."""
     from bridle.guard.explain import read_call
+    from bridle.guard.judging import judge
 
     call = read_call(payload)
     return call if isinstance(call, Verdict) else judge(call, policy)

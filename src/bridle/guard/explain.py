@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.guard.judge import Judge
+from bridle.guard.judging import Judge
 from bridle.guard.parse import parse
 from bridle.guard.policy import Policy
 from bridle.guard.shfmt import ParseError

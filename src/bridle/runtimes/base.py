@@ -14,6 +14,7 @@ import msgspec
 
 from bridle.core.errors import (
     ConfigError,
+    GuardRefused,
     NotInstalled,
     UnsupportedOption,
     WrongUse,
@@ -36,6 +37,7 @@ from bridle.core.options import (
     options_in_use,
 )
 from bridle.core.results import Availability, ReadyState, RunResult, TranscriptSummary
+from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
@@ -83,6 +85,10 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The id the agent will use, where Bridle can choose it."""
     live: LiveFacts | None = None
     """What the wire of a live conversation must know; None for a run of one prompt."""
+    guard: GuardMechanism | None = None
+    """How the agent asks before each tool call; None when it does not (`guard_plan`)."""
+    writable_files: tuple[str, ...] = ()
+    """Files beside the runtime's own that the agent must be able to write in a sandbox."""
 
 
 class AgentRuntime(ABC):
@@ -288,6 +294,46 @@ class AgentRuntime(ABC):
         from bridle.sandbox import SandboxNeeds
 
         return SandboxNeeds(writable=tuple(in_home(path, spec.env) for path in self.state_paths))
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """`plan`, made to ask before each tool call, with the mechanism that does it (`guard`).
+
+        Contract: works on a plan for any drive; adds flags, variables and files in `hook.folder`,
+        and changes nothing of the user's. Raises `GuardRefused` when the plan cannot be guarded:
+        a version without hooks, or options that switch them off.
+        """
+        raise GuardRefused(
+            f"{self.id} has no way to ask before a tool call",
+            hint="hold it with --sandbox instead, and say so with --unguarded",
+            runtime=self.id,
+        )
+
+    def prove_guard(self, plan: RunPlan) -> str:
+        """Show, before the agent of a guarded session is started, that its guard will fire; returns
+        by what, empty when that shows later.
+
+        For a runtime whose guard proves itself only with the first prompt, but which can list its
+        hooks. Raises `GuardRefused` when the guard is not among those that will run.
+        """
+        return ""
+
+    def guard_shape(self) -> HookShape:
+        """The shape of the hooks that `deploy_guard` puts into a worktree; raises `GuardRefused`
+        where a worktree cannot bring any that hold."""
+        raise GuardRefused(
+            f"{self.id} takes no guard from a worktree",
+            hint="start it with Bridle, which gives it the guard by other means",
+            runtime=self.id,
+        )
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """Put a hook that runs `command` into a worktree, for agents that are started there by
+        hand; with None take it out again. Returns the file.
+
+        Contract: may be repeated; whatever else the file holds stays as it is. Our entries are
+        those whose command holds `mark`.
+        """
+        raise GuardRefused(f"{self.id} takes no guard from a worktree", runtime=self.id)
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The process of a run that a person drives at the terminal."""

@@ -9,7 +9,7 @@ from bridle.core.errors import AgentError, GuardRefused
 from bridle.core.options import RunOptions
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Normalizer, ProcessExit, ProcessSpec
+from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec
 from bridle.runtimes.private import new_private_dir
 from bridle.sandbox import confine, policy_for, preflight, warnings_of
 from bridle.sandbox.confine import REFUSAL_LINE, REFUSED, refuse_if_impossible
@@ -19,30 +19,44 @@ if TYPE_CHECKING:
 
 
 def planned(
-    runtime: "AgentRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    env: Mapping[str, str],
+    session_id: str,
+    adapt: "Callable[[RunPlan], RunPlan] | None" = None,
 ) -> "RunPlan":
-    """The plan of a run whose caller said something about the sandbox.
+    """The plan of a run whose caller said something about the sandbox. `adapt` may change it
+    before the sandbox is put around it.
 
     Raises what `plan_run` raises, and `GuardRefused` when this machine cannot hold the agent.
     """
-    return _planned(runtime.plan_run, runtime, options, env, session_id)
+    return _planned(runtime.plan_run, runtime, options, env, session_id, adapt)
 
 
 def planned_live(
-    runtime: "AgentRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    env: Mapping[str, str],
+    session_id: str,
+    adapt: "Callable[[RunPlan], RunPlan] | None" = None,
 ) -> "RunPlan":
-    """The plan of a live conversation, held by the OS where the caller asks for it.
+    """The plan of a live conversation, held by the OS where the caller asks for it. `adapt` may
+    change it before that.
 
     Raises what `plan_live` raises, and `GuardRefused` when this machine cannot hold the agent.
     """
-    return _planned(runtime.plan_live, runtime, options, env, session_id)
+    return _planned(runtime.plan_live, runtime, options, env, session_id, adapt)
 
 
 def planned_tmux(
-    runtime: "AgentRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    env: Mapping[str, str],
+    session_id: str,
+    adapt: "Callable[[RunPlan], RunPlan] | None" = None,
 ) -> "RunPlan":
     """The plan of a terminal session; see `planned_live`."""
-    return _planned(runtime.plan_tmux, runtime, options, env, session_id)
+    return _planned(runtime.plan_tmux, runtime, options, env, session_id, adapt)
 
 
 def _planned(
@@ -51,13 +65,20 @@ def _planned(
     options: RunOptions,
     env: Mapping[str, str],
     session_id: str,
+    adapt: "Callable[[RunPlan], RunPlan] | None",
 ) -> "RunPlan":
-    if not _ours(runtime, options):
-        return plan_it(_as_seen(runtime, options), env, session_id)
-    refuse_if_impossible(preflight())
+    ours = _ours(runtime, options)
+    if ours:
+        refuse_if_impossible(preflight())
     plan = plan_it(_as_seen(runtime, options), env, session_id)
     try:
-        spec, private_dirs, warnings = _confined(runtime, options, plan.spec, plan.private_dirs)
+        if adapt is not None:
+            plan = adapt(plan)
+        if not ours:
+            return plan
+        spec, private_dirs, warnings = _confined(
+            runtime, options, plan.spec, plan.private_dirs, plan.writable_files
+        )
     except BaseException:
         remove_folders(plan.private_dirs)
         raise
@@ -67,14 +88,33 @@ def _planned(
 
 
 def planned_interactive(
-    runtime: "AgentRuntime", options: RunOptions, env: Mapping[str, str]
-) -> tuple[ProcessSpec, tuple[str, ...], tuple[str, ...]]:
-    """The process of a run that a person drives, folders to remove after it, and warnings."""
-    if not _ours(runtime, options):
-        return runtime.plan_interactive(_as_seen(runtime, options), env), (), ()
-    refuse_if_impossible(preflight())
-    spec = runtime.plan_interactive(_as_seen(runtime, options), env)
-    return _confined(runtime, options, spec, ())
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    env: Mapping[str, str],
+    adapt: "Callable[[RunPlan], RunPlan] | None" = None,
+) -> "RunPlan":
+    """The plan of a run that a person drives; `adapt` may change it before the sandbox is put
+    around it."""
+    from bridle.runtimes.base import RunPlan
+
+    ours = _ours(runtime, options)
+    if ours:
+        refuse_if_impossible(preflight())
+    seen = options if options.sandbox is None else _as_seen(runtime, options)
+    spec = runtime.plan_interactive(seen, env)
+    found = runtime.installation()
+    plan = RunPlan(
+        spec=spec,
+        session_id=spec.env.get(SESSION_MARK, ""),
+        installation=found,
+        dialect=runtime.dialect(found.version)[0],
+    )
+    if adapt is not None:
+        plan = adapt(plan)
+    if not ours:
+        return plan
+    spec, private_dirs, warnings = _confined(runtime, options, plan.spec, (), plan.writable_files)
+    return msgspec.structs.replace(plan, spec=spec, private_dirs=private_dirs, warnings=warnings)
 
 
 def watched(
@@ -95,7 +135,11 @@ def _as_seen(runtime: "AgentRuntime", options: RunOptions) -> RunOptions:
 
 
 def _confined(
-    runtime: "AgentRuntime", options: RunOptions, spec: ProcessSpec, private_dirs: tuple[str, ...]
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    spec: ProcessSpec,
+    private_dirs: tuple[str, ...],
+    files: tuple[str, ...] = (),
 ) -> tuple[ProcessSpec, tuple[str, ...], tuple[str, ...]]:
     """The process, held by the OS; the folders of the run alone; what stays open.
 
@@ -108,7 +152,7 @@ def _confined(
         try:
             needs = runtime.sandbox_needs(options, spec)
             made = (*private_dirs, *needs.private, scratch)
-            needs = msgspec.structs.replace(needs, private=made)
+            needs = msgspec.structs.replace(needs, private=made, files=(*needs.files, *files))
             policy = policy_for(options.sandbox, spec.cwd, scratch=scratch, needs=needs)
             places = dict.fromkeys((*_TEMPORARY, *needs.scratch_variables), scratch)
             env = {**spec.env, **places}

@@ -166,7 +166,13 @@ class SessionDesk:
 
         home, _ = self.find(name)
         record = self.show(name)
-        wanted = msgspec.structs.replace(options, prompt="", cwd=options.cwd or record.workdir)
+        wanted = msgspec.structs.replace(
+            options,
+            prompt="",
+            cwd=options.cwd or record.workdir,
+            # What the user chose for the conversation goes with it.
+            unguarded=options.unguarded or record.guard == "unguarded",
+        )
         native = native_import(home, record, runtime, wanted, env=self._env)
         store = SessionStore(home)
         try:

@@ -7,6 +7,7 @@ given and what the event file holds, completes both, and goes on.
 
 import fcntl
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from bridle.core.events import (
 )
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
+from bridle.drives.guarding import Guard
 from bridle.drives.processes import environment, kill_marked
 from bridle.drives.recorder import Recorder
 from bridle.drives.run_files import HoldingFailed
@@ -50,6 +52,7 @@ from bridle.sessions.ledger import (
     MessageKind,
     Model,
     Send,
+    Told,
 )
 from bridle.sessions.player import MessageState, Player
 from bridle.sessions.store import SessionRecord, SessionStore
@@ -145,6 +148,8 @@ class SessionDriver:
         self._log = EventLog(folder)
         self._process: SessionProcess
         self._known: set[str] = set()
+        self._is_open = False
+        self._notes_upto = 0
         self._unsent = b""
         self._unlogged: list[Event] = []
         self._logged = 0
@@ -183,6 +188,11 @@ class SessionDriver:
         return self._logged
 
     @property
+    def guard_folder(self) -> str | None:
+        """Where the files of its guard are; None when it has none."""
+        return None if self._begin.guard is None else self._begin.guard.folder
+
+    @property
     def is_over(self) -> bool:
         """Whether the session's process is gone with all that it started, and all it said was
         taken."""
@@ -215,6 +225,7 @@ class SessionDriver:
         self._player = self._new_player(begin)
         self._logged = self._log.last_seq()
         self._replay(entries[starts[-1] + 1 :])
+        self._is_open = True
         self.poll()
 
     def _new_player(self, begin: Begin) -> Player:
@@ -231,6 +242,8 @@ class SessionDriver:
             drive=begin.drive,
             before=begin.before,
         )
+        if begin.guard is not None:
+            recorder.guard = Guard.of_session(begin.guard)
         return Player(wire_of(begin.drive, self._runtime, begin.facts, recorder), recorder)
 
     def _replay(self, entries: list[Entry]) -> None:
@@ -258,6 +271,7 @@ class SessionDriver:
         given = self._process.input_size() if os.path.isdir(self.run_folder) else len(said)
         while lines := self._read():
             for line in lines:
+                self._take_late_notes()
                 player.feed(self._redactor.line(line))
             said += player.take_bytes()
         self._unlogged += [e for e in player.take_events() if e.seq > self._logged]
@@ -270,12 +284,19 @@ class SessionDriver:
     def _feed_replay(self, lines: list[bytes], waiting: list[Entry], said: bytearray) -> None:
         player = self._player
         for line in lines:
+            if not waiting:
+                self._take_late_notes()
             player.feed(self._redactor.line(line))
             while waiting and waiting[-1].at <= player.lines:
                 entry = waiting.pop()
                 self._note(entry)
                 player.apply(entry)
             said += player.take_bytes()
+
+    def _take_late_notes(self) -> None:
+        """Take what hooks told since the driver before was gone: not before all that it told."""
+        if self._begin.guard is not None and self._player.recorder.total().seq >= self._logged:
+            self._take_notes()
 
     def _read(self) -> list[bytes]:
         try:
@@ -324,11 +345,25 @@ class SessionDriver:
 
     def _take(self) -> bool:
         lines = self._read()
+        # After the lines were read and before they are played: a verdict is written down before the
+        # agent hears it, so what a line tells of has its verdict there.
+        self._take_notes()
         for line in lines:
             self._player.feed(self._redactor.line(line))
         if lines:
             self._since = time.monotonic()
         return bool(lines)
+
+    def _take_notes(self) -> None:
+        """Take what hooks of the guard told."""
+        guard = self._begin.guard
+        if guard is None:
+            return
+        from bridle.guard.lasting import NOTES
+        from bridle.guard.notes import read_notes
+
+        for note, upto in read_notes(os.path.join(guard.folder, NOTES), self._notes_upto):
+            self._decide(Told(note=note, upto=upto, **self._now()))
 
     def _look_for_end(self) -> None:
         ended = self._exit()
@@ -339,6 +374,7 @@ class SessionDriver:
             kill_marked(self.record.session_id)
         # What it said last may have come between the two looks.
         while lines := self._read():
+            self._take_notes()
             for line in lines:
                 self._player.feed(self._redactor.line(line))
         if last := self._process.last_words():
@@ -533,8 +569,10 @@ class SessionDriver:
         return self.is_over
 
     def close(self) -> None:
-        """Stop driving; the agent goes on by itself."""
+        """Stop driving; the agent goes on by itself. What guarded one that is gone goes too."""
         self._log.rest()
+        if self._is_open and self._player.finished and self.guard_folder is not None:
+            shutil.rmtree(self.guard_folder, ignore_errors=True)
         cleaning = self._cleaning
         if cleaning is None or not cleaning.is_alive():
             self._lock.release()
@@ -574,6 +612,8 @@ class SessionDriver:
             self._aborted_at = _monotonic_of(entry.ts)
         elif isinstance(entry, Leave):
             self._left_at = _monotonic_of(entry.ts)
+        elif isinstance(entry, Told):
+            self._notes_upto = entry.upto
 
     def _now(self) -> "_Stamp":
         return {"at": self._player.lines, "ts": time.time()}

@@ -19,6 +19,7 @@ from bridle.drives.watching import watch_folders
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver, SessionHeld, SessionLock
+from bridle.sessions.guards import GuardHost
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord, SessionStore
 
@@ -69,6 +70,8 @@ class Engine:
         self._calls: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._lock = threading.Lock()
         self._by_folder: dict[str, SessionDriver] = {}
+        self.guards = GuardHost()
+        """Answers the hooks of guarded sessions."""
         self._deadlines: dict[str, float] = {}
         self._listeners: dict[str, list[Listener]] = {}
         self._waiters: dict[str, list[_Waiter]] = {}
@@ -254,8 +257,19 @@ class Engine:
             lock.release()
             raise
         self._by_folder[driver.run_folder] = driver
+        self._guard(driver)
         self.settle(driver)
         return driver
+
+    def _guard(self, driver: SessionDriver) -> None:
+        """Answer the session's hooks, and hear what they told."""
+        folder = driver.guard_folder
+        if folder is None or driver.is_over or not os.path.isdir(folder):
+            return
+        self._watch.add(folder)
+        self._by_folder[folder] = driver
+        self.guards.host(driver.record.session_id, folder)
+        driver.poll()
 
     def adopt_living(self) -> None:
         """Take up every session whose process should run and that nobody drives."""
@@ -270,6 +284,10 @@ class Engine:
             return
         self._watch.remove(driver.run_folder)
         self._by_folder.pop(driver.run_folder, None)
+        if driver.guard_folder is not None:
+            self._watch.remove(driver.guard_folder)
+            self._by_folder.pop(driver.guard_folder, None)
+            self.guards.leave(session_id)
         self._deadlines.pop(session_id, None)
         self._forget_end(session_id)
         driver.close()
@@ -364,6 +382,7 @@ class Engine:
             for waiter in waiting:
                 if not waiter.future.done():
                     waiter.future.set_result(None)
+        self.guards.close()
         self._watch.close()
         self._selector.close()
         os.close(self._wake_read)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from bridle.core.events import Drive
+from bridle.drives.guarding import GuardFacts, HookNote
 from bridle.drives.live import LiveFacts
 from bridle.drives.recorder import Before
 from bridle.drives.spec import StopStep
@@ -43,6 +44,8 @@ class Begin(_Entry, frozen=True, kw_only=True, tag="begin"):
     """Messages that the process before did not take."""
     clocks: Clocks | None = None
     """The session's own clocks; None leaves them to whoever drives it."""
+    guard: GuardFacts | None = None
+    """What guards the agent; None when nothing does."""
 
 
 class Accept(_Entry, frozen=True, kw_only=True, tag="accept"):
@@ -110,6 +113,14 @@ class AbortCompaction(_Entry, frozen=True, kw_only=True, tag="abort_compaction")
     """The compaction that ran was to be given up."""
 
 
+class Told(_Entry, frozen=True, kw_only=True, tag="told"):
+    """A hook of the guard's told something, above all a verdict."""
+
+    note: HookNote
+    upto: int
+    """How many bytes of the guard's notes were taken with it."""
+
+
 Entry = (
     Begin
     | Accept
@@ -122,6 +133,7 @@ Entry = (
     | Model
     | Compact
     | AbortCompaction
+    | Told
 )
 
 _decoder: "msgspec.json.Decoder[Entry] | None" = None

@@ -7,7 +7,7 @@ daemon. It lives on its own from then on; any driver can take it up.
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,9 +15,10 @@ import msgspec
 from bridle.config.environment import model_server
 from bridle.core.errors import BridleError, ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.events import Drive
-from bridle.core.options import RunOptions
+from bridle.core.options import RunOptions, guarded_as
 from bridle.core.redact import secrets_in
 from bridle.drives.detached import DetachedProcess
+from bridle.drives.guarding import GuardFacts
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Before, utc_now
 from bridle.drives.spec import SESSION_MARK
@@ -79,7 +80,8 @@ def start_session(
 
     `options.prompt` is not sent: that is the driver's first message. `clocks` hold whoever drives
     the session; None leaves them to the driver. Raises, before anything was started, what
-    `plan_live` raises and `WrongUse` for a name that is taken.
+    `plan_live` raises, `WrongUse` for a name that is taken, and `GuardRefused` for an agent with a
+    capability that cannot be guarded.
     """
     identity = identity or Identity()
     session_id = new_session_id()
@@ -104,19 +106,20 @@ def start_session(
         actor=identity.actor,
     )
     try:
-        plan = _planned(runtime, options, {**env, **identity.variables()}, record)
+        planned = _planned(runtime, options, {**env, **identity.variables()}, record)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    record = planned.record
     try:
         lock = SessionLock(folder, session_id)
         try:
             store.add(record)
-            return _begin(home, store, runtime, plan, options, record, Before(), (), clocks)
+            return _begin(home, store, runtime, planned, options, record, Before(), (), clocks)
         finally:
             lock.release()
     except BaseException:
-        remove_folders(plan.private_dirs)
+        planned.discard()
         raise
 
 
@@ -159,15 +162,23 @@ def resume_session(
             pid=None,
             error=None,
         )
-        plan = _planned(runtime, options, env, record)
+        who = Identity(
+            agent=record.agent,
+            capability=record.capability,
+            project=record.project,
+            task=record.task,
+            actor=record.actor,
+        )
+        planned = _planned(runtime, options, {**env, **who.variables()}, record)
+        record = planned.record
         pending = tuple(each.message for each in driver.player.messages.values() if each.is_open)
         before = driver.player.recorder.total()
         try:
             store.add(record)
             clocks = clocks or driver.own_clocks
-            return _begin(home, store, runtime, plan, options, record, before, pending, clocks)
+            return _begin(home, store, runtime, planned, options, record, before, pending, clocks)
         except BaseException:
-            remove_folders(plan.private_dirs)
+            planned.discard()
             raise
     finally:
         driver.close()
@@ -216,8 +227,54 @@ def _with_account(runtime: AgentRuntime, options: RunOptions, folder: str) -> Ru
     return msgspec.structs.replace(options, account_dir=account)
 
 
+class _Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that can be started."""
+
+    plan: "RunPlan"
+    record: SessionRecord
+    guard: GuardFacts | None = None
+
+    def discard(self) -> None:
+        """Remove what was made for it."""
+        folders = () if self.guard is None else (self.guard.folder,)
+        remove_folders((*self.plan.private_dirs, *folders))
+
+
 def _planned(
     runtime: AgentRuntime, options: RunOptions, env: Mapping[str, str], record: SessionRecord
+) -> _Planned:
+    """The process as it is to be started, its guard inside its sandbox."""
+    capability = guarded_as(options, env)
+    if capability is None or options.unguarded:
+        plan = _plan(runtime, options, env, record, None)
+        bare = "unguarded" if options.unguarded else None
+        return _Planned(plan=plan, record=msgspec.structs.replace(record, guard=bare))
+    from bridle.config import load_config
+    from bridle.runtimes.guarded_sessions import SessionGuarding
+
+    guarding = SessionGuarding(runtime, capability, env)
+    folders: tuple[str, ...] = ()
+    try:
+        plan = _plan(runtime, options, env, record, guarding.adapt)
+        folders = plan.private_dirs
+        facts = guarding.begin(plan, load_config(record.workdir))
+        facts = msgspec.structs.replace(facts, proof=runtime.prove_guard(plan))
+    except BaseException:
+        remove_folders(folders)
+        guarding.close()
+        raise
+    record = msgspec.structs.replace(
+        record, guard=facts.mechanism.name, capability=facts.capability
+    )
+    return _Planned(plan=plan, record=record, guard=facts)
+
+
+def _plan(
+    runtime: AgentRuntime,
+    options: RunOptions,
+    env: Mapping[str, str],
+    record: SessionRecord,
+    adapt: "Callable[[RunPlan], RunPlan] | None",
 ) -> "RunPlan":
     from bridle.config import load_config
     from bridle.runtimes.confined import planned_live, planned_tmux
@@ -226,7 +283,7 @@ def _planned(
     plan_it = {"rpc": planned_live, "tmux": planned_tmux}.get(record.drive)
     if plan_it is None:
         raise UnsupportedOption(runtime.id, f"drive {record.drive}", [], reason="not in a session")
-    plan = plan_it(runtime, options, dict(env), record.session_id)
+    plan = plan_it(runtime, options, dict(env), record.session_id, adapt)
     if plan.live is None:
         raise WrongUse(f"{runtime.id} planned no live conversation")
     other = alias_variables(load_config(record.workdir), plan.spec.env)
@@ -240,13 +297,14 @@ def _begin(
     home: StateHome,
     store: SessionStore,
     runtime: AgentRuntime,
-    plan: "RunPlan",
+    planned: _Planned,
     options: RunOptions,
     record: SessionRecord,
     before: Before,
     carried: tuple[Accept, ...],
     clocks: Clocks | None,
 ) -> SessionRecord:
+    plan = planned.plan
     assert plan.live is not None
     assert plan.spec.env[SESSION_MARK] == record.session_id
     ledger = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl"))
@@ -261,6 +319,7 @@ def _begin(
             can_steer=runtime.features_of(plan.dialect).steer,
             carried=carried,
             clocks=clocks,
+            guard=planned.guard,
             ts=time.time(),
         ),
         durable=True,

@@ -26,6 +26,7 @@ from bridle.sessions.ledger import (
     Leave,
     Model,
     Send,
+    Told,
 )
 
 _SHOWN = 2000
@@ -153,6 +154,10 @@ class Player:
             case AbortCompaction():
                 if isinstance(self.wire, CompactionControl):
                     self._do(self.wire.abort_compaction)
+            case Told():
+                if self.recorder.guard is not None:
+                    self.recorder.guard.note(entry.note)
+                    self._do(self.recorder.take_hook_notes)
             case _:
                 pass
 

@@ -7,6 +7,7 @@ import msgspec
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor
+from bridle.drives.guarding import Guard
 from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.holding import process_of, wire_of
@@ -49,6 +50,8 @@ def _one(
         drive=begin.drive,
         before=begin.before,
     )
+    if begin.guard is not None:
+        recorder.guard = Guard.of_session(begin.guard)
     player = Player(wire_of(begin.drive, runtime, begin.facts, recorder), recorder)
     player.begin(begin.carried)
     waiting = list(reversed(entries))

@@ -15,6 +15,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessSpec, StopStep
@@ -227,7 +228,8 @@ class ClaudeRuntime(AgentRuntime):
         from bridle.sandbox import SandboxNeeds
 
         temporary = ("CLAUDE_CODE_TMPDIR",)
-        if options.model_server is not None:
+        if options.model_server is not None and options.account_dir is None:
+            # Its home was made for this run alone.
             return SandboxNeeds(scratch_variables=temporary)
         home = config_home(spec.env)
         return SandboxNeeds(
@@ -235,6 +237,24 @@ class ClaudeRuntime(AgentRuntime):
             own=tuple(os.path.join(home, name) for name in CODE_FOLDERS),
             scratch_variables=temporary,
         )
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """Callbacks where the driver holds its stdin, hooks in settings elsewhere."""
+        from bridle.runtimes.claude.guarding import guard_plan
+
+        return guard_plan(plan, hook)
+
+    def guard_shape(self) -> HookShape:
+        """Its settings in a worktree bring hooks that hold."""
+        from bridle.runtimes.claude.guarding import SHAPE
+
+        return SHAPE
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """In `.claude/settings.local.json`, which is personal and not under version control."""
+        from bridle.runtimes.claude.guarding import deploy_hooks
+
+        return deploy_hooks(worktree, command, mark)
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The process of a run that a person drives at the terminal."""

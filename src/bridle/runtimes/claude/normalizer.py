@@ -23,6 +23,7 @@ from bridle.runtimes.claude.errors import (
     error_of_result,
     error_of_tag,
 )
+from bridle.runtimes.claude.guarding import answer_callback
 from bridle.runtimes.claude.pricing import is_priced
 
 # Looked up once for each line, so they stand here by themselves.
@@ -342,8 +343,19 @@ class ClaudeNormalizer:
     def _control_request(self, line: wire.ControlRequest) -> None:
         if line.request.subtype == "can_use_tool":
             self._ask(line)
+        elif line.request.subtype == "hook_callback":
+            self._judge_call(line)
         else:
             self._recorder.reply(refusal_line(line.request_id, line.request.subtype))
+
+    def _judge_call(self, line: wire.ControlRequest) -> None:
+        """Answer a hook of the guard's."""
+        request = line.request
+        self._settle()
+        answer = answer_callback(self._recorder, request.input)
+        if answer and request.tool_use_id is not None:
+            self._decided.add(request.tool_use_id)
+        self._recorder.reply(answer_line(line.request_id, answer))
 
     def _ask(self, line: wire.ControlRequest) -> None:
         """Put Claude's question whether it may use a tool to whoever decides."""

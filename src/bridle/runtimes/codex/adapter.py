@@ -9,6 +9,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.guarding import GuardHook
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -174,6 +175,19 @@ class CodexRuntime(AgentRuntime):
         from bridle.runtimes.codex.spawn import plan_terminal
 
         return plan_terminal(self, options, env)
+
+    def prove_guard(self, plan: RunPlan) -> str:
+        """Ask Codex itself which hooks it will run."""
+        from bridle.runtimes.codex.hook_listing import prove
+
+        prove(plan)
+        return "hooks/list"
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """Hooks by `-c`, with the trust they need."""
+        from bridle.runtimes.codex.guarding import guard_plan
+
+        return guard_plan(plan, hook)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what `codex exec --json` will print."""

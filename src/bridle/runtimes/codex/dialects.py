@@ -26,6 +26,11 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     """Whether the app-server gives back our own id with a message that the model reads."""
     late_command_ends: bool
     """Whether the app-server may tell the end of a quick command after that of its turn."""
+    hooks: bool
+    """Whether hooks can hold a tool call back."""
+    unjudged_features: tuple[str, ...] = ()
+    """Features that a guarded run goes without, because no hook sees what is done with them: text
+    typed into a running terminal."""
     path_dir: str
     """Folder beside the binary with helper programs (`rg`), which its npm launcher puts
     on PATH; empty where the binary finds them by itself."""
@@ -52,6 +57,7 @@ DIALECTS = (
         mcp_approval=False,
         tells_message_ids=False,
         late_command_ends=True,
+        hooks=False,
         path_dir="path",
     ),
     CodexDialect(
@@ -68,6 +74,8 @@ DIALECTS = (
         mcp_approval=True,
         tells_message_ids=True,
         late_command_ends=False,
+        hooks=True,
+        unjudged_features=("unified_exec_tty",),
         path_dir="",
         log_filter="codex_otel.trace_safe=trace",
         model_migrations=(

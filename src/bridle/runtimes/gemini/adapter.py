@@ -15,6 +15,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.guarding import GuardHook
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -171,6 +172,12 @@ class GeminiRuntime(AgentRuntime):
             private_dirs=(private,),
             native_session_id=session_id if fresh else options.resume,
         )
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """Hooks in a system settings file of the run's own."""
+        from bridle.runtimes.gemini.guarding import guard_plan
+
+        return guard_plan(plan, hook)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

@@ -15,6 +15,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.guarding import GuardHook
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import (
@@ -251,6 +252,12 @@ class PiRuntime(AgentRuntime):
             resumed=recorder.options.resume,
             requested_model=self._model(recorder.options) or "",
         )
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """An extension of ours, and no other."""
+        from bridle.runtimes.pi.guarding import guard_plan
+
+        return guard_plan(plan, hook)
 
     def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
         """Its folder, without what its later sessions obey or run: see `home.sandbox_needs`."""

@@ -16,6 +16,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.guarding import GuardHook
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
@@ -207,6 +208,12 @@ class ScriptedRuntime(AgentRuntime):
             return SandboxNeeds()
         folder = options.account_dir or state_dir(spec.env)
         return SandboxNeeds(writable=(os.path.abspath(os.path.expanduser(folder)),))
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """It asks on its wire, or by a hook command where it has none."""
+        from bridle.runtimes.scripted.guarding import guard_plan
+
+        return guard_plan(plan, hook)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of the agent's wire."""

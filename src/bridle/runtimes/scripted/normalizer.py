@@ -87,6 +87,14 @@ class ScriptedNormalizer:
                     by=message.by,
                     reason=message.reason,
                 )
+            case wire.Guarded():
+                if recorder.guard is not None:
+                    recorder.guard.proved("the agent said that it asks")
+            case wire.GuardQuestion():
+                verdict = recorder.judged(message.id, message.name, message.args, message.cwd)
+                recorder.reply(
+                    wire.answer_line(message.request_id, verdict.allowed, verdict.reason)
+                )
             case wire.Permission(request_id=request_id):
                 recorder.permission_requested(
                     Question(

@@ -98,6 +98,20 @@ class Permission(_Message, frozen=True, kw_only=True, tag="permission"):
     args: Any = None
 
 
+class Guarded(_Message, frozen=True, kw_only=True, tag="guarded"):
+    """The agent will ask before each tool call."""
+
+
+class GuardQuestion(_Message, frozen=True, kw_only=True, tag="guard"):
+    """The agent asks its guard about a tool call, and waits for a line on its stdin."""
+
+    request_id: str
+    id: str
+    name: str
+    args: Any = None
+    cwd: str | None = None
+
+
 class Retry(_Message, frozen=True, kw_only=True, tag="retry"):
     """A model call failed and will be made again."""
 
@@ -151,6 +165,8 @@ Message = (
     | ToolEnd
     | Refused
     | Permission
+    | Guarded
+    | GuardQuestion
     | Retry
     | Error
     | Result

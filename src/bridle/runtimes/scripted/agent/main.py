@@ -13,6 +13,7 @@ import sys
 
 from .aids import Aids
 from .faces import ChatFace, JsonFace, TextFace
+from .guard import Guard
 from .interrupt import Interrupt
 from .loop import Limits, Loop
 from .parts import Failure
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from .parts import Face, Inbox
 
 _FACES = ("json", "text", "chat", "live")
-_USAGE = "usage: scripted agent [--request FILE] [--face json|text|chat|live]"
+_USAGE = (
+    "usage: scripted agent [--request FILE] [--face json|text|chat|live] [--guard stdio|COMMAND]"
+)
 
 
 def main(argv: list[str]) -> int:
@@ -58,7 +61,7 @@ def main(argv: list[str]) -> int:
 
 
 def _arguments(argv: list[str]) -> tuple[str, dict[str, Any]]:
-    face, file = "json", ""
+    face, file, guard = "json", "", ""
     words = list(argv)
     while words:
         word = words.pop(0)
@@ -66,6 +69,8 @@ def _arguments(argv: list[str]) -> tuple[str, dict[str, Any]]:
             face = words.pop(0)
         elif word == "--request" and words:
             file = words.pop(0)
+        elif word == "--guard" and words:
+            guard = words.pop(0)
         else:
             raise ValueError(f"unknown argument {word!r}")
     if file:
@@ -77,6 +82,8 @@ def _arguments(argv: list[str]) -> tuple[str, dict[str, Any]]:
     request = json.loads(text)
     if not isinstance(request, dict):
         raise ValueError("the request must be a JSON object")
+    if guard:
+        request["guard"] = guard
     return face, request
 
 
@@ -143,10 +150,14 @@ def conversation(
             "images": len(request.get("images", [])),
         }
     )
+    guard = Guard(request["guard"], face) if request.get("guard") else None
+    if guard is not None:
+        guard.begin()
+    asks = request["permission"] == "ask"
     loop = Loop(
         face=face,
         interrupt=interrupt,
-        toolbox=Toolbox(face, request["tools"], interrupt, ask=request["permission"] == "ask"),
+        toolbox=Toolbox(face, request["tools"], interrupt, ask=asks, guard=guard),
         store=store,
         limits=Limits(request),
         aids=aids,

@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .guard import Guard
     from .interrupt import Interrupt
     from .parts import Face
 
@@ -43,12 +44,19 @@ class Toolbox:
     """Runs the calls of one reply."""
 
     def __init__(
-        self, face: Face, permitted: list[str], interrupt: Interrupt, *, ask: bool
+        self,
+        face: Face,
+        permitted: list[str],
+        interrupt: Interrupt,
+        *,
+        ask: bool,
+        guard: Guard | None = None,
     ) -> None:
         self._face = face
         self._interrupt = interrupt
         self._permitted = permitted
         self._ask = ask
+        self._guard = guard
         self._cwd = os.path.realpath(os.getcwd())
 
     def run(self, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -98,6 +106,9 @@ class Toolbox:
         wrong = [key for key in _NEEDED[name] if not isinstance(args.get(key), str)]
         if wrong:
             return f"{name} needs the text argument {wrong[0]!r}"
+        guarded = self._guard.refusal(call) if self._guard is not None else None
+        if guarded is not None:
+            return f"refused: {guarded}"
         reason, by = "", "scripted"
         if name not in self._permitted:
             reason = f"the tool {name} is not allowed in this run"
@@ -150,6 +161,8 @@ class Toolbox:
         self._face.emit(
             {"type": "tool_end", "id": call["id"], "is_error": result[0], "result": result[1]}
         )
+        if self._guard is not None:
+            self._guard.ended(call, *result)
 
 
 def _shell(command: str, limit: Any, interrupt: Interrupt) -> tuple[bool, str]:

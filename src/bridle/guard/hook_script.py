@@ -1,0 +1,110 @@
+"""The hook process: a few lines of shell that cost little more than starting a shell.
+
+A runtime starts a hook for each tool call, so what it costs is paid each time. Here the shell never
+touches the payload and starts no other program on its way: it writes its process id into a FIFO,
+the judge takes the payload from the shell's own stdin, and answers into a pipe that only the two
+of them have. Where the judge cannot reach that stdin it asks for a copy, and where there is no
+judge at all a program judges alone. Whatever goes wrong, the call is refused.
+"""
+
+import shlex
+import shutil
+
+from bridle.drives.guarding import HookShape
+
+SECONDS = 25
+"""How long a hook waits for the judge before it refuses."""
+
+SILENT = "the guard does not answer; the call is refused. Report it, and stop if it stays so."
+LOST = "the guard cannot be reached and could not judge alone; the call is refused."
+
+PAYLOAD, COPY, ANSWERS = 5, 4, 3
+"""Descriptors of the hook: its payload, a copy of it on demand, the pipe that it waits on. A shell
+moves its stdin about while it reads from elsewhere, so the payload gets a number of its own."""
+
+_SCRIPT = """\
+refuse() {{ printf '%s\\n' {silent}; exit {status}; }}
+trap refuse HUP INT TERM
+exec 5<&0
+alone() {{
+  said=$({alone} <&5) || said=
+  case $said in
+    allow) {consent} exit 0 ;;
+    'block '*) printf '%s\\n' "${{said#block }}"; exit {status} ;;
+  esac
+  printf '%s\\n' {lost}; exit {status}
+}} 2>/dev/null
+[ -p {fifo} ] || alone
+read -r stat 2>/dev/null </proc/{pid}/stat || alone
+case $stat in *') '[ZX]' '*) alone ;; *' {born} '*) ;; *) alone ;; esac
+exec 3<<X
+x
+X
+exec 3<>/proc/self/fd/3 <&3
+read -r said
+[ "$said" = x ] || alone
+late=
+if [ -n "$BASH_VERSION" ]; then late='-t {seconds}'; else
+  trap refuse CHLD
+  {sleep} {seconds} >/dev/null 2>&1 3>&- 5>&- </dev/null &
+fi
+printf '%s\\n' "$$" 1<>{fifo} || alone
+read -r $late said rest
+if [ "$said" = send ]; then
+  trap - CHLD
+  exec 4<<X
+x
+X
+  exec 4<>/proc/self/fd/4
+  read -r said <&4
+  [ "$said" = x ] || refuse
+  printf '%s 4\\n' "$$" 1<>{fifo}
+  read -r $late said
+  [ "$said" = go ] || refuse
+  {cat} <&5 >&4 3>&-
+  exec 4>&-
+  [ -n "$late" ] || trap refuse CHLD
+  read -r $late said rest
+fi
+trap - CHLD
+[ -n "$late" ] || kill $! 2>/dev/null
+case $said in
+  allow) {consent} exit 0 ;;
+  block) printf '%s\\n' "$rest"; exit {status} ;;
+esac
+refuse
+"""
+
+
+def hook_script(
+    shape: HookShape, *, fifo: str, pid: int, born: str, alone: list[str], seconds: int
+) -> str:
+    """The script of a session's hooks.
+
+    `pid` and `born` (its start time, as `/proc` tells it) name the process that judges; `alone` is
+    the command that judges when that one is gone.
+    """
+    quote = shlex.quote
+    limit = [shutil.which("timeout") or ""]
+    bounded = [*limit, str(seconds), *alone] if limit[0] else alone
+    consent = shape.allowed().decode()
+    return _SCRIPT.format(
+        silent=quote(shape.refused(SILENT).decode()),
+        lost=quote(shape.refused(LOST).decode()),
+        status=shape.refusal_status,
+        consent=f"printf '%s\\n' {quote(consent)};" if consent else "",
+        alone=shlex.join(bounded),
+        fifo=quote(fifo),
+        pid=pid,
+        born=born,
+        seconds=seconds,
+        sleep=quote(shutil.which("sleep") or "sleep"),
+        cat=quote(shutil.which("cat") or "cat"),
+    )
+
+
+def hook_command(path: str) -> str:
+    """The command that runs the script at `path` in the shell that was started for the hook; a
+    script that is gone refuses."""
+    quoted = shlex.quote(path)
+    return f"[ -r {quoted} ] || {{ echo 'the guard is gone' >&2; exit 2; }}; . {quoted}"

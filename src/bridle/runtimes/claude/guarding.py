@@ -1,0 +1,204 @@
+"""How Claude Code is made to ask before each tool call.
+
+Where the driver holds its stdin, hooks are callbacks over the control channel: no process, no file,
+and a callback that is not answered leaves the tool unrun. At a terminal they are command hooks in
+settings given by flag: settings of the user or the worktree, broken or not, cannot take them away.
+"""
+
+import os
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import GuardRefused, WrongUse
+from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
+from bridle.drives.recorder import Recorder
+from bridle.runtimes.base import RunPlan
+from bridle.runtimes.git_files import is_tracked
+from bridle.runtimes.private import write_private
+
+CALLBACK = "bridle_guard"
+"""The callback that asks about a tool; with anything else a callback only shows that hooks fire."""
+_CANARY = "bridle_canary"
+_SECONDS = 600
+_SWITCHES = ("--bare", "--safe-mode")
+"""Flags that switch every hook off."""
+
+SHAPE = HookShape()
+
+STDIO = GuardMechanism(
+    name="PreToolUse over the control channel",
+    fails="closed",
+    proof="its UserPromptSubmit callback comes before the first model call",
+    shape=SHAPE,
+)
+SETTINGS = GuardMechanism(
+    name="PreToolUse in settings given by flag",
+    fails="open",
+    proof="its SessionStart and UserPromptSubmit hooks run before the first model call",
+    shape=SHAPE,
+    proves_at_start=True,
+)
+
+
+def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
+    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    argv = plan.spec.argv
+    for switch in _SWITCHES:
+        if switch in argv:
+            raise GuardRefused(f"claude cannot be guarded with {switch}", runtime="claude")
+    if hook.stdio and _talks_json(argv):
+        spec = msgspec.structs.replace(
+            plan.spec, stdin=initialize_line() + (plan.spec.stdin or b""), keep_stdin=True
+        )
+        return msgspec.structs.replace(plan, spec=spec, guard=STDIO)
+    argv = _with_settings(argv, hook)
+    spec = msgspec.structs.replace(plan.spec, argv=argv)
+    return msgspec.structs.replace(plan, spec=spec, guard=SETTINGS)
+
+
+def _talks_json(argv: Sequence[str]) -> bool:
+    return any(
+        word == "--input-format" and value == "stream-json" for word, value in pairwise(argv)
+    )
+
+
+def initialize_line() -> bytes:
+    """The first line for its stdin: which callbacks it must wait for."""
+    hooks = {
+        "PreToolUse": [{"hookCallbackIds": [CALLBACK], "timeout": _SECONDS}],
+        "UserPromptSubmit": [{"hookCallbackIds": [_CANARY], "timeout": _SECONDS}],
+    }
+    request = {
+        "type": "control_request",
+        "request_id": "bridle-guard",
+        "request": {"subtype": "initialize", "hooks": hooks},
+    }
+    return msgspec.json.encode(request) + b"\n"
+
+
+def answer_callback(recorder: Recorder, payload: Any) -> dict[str, Any]:
+    """What a hook callback with this payload is answered."""
+    told = payload if isinstance(payload, dict) else {}
+    event = told.get(SHAPE.event)
+    if event not in SHAPE.asks:
+        if recorder.guard is not None:
+            recorder.guard.proved(f"{event} callback")
+        return {}
+    tool, call_id, cwd = (told.get(name) for name in (SHAPE.tool, SHAPE.call_id, SHAPE.cwd))
+    verdict = recorder.judged(str(call_id), str(tool), told.get(SHAPE.input), cwd)
+    if verdict.allowed:
+        # No decision of its own: the permission mode still has its say.
+        return {}
+    answer: dict[str, Any] = msgspec.json.decode(SHAPE.refused(verdict.reason))
+    return answer
+
+
+# -- settings by flag -----------------------------------------------------------------------------
+
+
+def _with_settings(argv: tuple[str, ...], hook: GuardHook) -> tuple[str, ...]:
+    """The arguments with our hooks in the settings they name: Claude takes that flag once."""
+    words = list(argv)
+    given: dict[str, Any] = {}
+    for number, word in enumerate(words[:-1]):
+        if word == "--settings":
+            given = _read(words[number + 1])
+            del words[number : number + 2]
+            break
+    # Before every other flag: the last ones may be followed by a prompt.
+    place = next((i for i, word in enumerate(words) if i and word.startswith("-")), len(words))
+    path = write_private(hook.folder, "settings.json", msgspec.json.encode(_merged(given, hook)))
+    words[place:place] = ["--settings", path]
+    return tuple(words)
+
+
+def _read(given: str) -> dict[str, Any]:
+    try:
+        if given.lstrip().startswith("{"):
+            return msgspec.json.decode(given, type=dict[str, Any])
+        with open(given, "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        raise GuardRefused(
+            f"claude: cannot read the settings that go with the guard: {problem}"
+        ) from None
+
+
+def _merged(given: dict[str, Any], hook: GuardHook) -> dict[str, Any]:
+    """The caller's settings with our hooks beside theirs."""
+    ours = hook_entries(hook.command(SHAPE), log_events=hook.log_events)
+    hooks = given.get("hooks") if isinstance(given.get("hooks"), dict) else {}
+    assert isinstance(hooks, dict)
+    for event, entries in ours.items():
+        theirs = hooks.get(event)
+        hooks = {**hooks, event: [*(theirs if isinstance(theirs, list) else []), *entries]}
+    kept = {name: value for name, value in given.items() if name != "disableAllHooks"}
+    return {**kept, "hooks": hooks}
+
+
+def hook_entries(command: str, *, log_events: bool) -> dict[str, list[dict[str, Any]]]:
+    """The hooks of settings that run `command`."""
+    events = [*SHAPE.asks, *SHAPE.live]
+    if log_events:
+        events += [*SHAPE.tool_ends, *SHAPE.turn_ends, *SHAPE.session_ends]
+    # Newer versions honour `onFailure`; what older ones let pass, the command itself refuses.
+    entry = {"type": "command", "command": command, "timeout": _SECONDS, "onFailure": "block"}
+    return {event: [{"hooks": [entry]}] for event in events}
+
+
+# -- settings in a worktree -----------------------------------------------------------------------
+
+_LOCAL_SETTINGS = os.path.join(".claude", "settings.local.json")
+
+
+def deploy_hooks(worktree: str, command: str | None, mark: str) -> str:
+    """Put hooks that run `command` into the worktree's own settings, or take ours out (None)."""
+    root = os.path.realpath(worktree)
+    path = os.path.join(root, _LOCAL_SETTINGS)
+    if not os.path.realpath(path).startswith(root + os.sep):
+        raise WrongUse(
+            f"{_LOCAL_SETTINGS} leads out of the worktree", hint="remove the symbolic link"
+        )
+    if is_tracked(root, _LOCAL_SETTINGS):
+        raise WrongUse(
+            f"{_LOCAL_SETTINGS} is under version control",
+            hint="take it out of version control; it is meant to be personal",
+        )
+    settings = _read(path) if os.path.exists(path) else {}
+    if settings.get("disableAllHooks") is True and command is not None:
+        raise GuardRefused(f"{path} switches all hooks off", runtime="claude")
+    hooks = _without(settings.get("hooks", {}), mark, path)
+    if command is not None:
+        for event, entries in hook_entries(command, log_events=False).items():
+            hooks[event] = [*hooks.get(event, []), *entries]
+    kept = {name: value for name, value in settings.items() if name != "hooks"}
+    _replace_file(path, {**kept, "hooks": hooks} if hooks else kept)
+    return path
+
+
+def _without(hooks: Any, mark: str, path: str) -> dict[str, list[Any]]:
+    """The hooks that are not ours; those that cannot be read are an error, not lost."""
+    if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
+        raise WrongUse(f"{path}: its hooks are not what Claude reads", hint="repair the file")
+    ours = msgspec.json.encode(mark)[1:-1]
+    kept = {
+        event: [entry for entry in entries if ours not in msgspec.json.encode(entry)]
+        for event, entries in hooks.items()
+    }
+    return {event: entries for event, entries in kept.items() if entries}
+
+
+def _replace_file(path: str, settings: dict[str, Any]) -> None:
+    if not settings:
+        # It held nothing but ours.
+        if os.path.exists(path):
+            os.unlink(path)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    partial = f"{path}.{os.getpid()}.partial"
+    with open(partial, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(settings), indent=2) + b"\n")
+    os.replace(partial, path)

@@ -1,0 +1,188 @@
+"""A guard for agents that are started by hand in a worktree, without Bridle around them.
+
+The worktree gets hooks, nothing else: the hook's script and the policy live in Bridle's own state,
+out of the agent's reach. The hook does nothing unless the environment names an agent, so a person's
+own sessions in the same folder are left alone.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bridle.core.errors import WrongUse
+from bridle.core.options import CAPABILITY
+from bridle.drives.spec import ProcessSpec
+from bridle.guard.hook_script import SECONDS, hook_command, hook_script
+from bridle.guard.service import alone_command, alone_settings
+from bridle.runtimes.guarded import AGENT_NAME, policy_of
+from bridle.runtimes.private import state_dir, write_private
+
+if TYPE_CHECKING:
+    from bridle.config import Config
+    from bridle.runtimes.base import AgentRuntime
+
+_OUTSIDE = "/bridle-guard-canary"
+"""A path that no policy lets an agent write; nothing is ever written there."""
+
+
+class Deployed(msgspec.Struct, frozen=True, kw_only=True):
+    """What `deploy` or `undo` left behind."""
+
+    runtime: str
+    worktree: str
+    guarded: bool
+    files: tuple[str, ...] = ()
+
+
+class GuardState(msgspec.Struct, frozen=True, kw_only=True):
+    """One runtime's guard in a worktree."""
+
+    runtime: str
+    capability: str
+    fires: bool
+    detail: str = ""
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """Every guard that was deployed into a worktree."""
+
+    worktree: str
+    guards: list[GuardState]
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What is noted down about a deployment."""
+
+    runtime: str
+    capability: str
+    file: str
+
+
+def deploy(
+    runtime: "AgentRuntime",
+    config: "Config",
+    worktree: str,
+    *,
+    capability: str,
+    agent: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Deployed:
+    """Guard whatever agent of `runtime` is started by hand in `worktree`. May be repeated.
+
+    Raises `GuardRefused` where a worktree cannot bring a guard that holds, `ConfigError` for a
+    wrong policy, `WrongUse` for a folder that is none or settings that cannot be changed.
+    """
+    environment = os.environ if env is None else env
+    root = _root(worktree)
+    shape = runtime.guard_shape()
+    told = {**environment, **({AGENT_NAME: agent} if agent else {})}
+    policy = policy_of(config, capability, ProcessSpec(argv=(), env=told, cwd=root))
+    folder = _folder(environment, root, runtime.id)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    settings = write_private(folder, "alone.json", json.dumps(alone_settings(policy, shape)))
+    script = hook_script(
+        shape,
+        # There is no judge to ask: this path never exists.
+        fifo=os.path.join(folder, "ask"),
+        pid=0,
+        born="",
+        alone=alone_command(settings),
+        seconds=SECONDS,
+    )
+    nobody = f'[ -n "${CAPABILITY}${AGENT_NAME}" ] || exit 0\n'
+    path = write_private(folder, "hook.sh", nobody + script)
+    file = runtime.deploy_guard(root, hook_command(path), folder)
+    record = _Record(runtime=runtime.id, capability=capability, file=file)
+    write_private(folder, "record.json", msgspec.json.encode(record))
+    return Deployed(runtime=runtime.id, worktree=root, guarded=True, files=(file, path))
+
+
+def undo(runtime: "AgentRuntime", worktree: str, env: Mapping[str, str] | None = None) -> Deployed:
+    """Take the guard out of a worktree; what else its settings hold stays. May be repeated."""
+    root = _root(worktree)
+    folder = _folder(os.environ if env is None else env, root, runtime.id)
+    runtime.guard_shape()
+    file = runtime.deploy_guard(root, None, folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    return Deployed(runtime=runtime.id, worktree=root, guarded=False, files=(file,))
+
+
+def status(worktree: str, env: Mapping[str, str] | None = None) -> Status:
+    """Whether each guard that was deployed into `worktree` really holds: it is run."""
+    environment = os.environ if env is None else env
+    root = _root(worktree)
+    guards = []
+    base = os.path.join(state_dir(environment), "guard")
+    for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
+        folder = os.path.join(base, name)
+        if name.startswith(_key(root)):
+            guards.append(_state(folder, root))
+    return Status(worktree=root, guards=guards)
+
+
+def _state(folder: str, root: str) -> GuardState:
+    try:
+        with open(os.path.join(folder, "record.json"), "rb") as file:
+            record = msgspec.json.decode(file.read(), type=_Record)
+        detail = _complaint(folder, root, record.file)
+    except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as problem:
+        name = os.path.basename(folder).partition("-")[2]
+        return GuardState(runtime=name, capability="", fires=False, detail=str(problem))
+    return GuardState(
+        runtime=record.runtime, capability=record.capability, fires=not detail, detail=detail
+    )
+
+
+def _complaint(folder: str, root: str, file: str) -> str:
+    """What is wrong with a deployed guard; empty when it holds."""
+    with open(file, encoding="utf-8") as opened:
+        if json.dumps(folder)[1:-1] not in opened.read():
+            return f"{file} no longer names it"
+    with open(os.path.join(folder, "alone.json"), encoding="utf-8") as opened:
+        shape = json.load(opened)["shape"]
+    if not _asked(folder, shape, root, _OUTSIDE, agent="canary"):
+        return "it lets a write outside pass"
+    if _asked(folder, shape, root, _OUTSIDE, agent=""):
+        return "it also holds sessions that belong to no agent"
+    return ""
+
+
+def _asked(folder: str, shape: Mapping[str, Any], root: str, path: str, *, agent: str) -> bool:
+    """Whether the hook says anything against a write to `path`, which nobody makes."""
+    payload = {
+        shape["event"]: shape["asks"][0],
+        shape["tool"]: "Write",
+        shape["input"]: {"file_path": path, "content": ""},
+        shape["cwd"]: root,
+    }
+    done = subprocess.run(
+        ["/bin/sh", "-c", hook_command(os.path.join(folder, "hook.sh"))],
+        input=json.dumps(payload).encode(),
+        env={"PATH": os.environ.get("PATH", os.defpath), AGENT_NAME: agent},
+        cwd=root,
+        capture_output=True,
+        timeout=2 * SECONDS,
+        check=False,
+    )
+    return bool(done.stdout.strip()) or done.returncode != 0
+
+
+def _root(worktree: str) -> str:
+    root = os.path.realpath(worktree)
+    if not os.path.isdir(root):
+        raise WrongUse(f"no such worktree: {worktree}")
+    return root
+
+
+def _key(root: str) -> str:
+    return hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+
+
+def _folder(env: Mapping[str, str], root: str, runtime: str) -> str:
+    return os.path.join(state_dir(env), "guard", f"{_key(root)}-{runtime}")

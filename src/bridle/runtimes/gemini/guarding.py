@@ -1,0 +1,66 @@
+"""How Gemini is made to ask before each tool call: hooks in the system's settings, of which a run
+gets a copy of its own. Those take effect whatever the user's and the project's settings say, and
+whether or not the folder is trusted.
+"""
+
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import GuardRefused
+from bridle.drives.guarding import REASON, GuardHook, GuardMechanism, HookShape
+from bridle.runtimes.base import RunPlan
+from bridle.runtimes.gemini.home import SYSTEM_SETTINGS
+from bridle.runtimes.private import write_private
+
+_MILLISECONDS = 600_000
+
+SHAPE = HookShape(
+    asks=("BeforeTool",),
+    live=("SessionStart", "BeforeAgent"),
+    tool_ends=("AfterTool",),
+    turn_ends=("AfterAgent",),
+    refusal={"decision": "deny", "reason": REASON},
+)
+
+HOOKS = GuardMechanism(
+    name="BeforeTool in a system settings file of its own",
+    fails="open",
+    proof="its SessionStart and BeforeAgent hooks run before the first model call",
+    shape=SHAPE,
+    # The hooks tell no id of the call.
+    matching="count",
+)
+
+
+def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
+    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    settings = _settings(plan.spec.env.get(SYSTEM_SETTINGS))
+    hooks = settings.get("hooks", {})
+    if not isinstance(hooks, dict) or _switched_off(settings):
+        raise GuardRefused("gemini: its settings switch hooks off", runtime="gemini")
+    events = [*SHAPE.asks, *SHAPE.live]
+    if hook.log_events:
+        events += [*SHAPE.tool_ends, *SHAPE.turn_ends, *SHAPE.session_ends]
+    entry = {"type": "command", "command": hook.command(SHAPE), "timeout": _MILLISECONDS}
+    ours = {event: [*hooks.get(event, []), {"hooks": [entry]}] for event in events}
+    whole = {**settings, "hooks": {**hooks, **ours}}
+    # Not beside the run's other files: those a confined agent can write.
+    path = write_private(hook.folder, "settings.json", msgspec.json.encode(whole))
+    spec = msgspec.structs.replace(plan.spec, env={**plan.spec.env, SYSTEM_SETTINGS: path})
+    return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
+
+
+def _settings(path: str | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        raise GuardRefused(f"gemini: cannot read {path}: {problem}", runtime="gemini") from None
+
+
+def _switched_off(settings: dict[str, Any]) -> bool:
+    config = settings.get("hooksConfig")
+    return isinstance(config, dict) and config.get("enabled") is False

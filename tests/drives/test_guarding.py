@@ -1,0 +1,173 @@
+"""What a driver notices of its guard: that it lives, that it was asked, what it said."""
+
+from typing import Any
+
+import pytest
+
+from bridle.core import events as ev
+from bridle.core.options import RunOptions
+from bridle.core.results import GuardReport
+from bridle.drives.guarding import Guard, GuardMechanism, GuardVerdict, HookNote
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import ProcessExit
+
+YES = GuardVerdict(allowed=True, rule="allowed")
+NO = GuardVerdict(allowed=False, rule="git-push", reason="git push sends work away")
+
+
+def recorder(*, verdict: Any = YES, **mechanism: Any) -> Recorder:
+    """A recorder in its first turn, guarded by a judge that always says the same."""
+    made = Recorder(runtime="test", session_id="s", options=RunOptions(prompt="p"))
+    how = GuardMechanism(name="test hooks", fails="open", proof="none", **mechanism)
+    made.guard = Guard(lambda tool, args, cwd: verdict, how, capability="builder")
+    made.session_started("n")
+    made.turn_started()
+    return made
+
+
+def told(made: Recorder) -> list[str]:
+    return [str(type(each).__struct_config__.tag) for each in made.drain()]
+
+
+def verdict_note(call_id: str, verdict: GuardVerdict = YES) -> HookNote:
+    return HookNote(kind="verdict", tool_call_id=call_id, tool_name="Bash", verdict=verdict)
+
+
+def test_work_before_the_guard_was_seen_stops_the_agent() -> None:
+    made = recorder()
+    made.message_started("m")
+    assert made.stop_requested is not None
+    assert made.stop_requested.exit_code == 9
+    assert "does not fire" in str(made.stop_requested)
+
+
+@pytest.mark.parametrize("kind", ["live", "verdict"])
+def test_a_hook_that_spoke_proves_it(kind: Any) -> None:
+    made = recorder()
+    assert made.guard is not None
+    made.guard.note(HookNote(kind=kind, event="SessionStart"))
+    made.message_started("m")
+    assert made.stop_requested is None
+    assert made.guard.live == "SessionStart"
+
+
+def test_a_tool_that_ran_unasked_stops_the_agent() -> None:
+    made = recorder()
+    assert made.guard is not None
+    made.guard.proved("canary")
+    made.guard.note(verdict_note("one"))
+    made.tool_started("one", "Bash", {})
+    made.tool_ended("one", is_error=False, result="")
+    assert made.stop_requested is None
+    made.tool_started("two", "Bash", {})
+    made.tool_ended("two", is_error=False, result="")
+    assert made.stop_requested is not None
+    assert "without the guard's leave" in str(made.stop_requested)
+
+
+def test_a_refused_tool_that_ran_all_the_same_stops_the_agent() -> None:
+    made = recorder(verdict=NO)
+    assert made.guard is not None
+    made.guard.proved("canary")
+    made.tool_started("one", "Bash", {})
+    assert not made.judged("one", "Bash", {}).allowed
+    made.tool_ended("one", is_error=False, result="pushed")
+    assert made.stop_requested is not None
+
+
+def test_where_calls_can_only_be_counted_they_are() -> None:
+    made = recorder(matching="count", unasked=frozenset({"todo"}))
+    assert made.guard is not None
+    made.guard.note(verdict_note("hook-1"))
+    for item, name in (("item_0", "command"), ("item_1", "todo")):
+        made.tool_started(item, name, {})
+        made.tool_ended(item, is_error=False, result="")
+    assert made.stop_requested is None
+    made.tool_started("item_2", "command", {})
+    made.tool_ended("item_2", is_error=False, result="")
+    assert made.stop_requested is not None
+
+
+def test_a_verdict_is_told_after_the_start_of_its_tool() -> None:
+    made = recorder()
+    made.judged("one", "Bash", {})
+    made.tool_started("one", "Bash", {})
+    assert told(made)[-2:] == ["tool_execution_start", "permission_decision"]
+
+
+def test_a_verdict_whose_tool_the_wire_never_tells_is_not_lost() -> None:
+    made = recorder(verdict=NO)
+    made.judged("one", "Bash", {})
+    made.turn_ended()
+    decisions = [each for each in made.drain() if isinstance(each, ev.PermissionDecision)]
+    assert [(d.decision, d.by, d.reason) for d in decisions] == [
+        ("deny", "guard", "git-push: git push sends work away")
+    ]
+
+
+def test_a_silent_wire_gets_start_and_end_of_a_refused_call() -> None:
+    made = recorder(matching="count", tells_refused=False)
+    assert made.guard is not None
+    made.guard.note(verdict_note("one", NO))
+    made.take_hook_notes()
+    assert told(made)[-3:] == [
+        "tool_execution_start",
+        "permission_decision",
+        "tool_execution_end",
+    ]
+
+
+def test_a_hook_that_tells_no_id_means_the_open_call() -> None:
+    made = recorder(matching="count")
+    assert made.guard is not None
+    made.guard.proved("canary")
+    made.tool_started("item_7", "Bash", {})
+    made.guard.note(verdict_note("", NO))
+    made.take_hook_notes()
+    last = made.drain()[-1]
+    assert isinstance(last, ev.PermissionDecision)
+    assert last.tool_call_id == "item_7"
+
+
+def test_hooks_alone_can_tell_of_tools() -> None:
+    made = recorder()
+    assert made.guard is not None
+    made.guard.feeds_events = True
+    made.guard.note(verdict_note("one"))
+    made.guard.note(HookNote(kind="tool_end", tool_call_id="one", tool_name="Bash", result="ok"))
+    made.take_hook_notes()
+    assert made.stop_requested is None
+    assert told(made)[-3:] == [
+        "tool_execution_start",
+        "permission_decision",
+        "tool_execution_end",
+    ]
+
+
+@pytest.mark.parametrize("broken", [None, "yes", 1])
+def test_what_is_no_verdict_is_a_refusal(broken: Any) -> None:
+    made = recorder(verdict=broken)
+    assert not made.judged("one", "Bash", {}).allowed
+
+
+def test_without_a_guard_whoever_asks_is_refused() -> None:
+    made = Recorder(runtime="test", session_id="s", options=RunOptions(prompt="p"))
+    assert not made.judged("one", "Bash", {}).allowed
+
+
+def test_the_result_tells_how_the_run_was_guarded() -> None:
+    made = recorder(verdict=NO)
+    made.judged("one", "Bash", {})
+    made.turn_ended()
+    made.finish(ProcessExit(code=0))
+    report = made.result().guard
+    assert isinstance(report, GuardReport)
+    assert (report.state, report.allowed, report.blocked) == ("live", 0, 1)
+
+
+def test_going_without_is_written_down() -> None:
+    made = Recorder(runtime="test", session_id="s", options=RunOptions(prompt="p"))
+    made.unguarded = "builder"
+    report = made.result().guard
+    assert isinstance(report, GuardReport)
+    assert (report.state, report.capability) == ("unguarded", "builder")

@@ -1,0 +1,204 @@
+"""Real agents under the guard: who they are, how they are driven, and what they are asked to do.
+
+Another drive is one more entry of `DRIVES`, another runtime one more of `AGENTS` with the drives it
+has; the tests take both as parameters.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from bridle.core import events as ev
+from bridle.core.options import ModelServer, RunOptions
+from bridle.core.results import RunResult
+from bridle.drives.print_drive import PrintRun
+from bridle.drives.processes import marked_processes
+from bridle.guard.service import GuardSession
+from bridle.running import new_session_id, prepare, recorder_for
+from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.guarded import Guarding
+from bridle.runtimes.registry import get_runtime
+from bridle.testing import ScriptedModel
+from tests.guard.sessions import GuardedSession
+from tests.sandbox.bench import Bench
+from tests.support.real_cli import real_cli
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """One runtime in one version."""
+
+    name: str
+    version: str = ""
+    options: dict[str, Any] = {}
+    """What it is always run with. The first rounds are the guard's alone, so a runtime that
+    confines itself is told not to."""
+    drives: tuple[str, ...] = ("print", "print-hooks")
+    own_boundary: bool = False
+    """Whether its file tools refuse a path outside by themselves, before any hook is asked."""
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.version}" if self.version else self.name
+
+    def runtime(self) -> AgentRuntime:
+        """The adapter, on this version's binary."""
+        runtime = get_runtime(self.name)
+        if self.version:
+            runtime.use_binary(str(real_cli(self.name, self.version)))
+        return runtime
+
+
+ALL = ("print", "print-hooks", "rpc", "tmux")
+
+AGENTS = (
+    Agent(name="claude", version="2.1.325", drives=ALL),
+    Agent(name="claude", version="2.1.197"),
+    Agent(
+        name="codex",
+        version="0.166.0",
+        options={"sandbox": "off", "model": "gpt-5.5"},
+        drives=ALL,
+    ),
+    Agent(name="pi", version="1.5.0", drives=ALL),
+    Agent(name="pi", version="0.74.2"),
+    Agent(name="gemini", version="0.61.0", own_boundary=True),
+    Agent(name="scripted", drives=("print", "print-hooks", "rpc")),
+)
+
+Sabotage = Callable[[GuardSession], None]
+
+
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """A guarded run that is over."""
+
+    events: list[ev.Event]
+    result: RunResult
+
+    @property
+    def verdicts(self) -> list[tuple[str, str]]:
+        """The guard's decisions with their rules, in order."""
+        return [
+            (each.decision, each.reason.partition(":")[0])
+            for each in self.events
+            if isinstance(each, ev.PermissionDecision) and each.by == "guard"
+        ]
+
+    @property
+    def ended(self) -> list[ev.ToolExecutionEnd]:
+        """The tool calls that the events tell of."""
+        return [each for each in self.events if isinstance(each, ev.ToolExecutionEnd)]
+
+
+Drive = Callable[[Bench, AgentRuntime, RunOptions, Sabotage | None], Played]
+
+
+def in_print(
+    place: Bench, runtime: AgentRuntime, options: RunOptions, sabotage: Sabotage | None
+) -> Played:
+    """The print drive, as `bridle run` uses it."""
+    if sabotage is not None:
+        return hosted(place, runtime, options, sabotage, stdio=True)
+    prepared = prepare(runtime, options, env=place.env)
+    events = list(prepared.run.events())
+    assert marked_processes(prepared.plan.session_id) == []
+    return Played(events=events, result=prepared.run.result)
+
+
+def by_hooks(
+    place: Bench, runtime: AgentRuntime, options: RunOptions, sabotage: Sabotage | None
+) -> Played:
+    """The print drive with a guard that may not use the agent's wire, as at a terminal."""
+    return hosted(place, runtime, options, sabotage, stdio=False)
+
+
+def hosted(
+    place: Bench,
+    runtime: AgentRuntime,
+    options: RunOptions,
+    sabotage: Sabotage | None,
+    *,
+    stdio: bool,
+) -> Played:
+    """A run whose guard is put around it by hand, as any host of sessions does."""
+    assert options.guard is not None
+    guarding = Guarding(runtime, options.guard, place.env, stdio=stdio)
+    try:
+        guarding.session.patience = 3 if sabotage is not None else 25
+        plan = guarding.adapt(runtime.plan_run(options, place.env, new_session_id()))
+        recorder = recorder_for(runtime, options, plan)
+        recorder.guard = guarding.begin(plan)
+        if sabotage is not None:
+            sabotage(guarding.session)
+        normalizer = runtime.normalizer(plan, recorder)
+        run = PrintRun(plan.spec, normalizer, recorder, private_dirs=plan.private_dirs)
+        return Played(events=list(run.events()), result=run.result)
+    finally:
+        guarding.close()
+
+
+def in_rpc(
+    place: Bench, runtime: AgentRuntime, options: RunOptions, sabotage: Sabotage | None
+) -> Played:
+    """A session over the agent's own protocol, which outlives its driver."""
+    return _in_session("rpc", place, runtime, options, sabotage)
+
+
+def in_tmux(
+    place: Bench, runtime: AgentRuntime, options: RunOptions, sabotage: Sabotage | None
+) -> Played:
+    """A session in the agent's own terminal interface."""
+    return _in_session("tmux", place, runtime, options, sabotage)
+
+
+def _in_session(
+    drive: ev.Drive,
+    place: Bench,
+    runtime: AgentRuntime,
+    options: RunOptions,
+    sabotage: Sabotage | None,
+) -> Played:
+    with GuardedSession(place, runtime, options, drive, sabotage) as session:
+        if session.ready():
+            session.prompt(options.prompt)
+        return Played(events=session.events(), result=session.result())
+
+
+DRIVES: dict[str, Drive] = {
+    "print": in_print,
+    "print-hooks": by_hooks,
+    "rpc": in_rpc,
+    "tmux": in_tmux,
+}
+
+
+def play(
+    place: Bench,
+    agent: Agent,
+    drive: Drive,
+    capability: str,
+    script: list[dict[str, Any]],
+    sabotage: Sabotage | None = None,
+    **options: Any,
+) -> Played:
+    """Let the agent play `script` as `capability`."""
+    with ScriptedModel([*script, {"text": "Finished."}]) as model:
+        wanted = wanted_of(place, agent, capability, model, **options)
+        return drive(place, agent.runtime(), wanted, sabotage)
+
+
+def wanted_of(
+    place: Bench, agent: Agent, capability: str, model: ScriptedModel, **options: Any
+) -> RunOptions:
+    """The options of a guarded run on the scripted model."""
+    return RunOptions(
+        **{
+            "prompt": "Do it.",
+            "cwd": str(place.worktree),
+            "permission_mode": "bypass",
+            "timeout": 120.0,
+            "guard": capability,
+            "model_server": ModelServer(url=model.url, api_key=model.api_key),
+            **agent.options,
+            **options,
+        }
+    )

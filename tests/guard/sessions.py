@@ -1,0 +1,133 @@
+"""A guarded session of a real agent with an engine of its own, and nothing left of it after."""
+
+import os
+import threading
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TypeVar
+from unittest import mock
+
+from bridle.core import events as ev
+from bridle.core.options import RunOptions
+from bridle.core.results import RunResult
+from bridle.drives.processes import kill_marked
+from bridle.drives.tmux.server import TmuxServer, server_folder
+from bridle.guard.service import GuardSession
+from bridle.running import new_session_id
+from bridle.runtimes.base import AgentRuntime
+from bridle.sessions.driver import SessionDriver
+from bridle.sessions.engine import Engine
+from bridle.sessions.event_log import EventLog
+from bridle.sessions.home import StateHome
+from bridle.sessions.lifecycle import start_session
+from bridle.sessions.service import SessionService
+from bridle.sessions.store import SessionStore
+from tests.sandbox.bench import Bench
+
+T = TypeVar("T")
+DEADLINE = 100.0
+_PATIENCE = 3
+"""Seconds that a hook waits for a judge that was broken on purpose."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class GuardedSession:
+    """A session that is driven from entering to leaving, save where a test lets it go."""
+
+    def __init__(
+        self,
+        place: Bench,
+        runtime: AgentRuntime,
+        options: RunOptions,
+        drive: ev.Drive,
+        sabotage: "Callable[[GuardSession], None] | None" = None,
+    ) -> None:
+        self.home = StateHome(str(place.root / "state"))
+        self.runtime = runtime
+        self._drive = drive
+        self._sabotage = sabotage
+        patient = mock.patch("bridle.guard.lasting.SECONDS", _PATIENCE)
+        with patient if sabotage is not None else mock.patch.dict({}):
+            self.record = start_session(
+                self.home, self._store(), runtime, options, env=place.env, drive=drive
+            )
+        self.driver: SessionDriver
+
+    def _store(self) -> SessionStore:
+        self._opened = SessionStore(self.home)
+        return self._opened
+
+    def __enter__(self) -> "GuardedSession":
+        self._opened.close()
+        self.take_up()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if not self.driver.is_over:
+                self._ask(lambda: self.service.stop(self.record.session_id, "done", DEADLINE))
+        finally:
+            self.let_go()
+            kill_marked(self.record.session_id)
+            if self._drive == "tmux":
+                TmuxServer(server_folder(os.environ, self.home.root)).kill()
+        folder = self.driver.guard_folder
+        assert folder is None or not os.path.exists(folder)
+
+    def take_up(self) -> None:
+        """Drive it, in a thread of its own."""
+        self.engine = Engine(self.home, lambda name: self.runtime)
+        self.service = SessionService(self.engine)
+        self._thread = threading.Thread(target=self.engine.run)
+        self._thread.start()
+        self.driver = self.engine.call(lambda: self.engine.adopt(self.record)).result(DEADLINE)
+        if self._sabotage is not None:
+            self._sabotage(self.engine.guards.sessions[self.record.session_id])
+
+    def let_go(self) -> None:
+        """Drive it no more; the agent goes on."""
+        self.engine.stop()
+        self._thread.join(DEADLINE)
+
+    def _ask(self, act: "Callable[[], Future[T]]") -> T:
+        return self.engine.call(act).result(DEADLINE).result(DEADLINE)
+
+    def ready(self) -> bool:
+        """Whether it became ready; else it is over."""
+        record = self._ask(lambda: self.service.wait_ready(self.record.session_id, DEADLINE))
+        assert record is not None, "it never became ready"
+        return record.state == "ready"
+
+    def send(self, text: str) -> None:
+        """Give it a prompt."""
+        name = new_session_id()
+        self._ask(
+            lambda: self.service.send(
+                self.record.session_id, "prompt", text, message_id=name, timeout=DEADLINE
+            )
+        )
+
+    def wait(self) -> None:
+        """Wait until it is idle or over."""
+        assert self._ask(lambda: self.service.wait_idle(self.record.session_id, DEADLINE))
+
+    def prompt(self, text: str) -> None:
+        """Give it a prompt, and wait for the end of the turn."""
+        self.send(text)
+        self.wait()
+
+    def events(self) -> list[ev.Event]:
+        """The events on disk."""
+        return list(EventLog(self.home.folder(self.record.session_id)).read())
+
+    def result(self) -> RunResult:
+        """What a run with these events would have come to."""
+        return self.driver.player.recorder.result()
