@@ -263,5 +263,5 @@ def test_a_run_of_an_agent_tells_how_it_was_guarded(place: Place) -> None:
 
 def test_an_agent_that_cannot_be_guarded_is_not_started(place: Place) -> None:
     done = place.bridle("run", "a", "--runtime", "scripted", "--guard", "nobody", "--json")
-    assert done. == 2
+    assert done.status == 2
     assert "unknown capability" in result_of(done.out)["error"]["message"]
