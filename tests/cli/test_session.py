@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from bridle.drives.processes import kill_marked
+from bridle.testing import ScriptedModel
 from tests.conftest import wait_until
+from tests.support.real_cli import real_cli
 
 BRIDLE = str(Path(sys.executable).parent / "bridle")
 
@@ -315,3 +317,27 @@ def test_a_session_that_cannot_be_guarded_is_not_started(shell: Shell) -> None:
     (shell.work / ".bridle/config.yaml").write_text("guards:\n  allow_commands: [git]\n")
     assert shell.run(*words, "builder").returncode == 2
     assert shell.json("session", "list")["sessions"] == []
+
+
+@pytest.mark.real_cli
+def test_an_agent_whose_hooks_are_off_does_not_start(shell: Shell) -> None:
+    (shell.work / ".claude").mkdir()
+    (shell.work / ".claude/settings.json").write_text('{"disableAllHooks": true}')
+    binary = real_cli("claude", "2.1.325")
+    config = f"runtime:\n  adapters:\n    claude:\n      binary: {binary}\n"
+    (shell.work / ".bridle").mkdir()
+    (shell.work / ".bridle/config.yaml").write_text(config)
+    shell.env |= {"IS_SANDBOX": "1"}
+    words = ["session", "start", "--runtime", "claude", "--permission", "bypass", "--json"]
+    with ScriptedModel([{"text": "no"}, {"text": "yes"}]) as model:
+        shell.env["BRIDLE_MODEL_SERVER_KEY"] = model.api_key
+        words += ["--model-server", model.url, "--name", "one"]
+        refused = shell.run(*words, "--guard", "builder", "go")
+        assert refused.returncode == 9, refused.stderr
+        assert json.loads(refused.stdout)["error"]["kind"] == "guard_refused"
+        assert model.requests == []
+        free = shell.run(*words, "--guard", "builder", "--unguarded", "go")
+        assert free.returncode == 0, free.stderr
+        shell.sessions += [one["session_id"] for one in shell.json("session", "list")["sessions"]]
+        assert shell.json("session", "wait", "one")["status"] == "completed"
+        shell.json("session", "stop", "one")

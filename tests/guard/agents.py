@@ -52,7 +52,7 @@ ALL = ("print", "print-hooks", "rpc", "tmux")
 
 AGENTS = (
     Agent(name="claude", version="2.1.325", drives=ALL),
-    Agent(name="claude", version="2.1.197"),
+    Agent(name="claude", version="2.1.197", drives=ALL),
     Agent(
         name="codex",
         version="0.166.0",
@@ -60,7 +60,7 @@ AGENTS = (
         drives=ALL,
     ),
     Agent(name="pi", version="1.5.0", drives=ALL),
-    Agent(name="pi", version="0.74.2"),
+    Agent(name="pi", version="0.74.2", drives=("print", "print-hooks", "rpc")),
     Agent(name="gemini", version="0.61.0", own_boundary=True),
     Agent(name="scripted", drives=("print", "print-hooks", "rpc")),
 )

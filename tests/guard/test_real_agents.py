@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import pytest
 
+from bridle.core.errors import GuardRefused
 from bridle.core.results import GuardReport
 from bridle.guard.desk import Answer
 from bridle.guard.service import GuardSession
@@ -173,6 +174,20 @@ def test_an_agent_is_held_while_nobody_drives_it(
         ("deny", "path-outside"),
         ("deny", "path-outside"),
     ]
+
+
+@pytest.mark.parametrize("agent", [a for a in AGENTS if a.name == "codex"], ids=str)
+@pytest.mark.parametrize("drive", ["rpc", "tmux"])
+def test_codex_with_its_hooks_off_is_not_started(
+    place: Bench, agent: Agent, drive: Literal["rpc", "tmux"]
+) -> None:
+    with ScriptedModel([{"text": "no"}]) as model:
+        off = '{"features": {"hooks": false}}'
+        wanted = wanted_of(place, agent, "builder", model, settings=off)
+        with pytest.raises(GuardRefused, match="will not run the guard's hooks"):
+            GuardedSession(place, agent.runtime(), wanted, drive)
+        assert model.requests == []
+    assert not list((place.home / ".local/state/bridle/run").glob("guard-*"))
 
 
 # -- a guard that breaks --------------------------------------------------------------------------
