@@ -341,3 +341,26 @@ def test_an_agent_whose_hooks_are_off_does_not_start(shell: Shell) -> None:
         shell.sessions += [one["session_id"] for one in shell.json("session", "list")["sessions"]]
         assert shell.json("session", "wait", "one")["status"] == "completed"
         shell.json("session", "stop", "one")
+
+
+def test_a_session_is_written_out(shell: Shell) -> None:
+    shell.start("- text: an answer\n", "a question", "--name", "talk")
+    shell.json("session", "wait", "talk")
+    text = shell.run("session", "export", "talk").stdout
+    assert "a question" in text
+    assert "an answer" in text
+    told = shell.json("session", "export", "talk", "--format", "atif", "--out", "talk.json")
+    assert told["file"] == "talk.json"
+    written = json.loads((shell.work / "talk.json").read_text())
+    assert [step["source"] for step in written["steps"]] == ["user", "agent"]
+    assert shell.run("session", "export", "talk", "--format", "pdf").returncode == 2
+
+
+def test_what_a_session_cannot_be(shell: Shell) -> None:
+    for words in (
+        ("--runtime", "scripted", "--drive", "tmux"),
+        ("--runtime", "scripted", "--drive", "print"),
+        ("--runtime", "aider"),
+    ):
+        refused = shell.run("session", "start", *words)
+        assert refused.returncode == 4, refused.stderr
