@@ -8,7 +8,7 @@ from bridle.core import events as ev
 from bridle.core.errors import WrongUse
 from bridle.drives.processes import marked_processes
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.driver import SessionOver
+from bridle.sessions.lock import SessionOver
 from bridle.sessions.store import UnknownSession
 from bridle.testing.contract import check_event_order
 from tests.sessions.place import Place, kinds, wait

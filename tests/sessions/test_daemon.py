@@ -12,8 +12,8 @@ import pytest
 
 from bridle.core.errors import Unavailable, WrongUse
 from bridle.sessions.client import DaemonClient, daemon_status
-from bridle.sessions.driver import SessionOver
 from bridle.sessions.home import StateHome, socket_path, token_path
+from bridle.sessions.lock import SessionOver
 from bridle.sessions.store import UnknownSession
 from tests.sessions.place import DEADLINE, Place, kinds, wait
 

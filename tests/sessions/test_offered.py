@@ -10,7 +10,7 @@ import pytest
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.lifecycle import Message, SessionFilter, SessionHandle, StartOptions
 from bridle.runtimes.registry import create_acp_runtime, get_runtime
-from bridle.sessions.driver import SessionOver
+from bridle.sessions.lock import SessionOver
 from bridle.sessions.store import UnknownSession
 from bridle.sessions.sync_session import SyncSession
 from tests.sessions.studio import DEADLINE, Studio

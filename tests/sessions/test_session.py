@@ -21,7 +21,7 @@ from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions import feed as feed_module
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.conversation import AgentStep
-from bridle.sessions.driver import SessionOver
+from bridle.sessions.lock import SessionOver
 from bridle.sessions.session import Session
 from bridle.sessions.store import UnknownSession
 from bridle.sessions.user_messages import UserMessage

@@ -17,7 +17,7 @@ from bridle.drives.processes import marked_processes
 from bridle.runtimes.registry import get_runtime
 from bridle.sessions import engine
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.driver import SessionHeld
+from bridle.sessions.lock import SessionHeld
 from bridle.sessions.replay import replayed
 from bridle.sessions.store import SessionStore
 from bridle.testing.contract import check_event_order

@@ -17,8 +17,8 @@ from bridle.core.errors import TimedOut, WrongUse
 from bridle.core.events import Event
 from bridle.drives.spec import Question
 from bridle.sessions.client import DaemonClient, daemon_status
-from bridle.sessions.driver import SessionHeld
 from bridle.sessions.hosting import close_hosts
+from bridle.sessions.lock import SessionHeld
 from bridle.sessions.session import Session
 from bridle.sessions.sync_session import SyncSession
 from tests.sessions.place import wait

@@ -12,8 +12,8 @@ from bridle.cli.run_view import HumanView
 from bridle.core.errors import BridleError
 from bridle.core.events import AgentEnd, Event, PermissionRequest, SessionEnd
 from bridle.sessions.desk import SessionDesk
-from bridle.sessions.driver import SessionOver
 from bridle.sessions.home import StateHome
+from bridle.sessions.lock import SessionOver
 from bridle.sessions.store import SessionRecord
 
 _HELP = "/abort ends the turn, /stop the session, /allow and /deny answer, /detach leaves"

@@ -19,7 +19,7 @@ from bridle.core import errors
 from bridle.core.errors import BridleError, Unavailable
 from bridle.core.events import AnyEvent
 from bridle.drives.starting import leave_running
-from bridle.sessions import driver as _driver
+from bridle.sessions import lock as _lock
 from bridle.sessions import store as _store
 from bridle.sessions.home import StateHome, socket_path, token_path
 
@@ -227,7 +227,7 @@ def _read_token(home: StateHome) -> str:
 
 _ERRORS: dict[str, type[BridleError]] = {
     cls.__name__: cls
-    for module in (errors, _driver, _store)
+    for module in (errors, _lock, _store)
     for cls in vars(module).values()
     if isinstance(cls, type) and issubclass(cls, BridleError)
 }

@@ -5,7 +5,6 @@ next one plays journal and ledger again (`player`), compares what came out with 
 given and what the event file holds, completes both, and goes on.
 """
 
-import fcntl
 import os
 import shutil
 import threading
@@ -17,12 +16,7 @@ import msgspec
 
 from bridle.core.errors import AgentError, Unavailable, UnsupportedOption, WrongUse
 from bridle.core.events import (
-    AgentEnd,
-    ErrorRaised,
     Event,
-    MessageUpdate,
-    SessionStart,
-    StateChange,
 )
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
@@ -30,7 +24,7 @@ from bridle.drives.guarding import Guard
 from bridle.drives.processes import environment, kill_marked
 from bridle.drives.recorder import Recorder
 from bridle.drives.run_files import HoldingFailed
-from bridle.drives.spec import Patience, ProcessExit
+from bridle.drives.spec import ProcessExit
 from bridle.runtimes.base import AgentRuntime, compacting_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.event_log import EventLog
@@ -54,7 +48,10 @@ from bridle.sessions.ledger import (
     Send,
     Told,
 )
+from bridle.sessions.lock import SessionLock, SessionOver
 from bridle.sessions.player import MessageState, Player
+from bridle.sessions.record_changes import brought_up_to_date
+from bridle.sessions.stopwatch import TURN_CLOCKS, Stopwatch
 from bridle.sessions.store import SessionRecord, SessionStore
 
 TYPE_CHECKING = False
@@ -63,54 +60,11 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 20
 """Bytes of the journal taken at once, so that one chatty session does not starve the others."""
-_TURN_CLOCKS = ("first_progress", "inactivity", "turn")
 _CLEANING = 0.05
 """Seconds between looks whether what an agent left behind is gone."""
 _NO_ANSWER = "nobody answered in time; do without it"
 
 Publish = Callable[["SessionDriver", list[Event]], None]
-
-
-class SessionHeld(WrongUse):
-    """Another driver holds the session."""
-
-    def __init__(self, session_id: str) -> None:
-        super().__init__(
-            f"session {session_id} is driven by another process",
-            hint="talk to it with `bridle session`, or end that process first",
-        )
-
-
-class SessionOver(WrongUse):
-    """The session's process is gone."""
-
-    def __init__(self, record: SessionRecord) -> None:
-        super().__init__(
-            f"session {record.name or record.session_id} is {record.state}",
-            hint=f"go on with it by `bridle session resume {record.session_id}`",
-        )
-
-
-class SessionLock:
-    """The right to drive a session; it ends with the process that holds it."""
-
-    def __init__(self, folder: str, session_id: str) -> None:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._handle = os.open(os.path.join(folder, "lock"), flags, 0o600)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._handle)
-            raise SessionHeld(session_id) from None
-
-    def release(self) -> None:
-        """Let it go; again has no effect."""
-        if self._handle >= 0:
-            # Closing alone would not do: a process that is being started right now has a copy.
-            fcntl.flock(self._handle, fcntl.LOCK_UN)
-            os.close(self._handle)
-            self._handle = -1
 
 
 class SessionDriver:
@@ -163,12 +117,7 @@ class SessionDriver:
         self._step = -1
         self._step_until = 0.0
         self._asked: dict[str, float] = {}
-        self._since = time.monotonic()
-        self._turn_since = self._since
-        self._aborted_at: float | None = None
-        self._left_at: float | None = None
-        self._patience: Patience | None = None
-        self._patient_until = 0.0
+        self._watch = Stopwatch()
 
     # -- taking up ------------------------------------------------------------------------------
 
@@ -251,7 +200,7 @@ class SessionDriver:
         player.begin(self._begin.carried)
         said = bytearray(player.take_bytes())
         waiting = list(reversed(entries))
-        self._turn_since = self._since = _monotonic_of(self._begin.ts)
+        self._watch.begin(self._begin)
         while True:
             while waiting and waiting[-1].at <= player.lines:
                 entry = waiting.pop()
@@ -279,7 +228,7 @@ class SessionDriver:
         sends = [entry.at for entry in entries if isinstance(entry, Send)]
         if sends and player.lines > sends[-1]:
             # It has spoken since. When that was is not known any more: its silence counts anew.
-            self._since = time.monotonic()
+            self._watch.progressed()
 
     def _feed_replay(self, lines: list[bytes], waiting: list[Entry], said: bytearray) -> None:
         player = self._player
@@ -351,7 +300,7 @@ class SessionDriver:
         for line in lines:
             self._player.feed(self._redactor.line(line))
         if lines:
-            self._since = time.monotonic()
+            self._watch.progressed()
         return bool(lines)
 
     def _take_notes(self) -> None:
@@ -428,30 +377,11 @@ class SessionDriver:
             self._log.rest()
 
     def _update_record(self, events: list[Event]) -> None:
-        record, recorder = self.record, self._player.recorder
-        if record.pid is not None and all(type(event) is MessageUpdate for event in events):
-            # Most events, and nothing in them belongs into the record.
-            return
-        changes: dict[str, object] = {}
-        for event in events:
-            if isinstance(event, StateChange):
-                changes |= {"state": event.new, "evidence": event.evidence}
-                if event.new == "ready" and record.ready_at is None:
-                    changes.setdefault("ready_at", event.ts)
-                if event.new in ("stopped", "failed", "lost"):
-                    changes["ended_at"] = event.ts
-            elif isinstance(event, AgentEnd):
-                changes |= {"turn": event.turn, "status": event.status, "error": None}
-            elif isinstance(event, ErrorRaised):
-                changes["error"] = {"kind": event.kind, "message": event.message}
-            elif isinstance(event, SessionStart):
-                changes["runtime_version"] = event.runtime_version
-        changes["native_session_id"] = recorder.native_session_id or record.native_session_id
-        changes["model"] = recorder.model or record.model
-        changes["pid"] = record.pid or self._process.pid
-        if any(getattr(record, name) != value for name, value in changes.items()):
-            self.record = msgspec.structs.replace(record, **changes)
-            self._store.put(self.record)
+        recorder = self._player.recorder
+        changed = brought_up_to_date(self.record, events, recorder, self._process)
+        if changed is not self.record:
+            self.record = changed
+            self._store.put(changed)
 
     # -- commands -------------------------------------------------------------------------------
 
@@ -476,7 +406,7 @@ class SessionDriver:
         self._refuse_if_over()
         if not self._player.recorder.turn_open:
             return False
-        self._aborted_at = time.monotonic()
+        self._watch.aborted_at = time.monotonic()
         self._decide(Abort(reason=reason, **self._now()))
         self.poll()
         return True
@@ -547,7 +477,7 @@ class SessionDriver:
         """End the session; politely when it is idle. No effect when it is over."""
         if self._player.finished or self._player.recorder.leaving is not None:
             return
-        self._left_at = time.monotonic()
+        self._watch.left_at = time.monotonic()
         self._decide(Leave(reason=reason, **self._now()))
         self.poll()
 
@@ -603,16 +533,9 @@ class SessionDriver:
         self._player.apply(entry)
 
     def _note(self, entry: Entry) -> None:
-        """What the clocks must know of an entry, made now or played again."""
-        if isinstance(entry, Send):
-            self._turn_since = self._since = _monotonic_of(entry.ts)
-        elif isinstance(entry, Abort) or (
-            isinstance(entry, Expire) and entry.clock in ("first_progress", "inactivity", "turn")
-        ):
-            self._aborted_at = _monotonic_of(entry.ts)
-        elif isinstance(entry, Leave):
-            self._left_at = _monotonic_of(entry.ts)
-        elif isinstance(entry, Told):
+        """What must be known of an entry, made now or played again."""
+        self._watch.note(entry)
+        if isinstance(entry, Told):
             self._notes_upto = entry.upto
 
     def _now(self) -> "_Stamp":
@@ -645,56 +568,21 @@ class SessionDriver:
         waits += [asked + self.clocks.permission for asked in self._asked.values()]
         if self._step >= 0 or self._stopping():
             waits.append(self._step_until)
-        if self._left_at is not None:
-            waits.append(self._left_at + self.clocks.leave)
+        if self._watch.left_at is not None:
+            waits.append(self._watch.left_at + self.clocks.leave)
         return min(waits) if waits else None
 
     def _running_clocks(self) -> list[tuple[Clock, float, float]]:
-        """The clocks that run now: name, when it runs out, its seconds."""
-        player, recorder, clocks = self._player, self._player.recorder, self.clocks
-        if player.finished or recorder.stop_requested is not None or recorder.leaving is not None:
-            return []
-        found: list[tuple[Clock, float, float]] = []
-        if recorder.state == "starting" and clocks.startup:
-            began = _monotonic_of(self._begin.ts)
-            found.append(("startup", began + clocks.startup, clocks.startup))
-        if recorder.patience is not self._patience:
-            self._patience = recorder.patience
-            self._patient_until = time.monotonic() + (
-                recorder.patience.seconds if recorder.patience else 0.0
-            )
-        if recorder.patience is not None:
-            found.append(("patience", self._patient_until, recorder.patience.seconds))
-        if self._aborted_at is not None and recorder.turn_open:
-            found.append(("abort", self._aborted_at + clocks.abort, clocks.abort))
-        elif recorder.turn_open or player.awaited:
-            found += self._turn_clocks()
-        return found
-
-    def _turn_clocks(self) -> list[tuple[Clock, float, float]]:
-        recorder, clocks = self._player.recorder, self.clocks
-        found: list[tuple[Clock, float, float]] = []
-        if clocks.turn:
-            found.append(("turn", self._turn_since + clocks.turn, clocks.turn))
-        if recorder.state == "waiting_permission":
-            return found
-        silence = clocks.tool_inactivity if recorder.running_tools else clocks.inactivity
-        if self._since <= self._turn_since:
-            if clocks.first_progress:
-                until = self._turn_since + clocks.first_progress
-                found.append(("first_progress", until, clocks.first_progress))
-        elif silence:
-            found.append(("inactivity", self._since + silence, silence))
-        return found
+        return self._watch.running(self._player, self.clocks, self._begin)
 
     def _keep_clocks(self, progressed: bool) -> None:
         player, recorder = self._player, self._player.recorder
         now = time.monotonic()
         if not recorder.turn_open:
-            self._aborted_at = None
+            self._watch.aborted_at = None
         for clock, until, seconds in self._running_clocks():
             if now >= until and not progressed:
-                if clock in _TURN_CLOCKS and not recorder.turn_open:
+                if clock in TURN_CLOCKS and not recorder.turn_open:
                     # A prompt that was never taken: there is no turn to abort.
                     clock = "startup"
                 self._decide(Expire(clock=clock, seconds=seconds, **self._now()))
@@ -722,7 +610,10 @@ class SessionDriver:
             return True
         if recorder.leaving is None:
             return False
-        late = self._left_at is None or time.monotonic() >= self._left_at + self.clocks.leave
+        late = (
+            self._watch.left_at is None
+            or time.monotonic() >= self._watch.left_at + self.clocks.leave
+        )
         return recorder.turn_open or late
 
     def _carry_out(self) -> None:
@@ -750,11 +641,6 @@ class SessionDriver:
 class _Stamp(TypedDict):
     at: int
     ts: float
-
-
-def _monotonic_of(ts: float) -> float:
-    """The monotonic moment of a wall-clock one; a clock that was set back makes it now."""
-    return time.monotonic() - max(0.0, time.time() - ts)
 
 
 def _in_background(process: "SessionProcess", session_id: str) -> threading.Thread:

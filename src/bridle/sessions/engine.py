@@ -18,9 +18,10 @@ from bridle.core.events import Event
 from bridle.drives.watching import watch_folders
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.driver import SessionDriver, SessionHeld, SessionLock
+from bridle.sessions.driver import SessionDriver
 from bridle.sessions.guards import GuardHost
 from bridle.sessions.home import StateHome
+from bridle.sessions.lock import SessionHeld, SessionLock
 from bridle.sessions.store import SessionRecord, SessionStore
 
 LIVENESS = 2.0

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 
 from bridle.core.errors import BridleError, Unavailable
 from bridle.runtimes.base import AgentRuntime
-from bridle.sessions.driver import SessionDriver, SessionHeld
+from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.home import StateHome
+from bridle.sessions.lock import SessionHeld
 from bridle.sessions.service import SessionService
 from bridle.sessions.store import SessionRecord
 

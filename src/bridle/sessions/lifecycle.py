@@ -25,10 +25,11 @@ from bridle.drives.spec import SESSION_MARK
 from bridle.running import new_session_id
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.driver import SessionDriver, SessionLock
+from bridle.sessions.driver import SessionDriver
 from bridle.sessions.holding import process_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Accept, Begin, Ledger
+from bridle.sessions.lock import SessionLock
 from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.sessions.user_messages import ledger_entries
 

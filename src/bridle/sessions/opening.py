@@ -17,7 +17,6 @@ from bridle.runtimes.base import AgentRuntime, forking_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.configured import configured_clocks, configured_drive
 from bridle.sessions.desk import default_drive
-from bridle.sessions.driver import SessionHeld
 from bridle.sessions.home import StateHome, homes
 from bridle.sessions.hosting import host_of, release_by_daemon, return_to_daemon
 from bridle.sessions.lifecycle import (
@@ -28,6 +27,7 @@ from bridle.sessions.lifecycle import (
     stored_options,
 )
 from bridle.sessions.link import SessionLink
+from bridle.sessions.lock import SessionHeld
 from bridle.sessions.store import SessionRecord, SessionStore, UnknownSession
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ import msgspec
 
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import AgentEnd, Event
-from bridle.sessions.driver import SessionDriver, SessionOver
+from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.ledger import MessageKind
+from bridle.sessions.lock import SessionOver
 from bridle.sessions.store import SessionRecord
 
 T = TypeVar("T")

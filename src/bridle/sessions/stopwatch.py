@@ -1,0 +1,88 @@
+"""Keeps the clocks of one session: what has begun when, and which of them run out when."""
+
+import time
+
+from bridle.drives.spec import Patience
+from bridle.sessions.clocks import Clocks
+from bridle.sessions.ledger import Abort, Begin, Clock, Entry, Expire, Leave, Send
+from bridle.sessions.player import Player
+
+TURN_CLOCKS = ("first_progress", "inactivity", "turn")
+
+
+class Stopwatch:
+    """The moments that the clocks of a session count from (monotonic).
+
+    Contract: told of every ledger entry, made now or played again, and of every progress; decides
+    nothing.
+    """
+
+    def __init__(self) -> None:
+        self.since = self.turn_since = time.monotonic()
+        """When the agent last said something, and when it was last given a prompt."""
+        self.aborted_at: float | None = None
+        self.left_at: float | None = None
+        self._patience: Patience | None = None
+        self._patient_until = 0.0
+
+    def begin(self, begin: Begin) -> None:
+        """The process began."""
+        self.since = self.turn_since = monotonic_of(begin.ts)
+
+    def progressed(self) -> None:
+        """The agent said something."""
+        self.since = time.monotonic()
+
+    def note(self, entry: Entry) -> None:
+        """Something was decided."""
+        if isinstance(entry, Send):
+            self.turn_since = self.since = monotonic_of(entry.ts)
+        elif isinstance(entry, Abort) or (isinstance(entry, Expire) and entry.clock in TURN_CLOCKS):
+            self.aborted_at = monotonic_of(entry.ts)
+        elif isinstance(entry, Leave):
+            self.left_at = monotonic_of(entry.ts)
+
+    def running(
+        self, player: Player, clocks: Clocks, begin: Begin
+    ) -> list[tuple[Clock, float, float]]:
+        """The clocks that run now: name, when it runs out, its seconds."""
+        recorder = player.recorder
+        if player.finished or recorder.stop_requested is not None or recorder.leaving is not None:
+            return []
+        found: list[tuple[Clock, float, float]] = []
+        if recorder.state == "starting" and clocks.startup:
+            began = monotonic_of(begin.ts)
+            found.append(("startup", began + clocks.startup, clocks.startup))
+        if recorder.patience is not self._patience:
+            self._patience = recorder.patience
+            self._patient_until = time.monotonic() + (
+                recorder.patience.seconds if recorder.patience else 0.0
+            )
+        if recorder.patience is not None:
+            found.append(("patience", self._patient_until, recorder.patience.seconds))
+        if self.aborted_at is not None and recorder.turn_open:
+            found.append(("abort", self.aborted_at + clocks.abort, clocks.abort))
+        elif recorder.turn_open or player.awaited:
+            found += self._of_turn(player, clocks)
+        return found
+
+    def _of_turn(self, player: Player, clocks: Clocks) -> list[tuple[Clock, float, float]]:
+        recorder = player.recorder
+        found: list[tuple[Clock, float, float]] = []
+        if clocks.turn:
+            found.append(("turn", self.turn_since + clocks.turn, clocks.turn))
+        if recorder.state == "waiting_permission":
+            return found
+        silence = clocks.tool_inactivity if recorder.running_tools else clocks.inactivity
+        if self.since <= self.turn_since:
+            if clocks.first_progress:
+                until = self.turn_since + clocks.first_progress
+                found.append(("first_progress", until, clocks.first_progress))
+        elif silence:
+            found.append(("inactivity", self.since + silence, silence))
+        return found
+
+
+def monotonic_of(ts: float) -> float:
+    """The monotonic moment of a wall-clock one; a clock that was set back makes it now."""
+    return time.monotonic() - max(0.0, time.time() - ts)
