@@ -21,6 +21,7 @@ from bridle.core.events import (
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.guarding import Guard
+from bridle.drives.print_drive import remove_folders
 from bridle.drives.processes import environment, kill_marked
 from bridle.drives.recorder import Recorder
 from bridle.drives.run_files import HoldingFailed
@@ -339,7 +340,9 @@ class SessionDriver:
         self._player.finish(ended)
         self._unsent = b""
         if not self.record.is_over:
-            self._cleaning = _in_background(self._process, self.record.session_id)
+            self._cleaning = _in_background(
+                self._process, self.record.session_id, self._begin.private_dirs
+            )
 
     def _give_up(self, problem: AgentError) -> None:
         """The files are gone: what the agent says cannot be seen any more, so it must not act."""
@@ -643,8 +646,16 @@ class _Stamp(TypedDict):
     ts: float
 
 
-def _in_background(process: "SessionProcess", session_id: str) -> threading.Thread:
-    """End what the agent left running, without keeping other sessions waiting for it."""
-    thread = threading.Thread(target=process.end_leftovers, args=(session_id,))
+def _in_background(
+    process: "SessionProcess", session_id: str, folders: tuple[str, ...]
+) -> threading.Thread:
+    """End what the agent left running and remove what was made for it alone, without keeping other
+    sessions waiting for it."""
+
+    def clean_up() -> None:
+        process.end_leftovers(session_id)
+        remove_folders(folders)
+
+    thread = threading.Thread(target=clean_up)
     thread.start()
     return thread

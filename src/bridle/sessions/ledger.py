@@ -46,6 +46,8 @@ class Begin(_Entry, frozen=True, kw_only=True, tag="begin"):
     """The session's own clocks; None leaves them to whoever drives it."""
     guard: GuardFacts | None = None
     """What guards the agent; None when nothing does."""
+    private_dirs: tuple[str, ...] = ()
+    """Folders that were made for this process alone; removed when it is gone."""
 
 
 class Accept(_Entry, frozen=True, kw_only=True, tag="accept"):

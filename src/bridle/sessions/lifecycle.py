@@ -321,6 +321,7 @@ def _begin(
             carried=carried,
             clocks=clocks,
             guard=planned.guard,
+            private_dirs=plan.private_dirs,
             ts=time.time(),
         ),
         durable=True,

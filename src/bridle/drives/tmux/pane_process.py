@@ -35,6 +35,8 @@ _QUIET = 3.0
 whatever the transcript says."""
 _QUIET_LOOK = 0.5
 _FAREWELL = 1.5
+_STARTS = 3
+"""Tries to start a pane when the server ends right then."""
 
 FindTranscript = Callable[[int | None], str | None]
 _orders = msgspec.json.Decoder(Order)
@@ -94,10 +96,17 @@ class PaneProcess(RunFiles):
         self._append("journal", line_of(Seen(kind="at", count=skip)))
         write_whole(self.path("pane"), msgspec.json.encode(place).decode())
         server = _server(place.server)
-        server.start()
         # An agent must not find the server that it runs in: it could type into other panes.
         argv = ("/usr/bin/env", "-u", "TMUX", "-u", "TMUX_PANE", *spec.argv)
-        state = server.new_session(place.name, argv, cwd=spec.cwd, env=spec.env)
+        for attempt in range(_STARTS):
+            server.start()
+            try:
+                state = server.new_session(place.name, argv, cwd=spec.cwd, env=spec.env)
+                break
+            except ServerGone:
+                # Its last session ended this very moment, and the server with it.
+                if attempt == _STARTS - 1:
+                    raise
         write_whole(self.path("pid"), str(state.pid))
 
     @property
@@ -343,7 +352,11 @@ class PaneProcess(RunFiles):
         place = self.place
         if place is not None:
             with contextlib.suppress(ServerGone, PaneGone, ConnectionLost, TimedOut):
-                _server(place.server).kill_session(place.name)
+                server = _server(place.server)
+                server.kill_session(place.name)
+                if not server.sessions():
+                    # Nobody is left in it; the next session starts another.
+                    server.kill()
         return end_marked(session_id, also=also, grace=_FAREWELL)
 
 
