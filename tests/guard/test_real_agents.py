@@ -98,7 +98,13 @@ def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str)
         ("deny", "git-push"),
         ("allow", "allowed"),
     ]
-    assert [end.is_error for end in played.ended] == [False, True, True, True, False]
+    ended = [end.is_error for end in played.ended]
+    if drive == "tmux":
+        # Codex writes the end of a command into its transcript when it comes to it, so those that
+        # ran may stand behind those that were refused after them.
+        assert sorted(ended) == [False, False, True, True, True]
+    else:
+        assert ended == [False, True, True, True, False]
     report = played.result.guard
     assert isinstance(report, GuardReport)
     assert (report.state, report.allowed, report.blocked) == ("live", 2, 2 + len(by_tool))

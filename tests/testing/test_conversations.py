@@ -362,6 +362,16 @@ def test_trying_a_model_out_takes_no_turn() -> None:
     with ScriptedModel([{"text": "one"}]) as model:
         client = Client(model.url, "anthropic-messages", stream=False)
         client.say("Hi")
-        httpx2.post(model.url + client.path, json={**client.body(), "max_tokens": 1})
+        trial = {name: value for name, value in client.body().items() if name != "tools"}
+        httpx2.post(model.url + client.path, json={**trial, "max_tokens": 1})
         assert (model.requests[-1].outcome, model.requests[-1].side) == ("side", "model_check")
         assert client.go_on().text == "one"
+
+
+def test_an_agent_with_room_for_one_token_has_its_turn() -> None:
+    with ScriptedModel([{"text": "one"}]) as model:
+        client = Client(model.url, "anthropic-messages", stream=False)
+        client.say("Hi")
+        body = {"tools": [{"name": "t", "input_schema": {"type": "object"}}], **client.body()}
+        httpx2.post(model.url + client.path, json={**body, "max_tokens": 1})
+        assert model.requests[-1].outcome == "turn"

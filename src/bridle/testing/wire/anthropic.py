@@ -97,8 +97,7 @@ class AnthropicMessages:
             tool_results=tuple(results),
             session=_session(headers, body),
             json_schema=_schema(body),
-            # Claude Code tries a model out before it changes to it.
-            purpose="model_check" if body.get("max_tokens") == 1 else None,
+            purpose="model_check" if _tries_a_model_out(body) else None,
         )
 
     def plain(self, reply: Reply) -> dict[str, Any]:
@@ -309,3 +308,10 @@ def _iso(seconds: int) -> str:
     import time
 
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _tries_a_model_out(body: dict[str, Any]) -> bool:
+    """Whether this is how Claude Code tries a model out before it changes to it: one message, no
+    tools, room for one token. Pi leaves room for one token too when a prompt fills its window."""
+    one = len(body.get("messages") or ()) == 1
+    return body.get("max_tokens") == 1 and one and not body.get("tools")
