@@ -364,3 +364,17 @@ def test_what_a_session_cannot_be(shell: Shell) -> None:
     ):
         refused = shell.run("session", "start", *words)
         assert refused.returncode == 4, refused.stderr
+
+
+def test_an_agent_that_the_project_declares(shell: Shell) -> None:
+    (shell.work / ".bridle").mkdir()
+    agent = Path(__file__).parents[1] / "runtimes" / "acp" / "bad_agent.py"
+    (shell.work / ".bridle" / "config.yaml").write_text(
+        "runtime:\n  adapters:\n    toy:\n      protocol: acp\n"
+        f"      binary: {sys.executable}\n      flags: [{agent}, silent]\n"
+    )
+    # The daemon must find the declaration too.
+    told = shell.json("session", "start", "--runtime", "toy")
+    shell.sessions.append(told["session_id"])
+    assert (told["runtime"], told["state"]) == ("toy", "ready")
+    assert shell.json("session", "stop", told["session_id"])["state"] == "stopped"

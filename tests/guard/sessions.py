@@ -84,7 +84,7 @@ class GuardedSession:
 
     def take_up(self) -> None:
         """Drive it, in a thread of its own."""
-        self.engine = Engine(self.home, lambda name: self.runtime)
+        self.engine = Engine(self.home, lambda name, workdir: self.runtime)
         self.service = SessionService(self.engine)
         self._thread = threading.Thread(target=self.engine.run)
         self._thread.start()

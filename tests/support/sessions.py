@@ -163,7 +163,7 @@ def live_session(folder: Path, script: Any, **fields: Any) -> Iterator[LiveSessi
     """A scripted session that is ready; nothing of it is left afterwards."""
     home = StateHome(str(folder / "state"))
     (folder / "work").mkdir()
-    engine = Engine(home, lambda name: ScriptedRuntime())
+    engine = Engine(home, lambda name, workdir: ScriptedRuntime())
     thread = threading.Thread(target=engine.run)
     thread.start()
     store = SessionStore(home)

@@ -32,7 +32,8 @@ _ROUND = 60
 forgotten to tell."""
 
 T = TypeVar("T")
-FindRuntime = Callable[[str], AgentRuntime]
+FindRuntime = Callable[[str, str], AgentRuntime]
+"""The adapter of a name, as the configuration of a working directory declares it."""
 Listener = Callable[[list[Event]], None]
 """Hears of events in the engine's thread; must not block."""
 
@@ -243,7 +244,7 @@ class Engine:
             driver = SessionDriver(
                 self.home,
                 record,
-                self._find_runtime(record.runtime),
+                self._find_runtime(record.runtime, record.workdir),
                 self.store,
                 lock,
                 clocks=self._clocks,

@@ -59,11 +59,11 @@ class SessionHost:
         """Whether it drives that session now."""
         return session_id in self._engine.drivers
 
-    def _find_runtime(self, name: str) -> AgentRuntime:
+    def _find_runtime(self, name: str, workdir: str) -> AgentRuntime:
         if name not in self._runtimes:
             from bridle.sessions.daemon import find_runtime
 
-            self._runtimes[name] = find_runtime(name)
+            self._runtimes[name] = find_runtime(name, workdir)
         return self._runtimes[name]
 
     # -- sessions -------------------------------------------------------------------------------
