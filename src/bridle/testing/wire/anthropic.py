@@ -313,5 +313,5 @@ def _iso(seconds: int) -> str:
 def _tries_a_model_out(body: dict[str, Any]) -> bool:
     """Whether this is how Claude Code tries a model out before it changes to it: one message, no
     tools, room for one token. Pi leaves room for one token too when a prompt fills its window."""
-    one = len(body.get("messages") or ()) == 1
+    one = len(list(dicts(body.get("messages")))) == 1
     return body.get("max_tokens") == 1 and one and not body.get("tools")
