@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bridle.core.errors import BridleError
 from bridle.doctor.commands import ask
 from bridle.doctor.flags import check_flags
+from bridle.doctor.hooks import look_at_hooks, probe_hooks
 from bridle.doctor.machine import check_machine
 from bridle.doctor.report import Diagnosis, Finding, FindingStatus
 from bridle.runtimes.base import AgentRuntime
@@ -87,7 +88,11 @@ def examine(
             checks.append(Finding(name="flags", status="skip", detail=why))
         else:
             checks.append(check_flags(runtime, found, dialect, home))
-        checks += [_login(runtime), _hooks(), *machine]
+        fires = probe and starts.status != "fail"
+        if fires:
+            tell(f"{runtime.id}: looking whether its hooks fire")
+        hooks = probe_hooks(runtime) if fires else look_at_hooks(runtime)
+        checks += [_login(runtime), hooks, *machine]
     if probe:
         checks += _probed(runtime, starts, tell)
     return Diagnosis(
@@ -166,11 +171,6 @@ def _login(runtime: AgentRuntime) -> Finding:
             hint="log in with its own CLI, or set its API key variable",
         )
     return Finding(name="login", status="skip", detail="cannot be told without reading secrets")
-
-
-def _hooks() -> Finding:
-    detail = "guards are not deployed by hooks yet"
-    return Finding(name="hooks", status="skip", detail=detail)
 
 
 def _probed(runtime: AgentRuntime, starts: Finding, tell: Progress) -> list[Finding]:

@@ -1,0 +1,83 @@
+"""Whether an agent really asks the guard before a tool call, shown with the installed CLI."""
+
+import os
+
+from bridle.core.errors import BridleError, GuardRefused
+from bridle.core.results import RunResult
+from bridle.doctor.report import Finding
+from bridle.runtimes.base import AgentRuntime
+
+_SECONDS = 180.0
+_HINT = "guarded runs and sessions of it refuse to start; hold it with --sandbox instead"
+_SCRIPT = [
+    {"text": "I write a file.", "shell": "echo written > inside.txt"},
+    {"text": "I push.", "shell": "git push origin HEAD"},
+    {"text": "Done."},
+]
+
+
+def look_at_hooks(runtime: AgentRuntime) -> Finding:
+    """What can be said without starting the agent."""
+    if type(runtime).guard_plan is AgentRuntime.guard_plan:
+        return _none()
+    return Finding(name="hooks", status="skip", detail="`--probe` shows whether they fire")
+
+
+def probe_hooks(runtime: AgentRuntime) -> Finding:
+    """Let the agent, as a builder on a scripted model, ask for a harmless write and for a push: the
+    guard must be seen to fire, let the one through and stop the other.
+
+    Offline, in a home and a repository of its own; ends in bounded time.
+    """
+    if type(runtime).guard_plan is AgentRuntime.guard_plan:
+        return _none()
+    try:
+        return _judged(*_played(runtime))
+    except BridleError as problem:
+        return Finding(name="hooks", status="fail", detail=problem.message, hint=problem.hint)
+
+
+def _none() -> Finding:
+    return Finding(name="hooks", status="skip", detail="it has none that a guard can use")
+
+
+def _played(runtime: AgentRuntime) -> tuple[RunResult, bool]:
+    """The run's result, and whether the harmless write happened."""
+    from bridle.core.options import ModelServer
+    from bridle.running import prepare
+    from bridle.testing import ScriptedModel
+    from bridle.testing.conformance.lab import Lab
+
+    with (
+        Lab(runtime, run_seconds=_SECONDS, seconds=_SECONDS) as lab,
+        ScriptedModel(_SCRIPT, token=lab.key) as model,
+    ):
+        place = lab.place("hooks")
+        server = ModelServer(url=model.url, api_key=lab.key)
+        options = lab.options(
+            place,
+            server,
+            "Do what the script says.",
+            guard="builder",
+        )
+        prepared = prepare(runtime, options, env=lab.environment(place))
+        for _ in prepared.run.events():
+            pass
+        return prepared.run.result, os.path.exists(os.path.join(place.work, "inside.txt"))
+
+
+def _judged(result: RunResult, written: bool) -> Finding:
+    report = result.guard
+    failure = result.failure()
+    if isinstance(failure, GuardRefused):
+        return Finding(name="hooks", status="fail", detail=failure.message, hint=_HINT)
+    if failure is not None:
+        return Finding(name="hooks", status="fail", detail=failure.message, hint=failure.hint)
+    if not report or report.state != "live":
+        return Finding(name="hooks", status="fail", detail="they do not fire", hint=_HINT)
+    if not report.blocked:
+        return Finding(name="hooks", status="fail", detail="a refused call ran", hint=_HINT)
+    if not written:
+        detail = "they fire, but a harmless call did not run"
+        return Finding(name="hooks", status="fail", detail=detail)
+    return Finding(name="hooks", status="ok", detail=f"they fire: {report.mechanism}")

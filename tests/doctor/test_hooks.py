@@ -1,0 +1,54 @@
+"""Whether hooks fire is shown with the real agents."""
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridle.doctor.hooks import look_at_hooks, probe_hooks
+from bridle.runtimes.registry import get_runtime
+from tests.support.real_cli import real_cli, versions
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A state folder that is not below the system's temporary one: Gemini takes no settings from a
+    place where others could change them."""
+    folder = Path(__file__).parents[2] / ".tmp" / "doctor" / uuid.uuid4().hex[:8]
+    folder.mkdir(parents=True, mode=0o700)
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    yield
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_the_scripted_agent_asks() -> None:
+    runtime = get_runtime("scripted")
+    assert look_at_hooks(runtime).status == "skip"
+    found = probe_hooks(runtime)
+    assert found.status == "ok", found.detail
+    assert found.detail.startswith("they fire: ")
+
+
+def test_an_agent_without_hooks() -> None:
+    for finding in (look_at_hooks(get_runtime("aider")), probe_hooks(get_runtime("aider"))):
+        assert (finding.status, finding.detail) == ("skip", "it has none that a guard can use")
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "pi"])
+def test_real_agents_ask(name: str) -> None:
+    runtime = get_runtime(name)
+    runtime.use_binary(str(real_cli(name, versions(name)[-1])))
+    found = probe_hooks(runtime)
+    assert found.status == "ok", found.detail
+
+
+@pytest.mark.real_cli
+def test_a_version_without_hooks_is_told() -> None:
+    runtime = get_runtime("codex")
+    runtime.use_binary(str(real_cli("codex", "0.120.0")))
+    found = probe_hooks(runtime)
+    assert found.status == "fail"
+    assert found.hint
