@@ -51,11 +51,8 @@ def real_run(label: str) -> Callable[[Path, int, int], Run]:
         raise SystemExit(f"no agent {label}; there are {known}, and each with :tmux")
     name, binary = pin.name, str(cli_path(pin.name, pin.version))
 
-    class Named(TerminalRun if drive else RealRun):  # type: ignore[misc]  # chosen at run time
-        runtime_id = name
-        program = binary
-
-    return Named
+    base: type[RealRun] = TerminalRun if drive else RealRun
+    return type("Named", (base,), {"runtime_id": name, "program": binary})
 
 
 class RealRun(Run):

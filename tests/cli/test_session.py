@@ -354,6 +354,11 @@ def test_a_session_is_written_out(shell: Shell) -> None:
     written = json.loads((shell.work / "talk.json").read_text())
     assert [step["source"] for step in written["steps"]] == ["user", "agent"]
     assert shell.run("session", "export", "talk", "--format", "pdf").returncode == 2
+    assert shell.json("session", "export", "talk")["format"] == "bridle-session"
+    assert shell.run("session", "export", "talk", "--format", "html", "--json").returncode == 2
+    assert shell.run("session", "attach", "talk", "--json").returncode == 2
+    shell.run("session", "stop", "talk")
+    assert shell.run("session", "resume", "talk", "--name", "other").returncode == 2
 
 
 def test_what_a_session_cannot_be(shell: Shell) -> None:

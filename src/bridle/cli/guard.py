@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     deploy.add_argument("--worktree", metavar="D", default=".", help="the worktree (default: here)")
     deploy.add_argument("--capability", metavar="C", help="the agent's role (not with --undo)")
-    deploy.add_argument("--runtime", metavar="R", default="claude", help="the agent (claude)")
+    deploy.add_argument("--runtime", metavar="R", help="the agent (default: configured)")
     deploy.add_argument("--agent", metavar="A", help="the agent's name, for its branches")
     deploy.add_argument("--undo", action="store_true", help="take it out again")
     add_json(deploy)

@@ -13,11 +13,16 @@ from bridle.cli.run_arguments import options_of, read_text, runtime_of
 from bridle.core.errors import WrongUse, exit_code_of
 from bridle.core.events import encode_event
 from bridle.sessions.desk import SessionDesk, check_delivery
+from bridle.sessions.ledger import MessageKind
 from bridle.sessions.store import SessionRecord
 
 configure = session_arguments.configure
 
-_KINDS = {"send": "prompt", "steer": "steer", "follow-up": "follow_up"}
+_KINDS: dict[str, MessageKind] = {
+    "send": "prompt",
+    "steer": "steer",
+    "follow-up": "follow_up",
+}
 _STARTED = ("session_id", "native_session_id", "runtime", "drive", "pid", "state")
 _LISTED = (
     "session_id",
@@ -62,7 +67,11 @@ def _resume(desk: SessionDesk, args: argparse.Namespace) -> int:
     record = desk.find(args.session)[1]
     if args.runtime and args.runtime != record.runtime:
         return _hand_over(desk, args)
+    if args.name:
+        raise WrongUse("--name is for a session that is handed over", hint="it keeps its own name")
     changes = {"model": args.model} if args.model else {}
+    if args.permission:
+        changes["permission_mode"] = args.permission
     record = desk.resume(args.session, changes=changes)
     if args.prompt:
         desk.send(record.session_id, read_text(args.prompt))
@@ -129,7 +138,7 @@ def _send(desk: SessionDesk, args: argparse.Namespace) -> int:
     receipt = desk.send(
         record.session_id,
         text,
-        kind=_KINDS[args.verb],  # type: ignore[arg-type]  # the table's values are the kinds
+        kind=_KINDS[args.verb],
         images=tuple(os.path.abspath(image) for image in args.image),
         **timeout,
     )
@@ -186,6 +195,8 @@ def _logs(desk: SessionDesk, args: argparse.Namespace) -> int:
 def _attach(desk: SessionDesk, args: argparse.Namespace) -> int:
     from bridle.cli.session_attach import attach, attach_terminal
 
+    if args.json:
+        raise WrongUse("attach is for a person", hint="`bridle session logs -f` prints JSON")
     record = desk.show(args.session)
     if record.drive == "tmux":
         return attach_terminal(desk.find(args.session)[0], record)
@@ -197,13 +208,16 @@ def _export(desk: SessionDesk, args: argparse.Namespace) -> int:
 
     record = desk.show(args.session)
     home = desk.find(args.session)[0]
+    chosen = args.format or ("json" if args.json else "markdown")
     if args.out is None:
-        export(home, record, args.format, sys.stdout.buffer)
+        if args.json and chosen not in ("json", "atif"):
+            raise WrongUse(f"{chosen} is no JSON", hint="write it to a file with --out")
+        export(home, record, chosen, sys.stdout.buffer)
         return 0
     partial = f"{args.out}.part"
     handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "wb") as file:
-        export(home, record, args.format, file)
+        export(home, record, chosen, file)
     os.replace(partial, args.out)
     _print(args, {"session_id": record.session_id, "file": args.out}, args.out)
     return 0

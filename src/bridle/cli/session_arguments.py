@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     logs.add_argument("-f", "--follow", action="store_true", help="go on until the agent is gone")
     logs.add_argument("--after", metavar="N", type=int, default=0, help="only events above N")
     export = _named(_verb(verbs, "export", "write a session out for others"))
-    export.add_argument("--format", choices=FORMATS, default="markdown")
+    export.add_argument("--format", choices=FORMATS, help="markdown; json with --json")
     export.add_argument("--out", metavar="F", help="write to this file instead of stdout")
 
 
@@ -110,5 +110,5 @@ def _resume(parser: argparse.ArgumentParser) -> None:
     add(
         "--permission",
         choices=("bypass", "ask"),
-        help="of the session it is handed over to; ask, if not said",
+        help="go on with another; ask for one that is handed over, if not said",
     )

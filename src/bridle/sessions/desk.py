@@ -21,7 +21,7 @@ from bridle.sessions.images import kept_images
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.lifecycle import Identity, resume_session, start_session
 from bridle.sessions.service import Receipt, TurnReport
-from bridle.sessions.store import FINAL, SessionRecord, SessionStore, UnknownSession
+from bridle.sessions.store import FINAL, SessionRecord, SessionStore, find_record
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -328,16 +328,7 @@ class SessionDesk:
 
     def find(self, name: str) -> tuple[StateHome, SessionRecord]:
         """A session's home and its record as it was last written."""
-        for home in self._homes:
-            if os.path.exists(home.database):
-                store = SessionStore(home)
-                try:
-                    return home, store.get(name)
-                except UnknownSession:
-                    continue
-                finally:
-                    store.close()
-        raise UnknownSession(name)
+        return find_record(self._homes, name)
 
     def show(self, name: str) -> SessionRecord:
         """A session's record, true now."""

@@ -28,7 +28,7 @@ from bridle.sessions.lifecycle import (
 )
 from bridle.sessions.link import SessionLink
 from bridle.sessions.lock import SessionHeld
-from bridle.sessions.store import SessionRecord, SessionStore, UnknownSession
+from bridle.sessions.store import SessionRecord, SessionStore, find_record
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -175,16 +175,7 @@ def forked(parent: SessionLink, name: str | None, changes: dict[str, Any]) -> Se
 def find_session(name: str, cwd: str | None) -> tuple[StateHome, SessionRecord]:
     """A session's home and its record, by id, name, or the beginning of an id; looked for in the
     project around `cwd`, then in the user's own place. Raises `UnknownSession`."""
-    for home in homes(cwd or os.getcwd(), os.environ):
-        if os.path.exists(home.database):
-            store = SessionStore(home)
-            try:
-                return home, store.get(name)
-            except UnknownSession:
-                continue
-            finally:
-                store.close()
-    raise UnknownSession(name)
+    return find_record(homes(cwd or os.getcwd(), os.environ), name)
 
 
 def _config_of(cwd: Any) -> "Config":

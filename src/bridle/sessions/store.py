@@ -6,6 +6,7 @@ behind is brought up to date from there by the next driver.
 
 import os
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -177,6 +178,21 @@ class SessionStore:
     def close(self) -> None:
         """Let the database go."""
         self._database.close()
+
+
+def find_record(homes: Iterable[StateHome], name: str) -> tuple[StateHome, SessionRecord]:
+    """A session's home and its record as it was last written, by id, name, or the beginning of an
+    id; looked for in `homes`, in their order. Raises `UnknownSession`."""
+    for home in homes:
+        if os.path.exists(home.database):
+            store = SessionStore(home)
+            try:
+                return home, store.get(name)
+            except UnknownSession:
+                continue
+            finally:
+                store.close()
+    raise UnknownSession(name)
 
 
 def _record(text: str) -> SessionRecord:

@@ -1,5 +1,6 @@
 """Sessions that an agent would harm by loading them; refused before it is started."""
 
+import calendar
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +28,9 @@ def _check_gemini(env: Mapping[str, str], session_id: str) -> None:
             raise ResumeRefused(
                 f"Gemini would lose session {session_id}, which began within this minute",
                 hint=f"try again in {60 - now.tm_sec} s",
+                until=time.strftime(
+                    "%Y-%m-%dT%H:%M:%SZ", time.gmtime(calendar.timegm(now) + 60 - now.tm_sec)
+                ),
             )
 
 

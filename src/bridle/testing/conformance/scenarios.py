@@ -1,5 +1,6 @@
 """The runs that the checks look at. Each is played once, however many checks need it."""
 
+import calendar
 import contextlib
 import os
 import socket
@@ -9,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import WrongUse
+from bridle.core.errors import BridleError, WrongUse
 from bridle.core.options import DEFAULT_MARKER, HooksDef, ModelServer, OverlayContent
 from bridle.drives.print_drive import PrintRun
 from bridle.testing.conformance.lab import Lab, Outcome, Place
@@ -102,6 +103,9 @@ PROJECTS_OWN = "The project's own word is rowan-4714."
 
 FIRST_PROMPT = "Choose a word and remember sloe-4715."
 FIRST_ANSWER = "The word is plum."
+_LONGEST_REFUSAL = 90.0
+"""Seconds that a refusal may hold and be waited for."""
+
 HISTORY_USAGE = [
     {"input_tokens": 211, "output_tokens": 17, "cache_read_tokens": 5},
     {"input_tokens": 409, "output_tokens": 19},
@@ -311,7 +315,10 @@ def history(lab: Lab) -> list[Outcome]:
     native = first.completed().native_session_id
     if not lab.features.resume or native is None:
         return [first]
-    again = lab.run(place, HISTORY, "Which word was it?", account_dir=place.account, resume=native)
+    kept: dict[str, Any] = {"account_dir": place.account, "resume": native}
+    again = lab.run(place, HISTORY, "Which word was it?", **kept)
+    if _waited_for(again.refusal):
+        again = lab.run(place, HISTORY, "Which word was it?", **kept)
     return [first, again]
 
 
@@ -343,3 +350,16 @@ SCENARIOS: dict[str, Scenario] = {
     "timed_out": timed_out,
 }
 """By name, in the order in which they are started."""
+
+
+def _waited_for(refusal: BridleError | None) -> bool:
+    """Whether a refusal says until when it holds, and that has passed now; a long one is not waited
+    for."""
+    until = getattr(refusal, "until", None)
+    if not until:
+        return False
+    left = calendar.timegm(time.strptime(until, "%Y-%m-%dT%H:%M:%SZ")) - time.time()
+    if left > _LONGEST_REFUSAL:
+        return False
+    time.sleep(max(0.0, left) + 1.0)
+    return True
