@@ -121,6 +121,8 @@ def test_codex_itself_at_the_terminal(shell: Shell) -> None:
         shell.run("resume", "talk", "Go on.")
         assert shell.run("wait", "talk")["text"] == "Answer number 4."
         assert "Typed by a person." in str(model.requests[-1].body)
+        assert shell.run("stop", "talk")["state"] == "stopped"
+        wait(lambda: marked_processes(session) == [])
 
 
 def test_killed_and_taken_up(shell: Shell) -> None:

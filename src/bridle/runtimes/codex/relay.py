@@ -191,11 +191,13 @@ class Relay:
 
 
 def remove_socket(path: str) -> None:
-    """Remove what an app-server listened at: Codex makes a link there, to a socket elsewhere."""
+    """Remove what an app-server that is gone listened at: Codex makes a link there, to a socket
+    elsewhere with a lock beside it."""
     with contextlib.suppress(OSError):
         target = os.path.realpath(path)
         if stat.S_ISSOCK(os.lstat(target).st_mode):
             os.unlink(target)
+            os.unlink(f"{target}.lock")
     with contextlib.suppress(OSError):
         os.unlink(path)
 
