@@ -92,8 +92,9 @@ def shell() -> Iterator[Shell]:
     tmux.start()
     here = Shell(SCRATCH / uuid.uuid4().hex[:8], tmux)
     yield here
-    here.close()
+    # First the person: an attached view would start the daemon again.
     tmux.kill()
+    here.close()
     shutil.rmtree(sockets, ignore_errors=True)
 
 
