@@ -193,14 +193,16 @@ def _logs(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 
 def _attach(desk: SessionDesk, args: argparse.Namespace) -> int:
-    from bridle.cli.session_attach import attach, attach_terminal
+    from bridle.cli.session_attach import attach, attach_terminal, shared_terminal, show_terminal
 
     if args.json:
         raise WrongUse("attach is for a person", hint="`bridle session logs -f` prints JSON")
     record = desk.show(args.session)
+    home = desk.find(args.session)[0]
     if record.drive == "tmux":
-        return attach_terminal(desk.find(args.session)[0], record)
-    return attach(desk, record)
+        return attach_terminal(home, record)
+    shared = shared_terminal(home, record)
+    return attach(desk, record) if shared is None else show_terminal(shared)
 
 
 def _export(desk: SessionDesk, args: argparse.Namespace) -> int:

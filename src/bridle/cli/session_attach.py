@@ -1,7 +1,8 @@
 """`bridle session attach`: a live view of a session, with input.
 
 A line that is typed goes to the agent: as a prompt when it waits for one, else into the turn that
-runs. Leaving (Ctrl-D, `/detach`) does not disturb the session.
+runs. Leaving (Ctrl-D, `/detach`) does not disturb the session. Where the agent's own screen can be
+had, that is shown instead.
 """
 
 import sys
@@ -15,6 +16,10 @@ from bridle.sessions.desk import SessionDesk
 from bridle.sessions.home import StateHome
 from bridle.sessions.lock import SessionOver
 from bridle.sessions.store import SessionRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bridle.drives.spec import ProcessSpec
 
 _HELP = "/abort ends the turn, /stop the session, /allow and /deny answer, /detach leaves"
 
@@ -99,6 +104,35 @@ def attach_terminal(home: StateHome, record: SessionRecord) -> int:
     # Inside of another tmux it would refuse; this is a server of its own.
     env = {name: value for name, value in os.environ.items() if name != "TMUX"}
     return subprocess.run(attach_argv(place), env=env, check=False).returncode
+
+
+def shared_terminal(home: StateHome, record: SessionRecord) -> "ProcessSpec | None":
+    """The agent's own screen, where the session can be joined by it and this is a terminal."""
+    import os
+
+    from bridle.sessions.attaching import remote_terminal
+    from bridle.sessions.daemon import find_runtime
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return None
+    # What marks an agent's processes must not mark the person's.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("BRIDLE_")}
+    return remote_terminal(home, record, find_runtime(record.runtime, record.workdir), env)
+
+
+def show_terminal(spec: "ProcessSpec") -> int:
+    """Run the agent's own screen at this terminal, until the person leaves it."""
+    import signal
+    import subprocess
+
+    # Its keys are its own: Ctrl-C is for it, not for us. A handler is not inherited, ignoring is.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        status = subprocess.run(spec.argv, env=spec.env, cwd=spec.cwd, check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)
+    sys.stderr.write("detached; the session goes on unless it was stopped\n")
+    return status if status >= 0 else 128 - status
 
 
 def _typed(desk: SessionDesk, attached: _Attached, line: str) -> bool:

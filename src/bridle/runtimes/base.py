@@ -239,6 +239,13 @@ class AgentRuntime(ABC):
         """The wire of a process that `plan_live` planned, now or before a crash of ours."""
         raise NotImplementedError(f"{self.id} has no live wire")
 
+    def remote_terminal(
+        self, facts: LiveFacts, native_id: str, env: Mapping[str, str]
+    ) -> ProcessSpec | None:
+        """The agent's own terminal interface, to be started by a person with the environment
+        `env`, that joins a living process which `plan_live` planned; None where none can."""
+        return None
+
     def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Everything needed to start its terminal interface in a pane (the drive `tmux`), with
         `RunPlan.live` set. The prompts come by the pane's input, `options.prompt` plays no part.

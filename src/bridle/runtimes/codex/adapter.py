@@ -170,6 +170,14 @@ class CodexRuntime(AgentRuntime):
 
         return CodexLiveWire(facts, recorder)
 
+    def remote_terminal(
+        self, facts: LiveFacts, native_id: str, env: Mapping[str, str]
+    ) -> ProcessSpec | None:
+        """`codex --remote unix://… resume ID`, for a session with the option `shared_socket`."""
+        from bridle.runtimes.codex.sharing import remote_terminal
+
+        return remote_terminal(self, facts, native_id, env)
+
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The terminal interface for a person."""
         from bridle.runtimes.codex.spawn import plan_terminal

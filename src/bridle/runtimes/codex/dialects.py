@@ -26,6 +26,8 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     """Whether the app-server gives back our own id with a message that the model reads."""
     late_command_ends: bool
     """Whether the app-server may tell the end of a quick command after that of its turn."""
+    shares_socket: bool
+    """Whether the app-server can listen on a Unix socket, and the terminal interface join it."""
     hooks: bool
     """Whether hooks can hold a tool call back."""
     unjudged_features: tuple[str, ...] = ()
@@ -57,6 +59,7 @@ DIALECTS = (
         mcp_approval=False,
         tells_message_ids=False,
         late_command_ends=True,
+        shares_socket=False,
         hooks=False,
         path_dir="path",
     ),
@@ -74,6 +77,7 @@ DIALECTS = (
         mcp_approval=True,
         tells_message_ids=True,
         late_command_ends=False,
+        shares_socket=True,
         hooks=True,
         unjudged_features=("unified_exec_tty",),
         path_dir="",

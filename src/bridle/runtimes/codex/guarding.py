@@ -47,13 +47,20 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
         )
     argv = list(plan.spec.argv)
     _refuse_other_hooks(argv)
-    place = len(plan.installation.command)
+    place = _after_command(argv, plan.installation.command)
     # On the same side of the subcommand as the other flags: older lines forget those before it.
     place += 1 if argv[place : place + 1] and argv[place] in _COMMANDS else 0
     off = [word for name in dialect.unjudged_features for word in ("--disable", name)]
     argv[place:place] = [*off, *hook_flags(hook.command(SHAPE), log_events=hook.log_events)]
     spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
     return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
+
+
+def _after_command(argv: list[str], command: tuple[str, ...]) -> int:
+    """Where the arguments of `command` begin in `argv`; a relay may stand before it."""
+    size = len(command)
+    starts = (at for at in range(len(argv)) if tuple(argv[at : at + size]) == tuple(command))
+    return next(starts, 0) + size
 
 
 def hook_flags(command: str, *, log_events: bool) -> list[str]:

@@ -19,6 +19,7 @@ from bridle.runtimes.codex.install import private_folder
 from bridle.runtimes.codex.planning import Routing, environment, plan_mcp, route, write_files
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sandbox, live_mode
+from bridle.runtimes.codex.sharing import check_sharing, shared_argv, socket_path, why_not_shared
 from bridle.runtimes.codex.transcript import find_rollout, read_rollout
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.given import added_instructions, json_object
@@ -63,17 +64,29 @@ def plan_app_server(
     if options.model:
         flags += args.config("model", options.model)
     flags += trust_flags(cwd, place, "" if routing.private else routing.home)
+    if own.shared_socket and (unshared := why_not_shared(dialect, policy)):
+        ignored = (*ignored, _refuse(options, "shared_socket", unshared))
+        own = msgspec.structs.replace(own, shared_socket=False)
+    if own.shared_socket:
+        check_sharing(own, mode)
     roots = args.writable_roots(mode, own, place)
     flags += args.config("sandbox_workspace_write.writable_roots", roots) if roots else []
     own_facts = _facts(options, own, routing, cwd, mode, policy)
     own_facts |= {"told_ids": dialect.tells_message_ids, "late_ends": dialect.late_command_ends}
+    argv: tuple[str, ...] = (*found.command, "app-server", *args.feature_flags(dialect), *flags)
+    argv = (*argv, *options.raw_args)
+    folders: tuple[str, ...] = ()
+    if own.shared_socket:
+        socket = socket_path(env, session_id)
+        argv = shared_argv(argv, socket)
+        folders = (os.path.dirname(socket),)
+        own_facts |= {"socket": socket, "home": routing.home, "command": found.command}
     if mode != FULL_ACCESS:
         check_sandbox(found, dialect, env)
     made = write_files(folder, routing, mcp.files)
-    features = args.feature_flags(dialect)
     return RunPlan(
         spec=ProcessSpec(
-            argv=(*found.command, "app-server", *features, *flags, *options.raw_args),
+            argv=argv,
             env=environment(found, dialect, options, env, session_id, cwd, routing, mcp),
             cwd=cwd,
             keep_stdin=True,
@@ -86,7 +99,7 @@ def plan_app_server(
         secrets=(*routing.secrets, *mcp.secrets),
         ignored_options=ignored,
         warnings=tuple(warnings),
-        private_dirs=(folder,) if made else (),
+        private_dirs=(*((folder,) if made else ()), *folders),
         native_session_id=options.resume,
         live=LiveFacts(
             runtime=runtime.id,

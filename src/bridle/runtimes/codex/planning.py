@@ -45,6 +45,7 @@ def plan_exec(
 ) -> RunPlan:
     """The plan of a run; raises before anything is written or started."""
     from bridle.runtimes.codex.adapter import STOP
+    from bridle.runtimes.codex.sharing import refuse_shared
 
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)
@@ -52,6 +53,7 @@ def plan_exec(
     ignored = check_options(runtime, options, runtime.features_of(dialect))
     cwd = working_dir(options)
     own = read_options(options.provider_options)
+    ignored = (*ignored, *refuse_shared(options, own, "a run has no app-server"))
     mode, bypass = sandbox_mode(options), options.permission_mode == "bypass"
     if options.sandbox == "off" and mode != FULL_ACCESS:
         ignored = (*ignored, "sandbox")

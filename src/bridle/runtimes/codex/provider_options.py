@@ -29,6 +29,9 @@ class CodexOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A JSON Schema file that the final answer must fit."""
     profile: str | None = None
     """A profile of the user's Codex configuration."""
+    shared_socket: bool = False
+    """In a live session: serve it on a socket, so that a person can join by Codex's own terminal
+    interface."""
 
 
 def read_options(given: dict[str, Any]) -> CodexOptions:

@@ -88,6 +88,7 @@ def plan_terminal(
     """The terminal interface for the person at this terminal, with the options of a run."""
     from bridle.running import new_session_id
     from bridle.runtimes.codex.planning import route
+    from bridle.runtimes.codex.sharing import refuse_shared
 
     found = runtime.installation()
     dialect = runtime.dialect(found.version)[0]
@@ -98,6 +99,7 @@ def plan_terminal(
     if options.resume:
         args.refuse_bad_resume(options.resume)
     cwd, own = working_dir(options), read_options(options.provider_options)
+    refuse_shared(options, own, "an interactive run has no app-server")
     routing = route(options, env, "", own)
     asks = options.permission_mode == "ask"
     mode = {"off": FULL_ACCESS, "read-only": READ_ONLY}.get(options.sandbox or "", WORKSPACE_WRITE)

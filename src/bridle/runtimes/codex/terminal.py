@@ -22,6 +22,7 @@ from bridle.runtimes.codex.install import private_folder
 from bridle.runtimes.codex.mcp import McpPlan
 from bridle.runtimes.codex.provider_options import read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE
+from bridle.runtimes.codex.sharing import refuse_shared
 from bridle.runtimes.codex.spawn import instruction_flags, mode_flags, terminal_flags
 from bridle.runtimes.codex.transcript import find_rollout
 from bridle.runtimes.given import added_instructions
@@ -50,6 +51,7 @@ def plan(
     if options.resume:
         args.refuse_bad_resume(options.resume)
     cwd, own = working_dir(options), read_options(options.provider_options)
+    ignored = (*ignored, *refuse_shared(options, own, "a terminal session has no app-server"))
     folder = private_folder(env, session_id)
     routing = planning.route(options, env, folder, own)
     asks = options.permission_mode == "ask"

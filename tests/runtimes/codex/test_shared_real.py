@@ -1,0 +1,157 @@
+"""A real Codex that is shared on its socket: the driver's conversation, and a person's terminal."""
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridle.core import events as ev
+from bridle.drives.conversation import AttachedConversation
+from bridle.drives.live import LiveFacts, Outgoing
+from bridle.drives.processes import marked_processes
+from bridle.drives.tmux.server import TmuxServer
+from tests.conftest import wait_until
+from tests.runtimes.codex.bench import Bench, model_of
+from tests.runtimes.codex.test_live_real import body, of, turn, until_told
+from tests.support.live import DEADLINE, last_end, say
+
+pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
+
+SHARED: dict[str, Any] = {"sandbox": "off", "provider_options": {"shared_socket": True}}
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    made = Bench("0.166.0")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(made.root / "cache"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def tmux() -> Iterator[TmuxServer]:
+    folder = tempfile.mkdtemp(prefix="bridle-tmux-")
+    server = TmuxServer(os.path.join(folder, "s"))
+    server.start()
+    yield server
+    server.kill()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def facts_of(talk: AttachedConversation) -> LiveFacts:
+    facts = talk.wire._facts  # type: ignore[attr-defined]  # the wire keeps what it was made of
+    assert isinstance(facts, LiveFacts)
+    return facts
+
+
+def test_prompts_steer_and_abort(bench: Bench) -> None:
+    go = bench.repo / "go"
+    wait = "echo begun; while [ ! -e go ]; do sleep 0.05; done; echo gone"
+    huge = "é" * 1_000_000 + " end"
+    script = [
+        turn(text="Hello."),
+        turn(text="Waiting.", shell=wait),
+        turn(text="Read."),
+        turn(text="Waiting.", shell="sleep 61 & sleep 60; echo woke"),
+        turn(text="Much to read."),
+    ]
+    with model_of(script) as model, bench.talk(model, **SHARED) as talk:
+        socket = Path(facts_of(talk).own["socket"])
+        assert socket.parent.stat().st_mode & 0o777 == 0o700
+        assert say(talk, "First.").text == "Hello."
+
+        talk.prompt(Outgoing(id="p", text="Begin."))
+        until_told(talk, ev.ToolExecutionStart)
+        talk.steer(Outgoing(id="s", text="Mind the gap."))
+        go.touch()
+        talk.wait_ready(DEADLINE)
+        assert (talk.deliveries["s"].taken, talk.deliveries["s"].turn) == (True, 2)
+        assert last_end(talk.events).text == "Read."
+        assert body(model).count("Mind the gap.") == 1
+
+        talk.prompt(Outgoing(id="a", text="Wait."))
+        until_told(talk, ev.ToolExecutionStart, 2)
+        talk.abort("enough of it")
+        talk.wait_ready(DEADLINE)
+        assert last_end(talk.events).status == "aborted"
+        # The relay and the app-server; nothing of the command.
+        wait_until(lambda: len(marked_processes(talk.recorder.session_id)) == 2)
+
+        assert say(talk, huge).text == "Much to read."
+        assert huge in body(model)
+        talk.leave()
+        talk.wait(lambda: talk.recorder.state == "stopped", DEADLINE)
+    assert talk.process.exit is not None
+    assert talk.process.exit.code == 0
+    assert not socket.parent.exists()
+    assert of(talk, ev.Unknown) == []
+
+
+def test_stopped_in_the_middle_of_a_command(bench: Bench) -> None:
+    script = [turn(text="Waiting.", shell="sleep 61 & sleep 60; echo woke")]
+    with model_of(script) as model, bench.talk(model, **SHARED) as talk:
+        talk.prompt(Outgoing(id="p", text="Begin."))
+        until_told(talk, ev.ToolExecutionStart)
+        real = os.path.realpath(facts_of(talk).own["socket"])
+        assert os.path.exists(real)
+        assert talk.process.pid is not None
+        os.kill(talk.process.pid, signal.SIGTERM)
+        talk.wait(lambda: talk.recorder.state in ("stopped", "failed"), DEADLINE)
+        wait_until(lambda: marked_processes(talk.recorder.session_id) == [])
+        assert not os.path.exists(real)
+
+
+class Person:
+    """Somebody at a terminal with Codex's own interface."""
+
+    def __init__(self, tmux: TmuxServer, bench: Bench, talk: AttachedConversation) -> None:
+        thread = talk.recorder.native_session_id
+        assert thread is not None
+        spec = bench.runtime.remote_terminal(facts_of(talk), thread, bench.env)
+        assert spec is not None
+        self._tmux = tmux
+        tmux.new_session("person", spec.argv, cwd=spec.cwd, env=spec.env)
+
+    def sees(self, text: str) -> None:
+        wait_until(lambda: text in self._tmux.capture("person", history=True), seconds=DEADLINE)
+
+    def types(self, text: str) -> None:
+        self._tmux.paste("person", text)
+        self.sees(text)
+        self._tmux.send_keys("person", "Enter")
+
+    def presses(self, key: str) -> None:
+        self._tmux.send_keys("person", key)
+
+    def is_gone(self) -> bool:
+        return self._tmux.pane("person").dead
+
+
+def test_a_person_joins(bench: Bench, tmux: TmuxServer) -> None:
+    script = [turn(text=f"Answer number {n}.") for n in range(1, 5)]
+    with model_of(script) as model, bench.talk(model, **SHARED) as talk:
+        assert say(talk, "From the driver.").text == "Answer number 1."
+        person = Person(tmux, bench, talk)
+        person.sees("Answer number 1.")
+        person.sees("Ask Codex to do anything")
+
+        person.types("Typed by a person.")
+        until_told(talk, ev.AgentEnd, 2)
+        end = last_end(talk.events)
+        assert (end.turn, end.status, end.text) == (2, "completed", "Answer number 2.")
+        assert any("Typed by a person." in str(each.body) for each in model.requests)
+        person.sees("Answer number 2.")
+
+        assert say(talk, "Again the driver.").text == "Answer number 3."
+        person.sees("Again the driver.")
+        person.sees("Answer number 3.")
+
+        person.types("/quit")
+        wait_until(person.is_gone, seconds=DEADLINE)
+        assert say(talk, "Are you there?").text == "Answer number 4."
+        assert of(talk, ev.Unknown) == []
