@@ -26,12 +26,17 @@ with contextlib.suppress(ValueError):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+_OTHER_PROGRAMS = frozenset({"cli", "doctor", "drives", "runtimes", "sandbox", "sessions"})
+"""Folders whose tests start other programs (tmux, git, agents) and wait for them."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test on a real CLI is tried twice before it counts as failed, and the closing line counts
-    those that were: other people's programs on a slow machine miss a moment now and then, while a
-    defect of ours fails both times."""
+    """A test that waits for other programs is tried twice before it counts as failed: on a slow
+    machine they miss a moment now and then. Each second try is named at the end and counted in the
+    closing line, for it may be a race of ours."""
     for item in items:
-        if item.get_closest_marker("real_cli") is not None:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in _OTHER_PROGRAMS or item.get_closest_marker("real_cli") is not None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 

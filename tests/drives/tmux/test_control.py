@@ -53,6 +53,21 @@ def test_a_failed_look_at_a_pane_is_a_failure() -> None:
     assert [block.failed for block in parser.blocks] == [True, False]
 
 
+def test_the_order_that_opens_a_connection_may_be_answered_late() -> None:
+    assert not fed("%begin 9 1 1", "no current target", "%error 9 1 1").opened
+    parser = fed(
+        *("%begin 9 2 0", "%end 9 2 0"),
+        *("%begin 9 3 1", "can't find session: x", "%error 9 3 1"),
+        *("%begin 9 4 1", "m", "%end 9 4 1"),
+        mark="m",
+    )
+    assert parser.opened
+    assert [(block.text, block.failed) for block in parser.blocks] == [
+        ("can't find session: x", True),
+        ("m", False),
+    ]
+
+
 @given(st.text())
 def test_a_quoted_word_is_one_line(word: str) -> None:
     if "\0" not in word:

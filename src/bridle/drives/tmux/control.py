@@ -11,7 +11,7 @@ import selectors
 import subprocess
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -19,6 +19,10 @@ from bridle.core.errors import TimedOut
 
 _CHUNK = 1 << 16
 _KEPT_NOTICES = 256
+_OURS = b" 1"
+"""How the number of an answer ends when the order came over this connection; the order by which it
+was opened did not."""
+_RAW = "surrogateescape"
 _FAREWELL = 1.0
 """Seconds that the client may take to leave."""
 
@@ -50,6 +54,8 @@ class ControlParser:
         self.blocks: deque[Block] = deque()
         self.notices: deque[str] = deque(maxlen=_KEPT_NOTICES)
         """The newest notifications, as tmux words them (`%sessions-changed`, `%exit`)."""
+        self.opened = False
+        """The order by which the connection was opened has been carried out."""
         self._rest = b""
         self._guard: bytes | None = None
         self._lines: list[bytes] = []
@@ -78,16 +84,17 @@ class ControlParser:
             elif line.startswith(b"%"):
                 self.notices.append(line.decode(errors="replace"))
             return
-        if self._mark is not None:
+        if self._mark is not None and self._guard.endswith(_OURS):
             self._foreign_line(line)
             return
         word, _, guard = line.partition(b" ")
         if guard != self._guard or word not in (b"%end", b"%error"):
             self._lines.append(line)
             return
-        # The last figure tells whether the order was ours; the connection's first was not.
-        if self._guard.endswith(b" 1"):
+        if self._guard.endswith(_OURS):
             self.blocks.append(Block(lines=tuple(self._lines), failed=word == b"%error"))
+        else:
+            self.opened = True
         self._guard = None
 
     def _foreign_line(self, line: bytes) -> None:
@@ -155,6 +162,12 @@ class ControlConnection:
             return False
         return True
 
+    def wait_opened(self, until: float) -> None:
+        """Return once the client is attached. tmux may take orders before that, and carries them
+        out without a session."""
+        self._until(lambda: self._parser.opened, until)
+        self.notices.clear()
+
     def ask(self, order: str, until: float) -> Block:
         """Give an order and return its answer; `until` is monotonic time."""
         return self._ask((order,), until)
@@ -166,10 +179,17 @@ class ControlConnection:
         return self._ask((order, f"display-message -p {mark}"), until)
 
     def _ask(self, orders: Sequence[str], until: float) -> Block:
+        data = "".join(f"{order}\n" for order in orders)
+        blocks = self._parser.blocks
+        self._until(lambda: len(blocks) >= len(orders), until, data.encode(errors=_RAW))
+        answers = [blocks.popleft() for _ in orders]
+        return answers[0]
+
+    def _until(self, holds: Callable[[], bool], until: float, data: bytes = b"") -> None:
+        """Write `data`, then read until something holds."""
         try:
-            data = "".join(f"{order}\n" for order in orders)
-            self._write(data.encode(errors="surrogateescape"), until)
-            while len(self._parser.blocks) < len(orders):
+            self._write(data, until)
+            while not holds():
                 self._wait(self._reading, until)
                 self._read()
         except (Disconnected, TimedOut):
@@ -177,8 +197,6 @@ class ControlConnection:
             self._process.kill()
             self.close()
             raise
-        answers = [self._parser.blocks.popleft() for _ in orders]
-        return answers[0]
 
     def _write(self, data: bytes, until: float) -> None:
         view = memoryview(data)

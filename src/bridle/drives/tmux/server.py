@@ -285,10 +285,9 @@ class TmuxServer:
             raise ServerGone("the tmux server is gone")
         connection = self._client()
         try:
-            connection.ask("display-message -p ready", until)
+            connection.wait_opened(until)
         except Disconnected:
             raise ServerGone("the tmux server is gone, or takes no connection") from None
-        connection.notices.clear()
         self._connection = connection
         return connection
 
