@@ -123,6 +123,13 @@ def test_what_the_machine_can_do_is_tried_once(monkeypatch: pytest.MonkeyPatch) 
         preflight()
 
 
+def test_what_the_machine_can_do_does_not_depend_on_the_search_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert preflight().holds_writes
+
+
 def test_a_machine_that_holds_nothing_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(PREFLIGHT, "_try_all", lambda: NOTHING)

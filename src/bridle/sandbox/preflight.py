@@ -113,13 +113,15 @@ def _works(means: dict[str, bool]) -> bool:
     import subprocess
     import tempfile
 
+    # Nothing that a search path could miss.
+    python = [sys.executable, "-I", "-S"]
     policy = {"mounts": False, "landlock": False, "seccomp": False}
     lists: dict[str, list[str]] = {"hide": [], "files": [], "protected": [], "own": []}
     with tempfile.TemporaryDirectory() as folder:
         text = msgspec.json.encode({**policy, **means, **lists, "writable": [folder]}).decode()
         try:
             done = subprocess.run(
-                [sys.executable, "-I", "-S", LAUNCHER, text, "--", "true"],
+                [*python, LAUNCHER, text, "--", *python, "-c", ""],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=20,
