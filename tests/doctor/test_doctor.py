@@ -66,6 +66,17 @@ def test_a_machine_with_no_agent_at_all(
     assert installed == ["scripted"], "it comes with Bridle"
 
 
+def test_what_all_runtimes_share_is_shown_once(tmp_path: Path, private_home: Path) -> None:
+    env = {"PATH": bare_path(tmp_path / "bin"), "HOME": str(private_home), "LANG": "C.UTF-8"}
+    words = [sys.executable, "-m", "bridle", "runtime", "doctor"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    assert "claude  not installed" in lines
+    shared = lines[lines.index("this machine") + 1 :]
+    assert [line.split()[1] for line in shared if "hint:" not in line] == ["git", "tmux", "sandbox"]
+    assert done.stdout.count(" sandbox ") == 1
+
+
 def test_an_agent_that_was_asked_for_and_is_missing_is_a_failure(
     tmp_path: Path, private_home: Path
 ) -> None:

@@ -11,7 +11,9 @@ from bridle.config import Config, load_config
 from bridle.runtimes.report import RuntimeReport, report_runtime, report_runtimes
 
 if TYPE_CHECKING:
-    from bridle.doctor import Diagnosis
+    from collections.abc import Sequence
+
+    from bridle.doctor import Diagnosis, Finding
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -128,17 +130,28 @@ def _progress(line: str) -> None:
 
 
 def _show_diagnoses(found: "list[Diagnosis]") -> None:
-    style = Style(sys.stdout)
-    words = {"ok": "ok  ", "warn": "warn", "fail": style.red("FAIL"), "skip": style.dim("skip")}
+    """Each runtime with its checks; what all of them share is told once, at the end."""
+    shared = set(found[0].checks).intersection(*(each.checks for each in found[1:]))
+    if len(found) == 1:
+        shared = set()
     for each in found:
         version = each.version or ("version unknown" if each.installed else "not installed")
         sys.stdout.write(f"{each.runtime}  {version}\n")
-        width = max(len(check.name) for check in each.checks)
-        for check in each.checks:
-            line = f"  {words[check.status]}  {check.name:<{width}}  {one_line(check.detail, 400)}"
-            sys.stdout.write(f"{line.rstrip()}\n")
-            if check.hint and check.status in ("warn", "fail"):
-                sys.stdout.write(f"  {'':{width + 4}}  hint: {one_line(check.hint)}\n")
+        _show_checks([check for check in each.checks if check not in shared])
+    if shared:
+        sys.stdout.write("this machine\n")
+        _show_checks([check for check in found[0].checks if check in shared])
+
+
+def _show_checks(checks: "Sequence[Finding]") -> None:
+    style = Style(sys.stdout)
+    words = {"ok": "ok  ", "warn": "warn", "fail": style.red("FAIL"), "skip": style.dim("skip")}
+    width = max((len(check.name) for check in checks), default=0)
+    for check in checks:
+        line = f"  {words[check.status]}  {check.name:<{width}}  {one_line(check.detail, 400)}"
+        sys.stdout.write(f"{line.rstrip()}\n")
+        if check.hint and check.status in ("warn", "fail"):
+            sys.stdout.write(f"  {'':{width + 4}}  hint: {one_line(check.hint)}\n")
 
 
 def _set_default(config: Config, args: argparse.Namespace) -> int:

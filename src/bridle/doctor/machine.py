@@ -4,11 +4,12 @@ import shutil
 
 from bridle.doctor.commands import ask
 from bridle.doctor.report import Finding
+from bridle.drives.tmux.server import OLDEST_TMUX
 from bridle.runtimes.dialects import version_numbers
 
 _NEEDED = (
     ("git", ("--version",), (2, 38), "worktrees and merging need it"),
-    ("tmux", ("-V",), (3, 0), "sessions in a terminal need it"),
+    ("tmux", ("-V",), OLDEST_TMUX, "sessions in a terminal need it"),
 )
 
 

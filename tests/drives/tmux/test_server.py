@@ -3,17 +3,19 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from bridle.core.errors import NotInstalled, TimedOut, WrongUse
 from bridle.drives.tmux.errors import ConnectionLost, PaneGone, ServerGone
-from bridle.drives.tmux.server import TmuxServer, make_private, server_folder
+from bridle.drives.tmux.server import TmuxServer, make_private, server_folder, version_of
 from tests.conftest import wait_until
 
 TELL = """
@@ -154,6 +156,27 @@ def test_a_session_that_is_not_there_is_told(server: TmuxServer, tmp_path: Path)
     server.new_session("one", ["/bin/cat", "-"], cwd=str(tmp_path), env=ENV)
     with pytest.raises(WrongUse, match="duplicate"):
         server.new_session("one", ["/bin/cat", "-"], cwd=str(tmp_path), env=ENV)
+
+
+def test_a_tmux_that_is_too_old_is_told(tmp_path: Path) -> None:
+    old = tmp_path / "old-tmux"
+    old.write_text("#!/bin/sh\necho tmux 2.9a\n")
+    old.chmod(0o700)
+    folder = tempfile.mkdtemp(prefix="bridle-tmux-")
+    try:
+        with pytest.raises(NotInstalled, match="tmux 2.9a is too old") as told:
+            TmuxServer(os.path.join(folder, "s"), tmux=str(old)).start()
+    finally:
+        shutil.rmtree(folder)
+    assert told.value.hint == "install tmux 3.2 or newer"
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [("tmux 3.3a", (3, 3)), ("tmux next-3.6", (3, 6)), ("tmux master", ())],
+)
+def test_the_version_of_tmux_is_read(told: str, version: tuple[int, ...]) -> None:
+    assert version_of(told) == version
 
 
 def test_a_lost_connection_is_made_again(server: TmuxServer, tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ from bridle.drives.tmux.quoting import quoted, unexpanded
 
 WIDTH, HEIGHT = 220, 50
 """The size of every window, whoever looks at it: what a pane shows must not depend on that."""
+OLDEST_TMUX, NEWEST_SEEN_TMUX = (3, 2), (3, 3)
+"""The first version with all that is used here (`-N`, flags of clients, environments of sessions),
+and the newest that the tests have run on."""
 HISTORY = 50_000
 """Lines that a pane keeps."""
 ASK_SECONDS = 10.0
@@ -30,6 +33,7 @@ _LONGEST_SOCKET = 100
 """Bytes of a socket's path that every system takes."""
 _AGAIN = 0.01
 """Seconds between looks at a server that starts or ends."""
+_NEEDED = f"install tmux {'.'.join(map(str, OLDEST_TMUX))} or newer"
 _KEEPER = "bridle-keeper"
 _CLIENT_FLAGS = "no-output,ignore-size"
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
@@ -92,6 +96,7 @@ class TmuxServer:
             try:
                 # A server that died leaves its socket behind, which is in nobody's way.
                 if not self.runs():
+                    self._refuse_too_old()
                     self._once(words)
                 for name in ("HOME", "LANG", "PATH", "PWD", "SHLVL", "OLDPWD", "_"):
                     # Panes get their environment from their session alone.
@@ -301,11 +306,20 @@ class TmuxServer:
         except FileNotFoundError:
             raise _no_tmux(self._tmux) from None
 
+    def _refuse_too_old(self) -> None:
+        told = self._run([self._tmux, "-V"]).stdout.decode(errors="replace").strip()
+        if (version := version_of(told)) and version < OLDEST_TMUX:
+            raise NotInstalled(f"{told} is too old", hint=_NEEDED)
+
     def _once(self, words: Sequence[str]) -> None:
+        done = self._run([self._tmux, "-S", self.socket, "-f", os.devnull, "-u", *words])
+        if done.returncode != 0 and not self.runs():
+            raise ServerGone(f"tmux did not start: {done.stderr.decode(errors='replace').strip()}")
+
+    def _run(self, argv: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
         """A process of its own: only for the start, when there is nothing to connect to."""
-        argv = [self._tmux, "-S", self.socket, "-f", os.devnull, "-u", *words]
         try:
-            done = subprocess.run(
+            return subprocess.run(
                 argv,
                 env=_own_env(),
                 cwd=self.folder,
@@ -318,8 +332,6 @@ class TmuxServer:
             raise _no_tmux(self._tmux) from None
         except subprocess.TimeoutExpired:
             raise TimedOut("the tmux server did not start in time") from None
-        if done.returncode != 0 and not self.runs():
-            raise ServerGone(f"tmux did not start: {done.stderr.decode(errors='replace').strip()}")
 
     @contextlib.contextmanager
     def _file(self, name: str, data: bytes) -> Iterator[str]:
@@ -349,6 +361,14 @@ def server_folder(env: Mapping[str, str], owner: str) -> str:
     if runtime and len(os.fsencode(runtime)) < _LONGEST_SOCKET - 40 and os.path.isdir(runtime):
         return os.path.join(runtime, "bridle", name)
     return os.path.join(tempfile.gettempdir(), f"bridle-{os.getuid()}", name)
+
+
+def version_of(told: str) -> tuple[int, ...]:
+    """The version in what `tmux -V` prints (`tmux 3.3a`); empty when it tells none (`master`)."""
+    import re
+
+    found = re.search(r"(\d+)\.(\d+)", told)
+    return (int(found[1]), int(found[2])) if found else ()
 
 
 def make_private(folder: str) -> None:
@@ -414,4 +434,4 @@ def _own_env() -> dict[str, str]:
 
 
 def _no_tmux(tmux: str) -> NotInstalled:
-    return NotInstalled(f"`{tmux}` was not found", hint="install tmux 3.2 or newer")
+    return NotInstalled(f"`{tmux}` was not found", hint=_NEEDED)
