@@ -164,7 +164,7 @@ def test_a_tmux_that_is_too_old_is_told(tmp_path: Path) -> None:
     old.chmod(0o700)
     folder = tempfile.mkdtemp(prefix="bridle-tmux-")
     try:
-        with pytest.raises(NotInstalled, match="tmux 2.9a is too old") as told:
+        with pytest.raises(NotInstalled, match=r"tmux 2\.9a is too old") as told:
             TmuxServer(os.path.join(folder, "s"), tmux=str(old)).start()
     finally:
         shutil.rmtree(folder)
