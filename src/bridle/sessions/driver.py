@@ -20,7 +20,8 @@ from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.processes import environment, kill_marked
 from bridle.drives.run_files import HoldingFailed
 from bridle.drives.spec import ProcessExit
-from bridle.runtimes.base import AgentRuntime, compacting_runtimes
+from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.supporting import compacting_runtimes
 from bridle.sessions.catching_up import CatchingUp
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.decisions import Decisions
