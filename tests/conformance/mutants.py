@@ -131,7 +131,7 @@ def _other_model(line: Line) -> Line | None:
 
 def _skip_number(line: Line, recorder: Recorder, *, at: str) -> None:
     if at in str(line):
-        recorder._seq += 1
+        recorder._tape.seq += 1
 
 
 def _forget_id(line: Line, recorder: Recorder) -> None:
@@ -141,11 +141,11 @@ def _forget_id(line: Line, recorder: Recorder) -> None:
 
 def _see_marker(line: Line, recorder: Recorder, *, at: str) -> None:
     if at in str(line):
-        recorder.marker_detected = True
+        recorder._words.run_marker = True
 
 
 def _unsee_marker(line: Line, recorder: Recorder) -> None:
-    recorder.marker_detected = False
+    recorder._words.run_marker = False
 
 
 def _misjudge(kind: str) -> Callable[[Recorder], None]:
@@ -169,7 +169,7 @@ def _leave_process(recorder: Recorder) -> None:
 
 
 def _tell_secrets(recorder: Recorder) -> None:
-    recorder.redactor = Redactor()
+    vars(recorder.redactor).update(vars(Redactor()))
 
 
 # -- changes of options and plans -----------------------------------------------------------------

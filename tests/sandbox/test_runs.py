@@ -14,7 +14,7 @@ from bridle.core.errors import GuardRefused
 from bridle.core.options import RunOptions
 from bridle.drives.spec import ProcessSpec
 from bridle.running import Prepared, prepare, run_interactive
-from bridle.runtimes.base import in_home
+from bridle.runtimes.planning import in_home
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sandbox import SandboxNeeds, confine, launcher, policy_for, preflight, warnings_of
 from bridle.sandbox.confine import REFUSAL_LINE, REFUSED

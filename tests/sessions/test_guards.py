@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from bridle.core import events as ev
-from bridle.drives import recorder
 from bridle.drives.guarding import GuardHook
+from bridle.drives.recording import verdicts as verdict_desk
 from bridle.guard.lasting import NOTES
 from bridle.guard.notes import read_notes
 from bridle.runtimes.base import RunPlan
@@ -146,7 +146,7 @@ def test_a_guard_that_does_not_fire_lets_no_session_start(
         return msgspec.structs.replace(plan, guard=guarding.COMMAND)
 
     monkeypatch.setattr(ScriptedRuntime, "guard_plan", lambda self, plan, hook: deaf(plan, hook))
-    monkeypatch.setattr(recorder, "_PROOF", 0.5)
+    monkeypatch.setattr(verdict_desk, "_PROOF", 0.5)
     host = place.host()
     record = place.start(SCRIPT, **BUILDER)
     ended = host.ask(lambda: host.service.wait_ready(record.session_id, 60))

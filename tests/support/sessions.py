@@ -14,7 +14,8 @@ from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.drives.live import LiveFacts
 from bridle.drives.processes import kill_marked, marked_processes
-from bridle.drives.recorder import Before, Recorder
+from bridle.drives.recorder import Recorder
+from bridle.drives.recording.tally import Before
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine

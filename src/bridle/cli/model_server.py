@@ -75,7 +75,7 @@ def _announce(url: str, key: str, script: str, *, as_json: bool) -> None:
 
 def _pointable() -> list[str]:
     """Names of the runtimes that can be pointed at a scripted model."""
-    from bridle.runtimes.base import supporters
+    from bridle.runtimes.supporting import supporters
 
     return supporters("model_server", "")
 

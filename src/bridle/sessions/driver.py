@@ -7,30 +7,27 @@ given and what the event file holds, completes both, and goes on.
 
 import os
 import shutil
-import threading
 import time
 from collections.abc import Callable
-from typing import TypedDict
 
 import msgspec
 
-from bridle.core.errors import AgentError, Unavailable, UnsupportedOption, WrongUse
+from bridle.core.errors import AgentError, UnsupportedOption, WrongUse
 from bridle.core.events import (
     Event,
 )
-from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
-from bridle.drives.guarding import Guard
-from bridle.drives.print_drive import remove_folders
 from bridle.drives.processes import environment, kill_marked
-from bridle.drives.recorder import Recorder
 from bridle.drives.run_files import HoldingFailed
 from bridle.drives.spec import ProcessExit
-from bridle.runtimes.base import AgentRuntime, compacting_runtimes
+from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.supporting import compacting_runtimes
+from bridle.sessions.catching_up import CatchingUp
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.event_log import EventLog
-from bridle.sessions.holding import process_of, wire_of
+from bridle.sessions.decisions import Decisions
+from bridle.sessions.holding import player_of, process_of
 from bridle.sessions.home import StateHome
+from bridle.sessions.intake import PIECE, Intake
 from bridle.sessions.ledger import (
     Abort,
     AbortCompaction,
@@ -47,11 +44,12 @@ from bridle.sessions.ledger import (
     MessageKind,
     Model,
     Send,
-    Told,
 )
 from bridle.sessions.lock import SessionLock, SessionOver
+from bridle.sessions.outflow import Outflow
 from bridle.sessions.player import MessageState, Player
 from bridle.sessions.record_changes import brought_up_to_date
+from bridle.sessions.stopping import Cleaning, Stopping
 from bridle.sessions.stopwatch import TURN_CLOCKS, Stopwatch
 from bridle.sessions.store import SessionRecord, SessionStore
 
@@ -59,8 +57,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bridle.sessions.holding import SessionProcess
 
-_PIECE = 1 << 20
-"""Bytes of the journal taken at once, so that one chatty session does not starve the others."""
 _CLEANING = 0.05
 """Seconds between looks whether what an agent left behind is gone."""
 _NO_ANSWER = "nobody answered in time; do without it"
@@ -89,8 +85,6 @@ class SessionDriver:
     ) -> None:
         self.record = record
         self.clocks = clocks or Clocks()
-        self.trouble: AgentError | None = None
-        """Why nothing can be written down now (a full disk); the driver tries again."""
         self._home = home
         self._runtime = runtime
         self._store = store
@@ -100,24 +94,19 @@ class SessionDriver:
         """The folder whose changes call for `poll`."""
         folder = home.folder(record.session_id)
         self._ledger = Ledger(os.path.join(folder, "ledger.jsonl"))
-        self._log = EventLog(folder)
+        self._outflow = Outflow(folder)
+        self._cleaning = Cleaning()
         self._process: SessionProcess
-        self._known: set[str] = set()
-        self._is_open = False
-        self._notes_upto = 0
-        self._unsent = b""
-        self._unlogged: list[Event] = []
-        self._logged = 0
         self._begin: Begin
         self._player: Player
-        self._redactor = Redactor()
+        self._decisions: Decisions
+        self._intake: Intake
+        self._stopping: Stopping
+        self._known: set[str] = set()
+        self._is_open = False
         self._input_closed = False
         self._told: set[str] = set()
         self._wake: float | None = None
-        self._cleaning: threading.Thread | None = None
-        self._step = -1
-        self._step_until = 0.0
-        self._asked: dict[str, float] = {}
         self._watch = Stopwatch()
 
     # -- taking up ------------------------------------------------------------------------------
@@ -133,9 +122,14 @@ class SessionDriver:
         return self._begin.clocks
 
     @property
+    def trouble(self) -> AgentError | None:
+        """Why nothing can be written down now (a full disk); the driver tries again."""
+        return self._outflow.trouble
+
+    @property
     def last_seq(self) -> int:
         """The number of the last event that was told."""
-        return self._logged
+        return self._outflow.logged
 
     @property
     def guard_folder(self) -> str | None:
@@ -146,8 +140,8 @@ class SessionDriver:
     def is_over(self) -> bool:
         """Whether the session's process is gone with all that it started, and all it said was
         taken."""
-        cleaning = self._cleaning is not None and self._cleaning.is_alive()
-        return self._player.finished and not self._unlogged and not cleaning
+        finished = self._player.finished and not self._outflow.has_events
+        return finished and not self._cleaning.is_running
 
     def end_fd(self) -> int | None:
         """A new descriptor whose being readable calls for `poll`: the process has ended. None when
@@ -172,89 +166,38 @@ class SessionDriver:
             begin.facts,
         )
         self._process.take_up()
-        self._player = self._new_player(begin)
-        self._logged = self._log.last_seq()
-        self._replay(entries[starts[-1] + 1 :])
+        holder = self._process.holder
+        env = environment(holder) if holder is not None else {}
+        redactor = Redactor(secrets_in(env or dict(os.environ)))
+        self._player = player_of(self.record, begin, self._runtime, redactor)
+        self._decisions = Decisions(self._ledger, self._player, self._watch, begin.guard)
+        self._intake = Intake(self._process, self._player, redactor, self.run_folder)
+        self._stopping = Stopping(self._process, begin.stop)
+        self._outflow.open(self._process)
+        self._catch_up(entries[starts[-1] + 1 :])
         self._is_open = True
         self.poll()
 
-    def _new_player(self, begin: Begin) -> Player:
-        holder = self._process.holder
-        env = environment(holder) if holder is not None else {}
-        self._redactor = Redactor(secrets_in(env or dict(os.environ)))
-        recorder = Recorder(
-            runtime=self.record.runtime,
-            session_id=self.record.session_id,
-            options=msgspec.convert({"prompt": "", **begin.options}, RunOptions),
-            cwd=begin.facts.cwd,
-            runtime_version=begin.facts.runtime_version,
-            redactor=self._redactor,
-            drive=begin.drive,
-            before=begin.before,
-        )
-        if begin.guard is not None:
-            recorder.guard = Guard.of_session(begin.guard)
-        return Player(wire_of(begin.drive, self._runtime, begin.facts, recorder), recorder)
-
-    def _replay(self, entries: list[Entry]) -> None:
-        player = self._player
-        player.begin(self._begin.carried)
-        said = bytearray(player.take_bytes())
-        waiting = list(reversed(entries))
+    def _catch_up(self, entries: list[Entry]) -> None:
         self._watch.begin(self._begin)
-        while True:
-            while waiting and waiting[-1].at <= player.lines:
-                entry = waiting.pop()
-                self._note(entry)
-                player.apply(entry)
-                said += player.take_bytes()
-            if not waiting:
-                break
-            lines = self._read()
-            if not lines:
-                # The journal is shorter than the ledger says: it was tampered with. What was
-                # decided is applied all the same.
-                waiting = [msgspec.structs.replace(entry, at=0) for entry in waiting]
-                continue
-            self._feed_replay(lines, waiting, said)
-        self._unlogged = [e for e in player.take_events() if e.seq > self._logged]
-        given = self._process.input_size() if os.path.isdir(self.run_folder) else len(said)
-        while lines := self._read():
-            for line in lines:
-                self._take_late_notes()
-                player.feed(self._redactor.line(line))
-            said += player.take_bytes()
-        self._unlogged += [e for e in player.take_events() if e.seq > self._logged]
-        self._unsent = bytes(said[given:])
+        past = CatchingUp(
+            self._player,
+            self._intake,
+            note=self._decisions.note,
+            take_late_notes=self._take_late_notes,
+        )
+        said = past.play(self._begin, entries)
+        given = self._process.input_size() if self._intake.is_there else len(said)
+        self._outflow.unsent = said[given:]
         sends = [entry.at for entry in entries if isinstance(entry, Send)]
-        if sends and player.lines > sends[-1]:
+        if sends and self._player.lines > sends[-1]:
             # It has spoken since. When that was is not known any more: its silence counts anew.
             self._watch.progressed()
 
-    def _feed_replay(self, lines: list[bytes], waiting: list[Entry], said: bytearray) -> None:
-        player = self._player
-        for line in lines:
-            if not waiting:
-                self._take_late_notes()
-            player.feed(self._redactor.line(line))
-            while waiting and waiting[-1].at <= player.lines:
-                entry = waiting.pop()
-                self._note(entry)
-                player.apply(entry)
-            said += player.take_bytes()
-
     def _take_late_notes(self) -> None:
         """Take what hooks told since the driver before was gone: not before all that it told."""
-        if self._begin.guard is not None and self._player.recorder.total().seq >= self._logged:
-            self._take_notes()
-
-    def _read(self) -> list[bytes]:
-        try:
-            return self._process.read_lines(_PIECE)
-        except HoldingFailed:
-            if os.path.isdir(self.run_folder):
-                raise
-            return []
+        if self._begin.guard is not None and self._player.recorder.total().seq >= self.last_seq:
+            self._decisions.take_hook_notes()
 
     # -- going on -------------------------------------------------------------------------------
 
@@ -281,7 +224,7 @@ class SessionDriver:
             self._flush()
         except HoldingFailed as problem:
             self._give_up(problem)
-        return self._process.journal_size - before >= _PIECE
+        return self._process.journal_size - before >= PIECE
 
     def _hold(self) -> None:
         """Let the process do what is due, where it does not run by itself."""
@@ -294,55 +237,36 @@ class SessionDriver:
         self._wake = process.work()
 
     def _take(self) -> bool:
-        lines = self._read()
+        lines = self._intake.read()
         # After the lines were read and before they are played: a verdict is written down before the
         # agent hears it, so what a line tells of has its verdict there.
-        self._take_notes()
+        self._decisions.take_hook_notes()
         for line in lines:
-            self._player.feed(self._redactor.line(line))
+            self._intake.play(line)
         if lines:
             self._watch.progressed()
         return bool(lines)
 
-    def _take_notes(self) -> None:
-        """Take what hooks of the guard told."""
-        guard = self._begin.guard
-        if guard is None:
-            return
-        from bridle.guard.lasting import NOTES
-        from bridle.guard.notes import read_notes
-
-        for note, upto in read_notes(os.path.join(guard.folder, NOTES), self._notes_upto):
-            self._decide(Told(note=note, upto=upto, **self._now()))
-
     def _look_for_end(self) -> None:
-        ended = self._exit()
+        ended = self._intake.exit()
         if ended is None:
             return
         if ended.code is None:
             # Its holder is gone, but it may still be there and write: it must not any more.
             kill_marked(self.record.session_id)
         # What it said last may have come between the two looks.
-        while lines := self._read():
-            self._take_notes()
+        while lines := self._intake.read():
+            self._decisions.take_hook_notes()
             for line in lines:
-                self._player.feed(self._redactor.line(line))
-        if last := self._process.last_words():
-            self._player.feed(self._redactor.line(last))
+                self._intake.play(line)
+        self._intake.play_last_words()
         self._end(ended)
-
-    def _exit(self) -> ProcessExit | None:
-        if not os.path.isdir(self.run_folder):
-            return ProcessExit(code=None)
-        return self._process.exit(self._redactor)
 
     def _end(self, ended: ProcessExit) -> None:
         self._player.finish(ended)
-        self._unsent = b""
+        self._outflow.unsent = b""
         if not self.record.is_over:
-            self._cleaning = _in_background(
-                self._process, self.record.session_id, self._begin.private_dirs
-            )
+            self._cleaning.start(self._process, self.record.session_id, self._begin.private_dirs)
 
     def _give_up(self, problem: AgentError) -> None:
         """The files are gone: what the agent says cannot be seen any more, so it must not act."""
@@ -352,32 +276,14 @@ class SessionDriver:
 
     def _flush(self) -> None:
         """Give the agent what is for it, and write down what happened."""
-        if not (self._player.has_output or self._unsent or self._unlogged or self.trouble):
+        if not self._outflow.take(self._player):
             return
-        self._unsent += self._player.take_bytes()
-        self._unlogged += [e for e in self._player.take_events() if e.seq > self._logged]
-        if self._unsent:
-            before = self._process.input_size()
-            try:
-                self._process.write(self._unsent)
-                self._unsent = b""
-            except HoldingFailed as problem:
-                self._unsent = self._unsent[self._process.input_size() - before :]
-                self.trouble = problem
-                return
-        if self._unlogged:
-            try:
-                self._log.append(self._unlogged)
-            except OSError as problem:
-                self.trouble = Unavailable(f"events cannot be written: {problem.strerror}")
-                return
-            events, self._unlogged = self._unlogged, []
-            self._logged = events[-1].seq
+        events = self._outflow.flush()
+        if events:
             self._update_record(events)
             self._publish(self, events)
-        self.trouble = None
-        if self._player.recorder.is_ready or self._player.finished:
-            self._log.rest()
+        if self.trouble is None and (self._player.recorder.is_ready or self._player.finished):
+            self._outflow.rest()
 
     def _update_record(self, events: list[Event]) -> None:
         recorder = self._player.recorder
@@ -398,8 +304,8 @@ class SessionDriver:
         if message_id in self._known:
             raise WrongUse(f"message {message_id} belongs to an earlier process of this session")
         self._refuse_if_over()
-        entry = Accept(id=message_id, kind=kind, text=text, images=images, **self._now())
-        self._decide(entry, durable=True)
+        entry = Accept(id=message_id, kind=kind, text=text, images=images, **self._decisions.now())
+        self._decisions.make(entry, durable=True)
         self._known.add(message_id)
         self.poll()
         return self._player.messages[message_id]
@@ -410,7 +316,7 @@ class SessionDriver:
         if not self._player.recorder.turn_open:
             return False
         self._watch.aborted_at = time.monotonic()
-        self._decide(Abort(reason=reason, **self._now()))
+        self._decisions.make(Abort(reason=reason, **self._decisions.now()))
         self.poll()
         return True
 
@@ -418,7 +324,7 @@ class SessionDriver:
         """Drop the messages that wait; returns their ids."""
         dropped = [message.id for message in self._player.queue]
         for message_id in dropped:
-            self._decide(Drop(id=message_id, reason=reason, **self._now()))
+            self._decisions.make(Drop(id=message_id, reason=reason, **self._decisions.now()))
         return dropped
 
     def answer(self, request_id: str, allowed: bool, by: str, reason: str = "") -> None:
@@ -428,8 +334,10 @@ class SessionDriver:
                 f"no permission request {request_id} waits",
                 hint="it was answered, or the agent did not wait for it",
             )
-        entry = Answer(request_id=request_id, allowed=allowed, by=by, reason=reason, **self._now())
-        self._decide(entry)
+        entry = Answer(
+            request_id=request_id, allowed=allowed, by=by, reason=reason, **self._decisions.now()
+        )
+        self._decisions.make(entry)
         self.poll()
 
     def set_model(self, model: str) -> None:
@@ -441,7 +349,7 @@ class SessionDriver:
             raise WrongUse(f"{self.record.runtime} cannot change its model in a session")
         if not self._player.is_idle:
             raise WrongUse("the agent works", hint="wait until it is idle")
-        self._decide(Model(model=model, **self._now()))
+        self._decisions.make(Model(model=model, **self._decisions.now()))
         self.poll()
 
     def compact(self) -> None:
@@ -450,7 +358,7 @@ class SessionDriver:
         self._refuse_unless_compacts()
         if not self._player.is_idle:
             raise WrongUse("the agent works", hint="wait until it is idle")
-        self._decide(Compact(**self._now()))
+        self._decisions.make(Compact(**self._decisions.now()))
         self.poll()
 
     def abort_compaction(self) -> bool:
@@ -460,7 +368,7 @@ class SessionDriver:
         if self._player.recorder.state != "compacting":
             return False
         self._refuse_unless_compacts()
-        self._decide(AbortCompaction(**self._now()))
+        self._decisions.make(AbortCompaction(**self._decisions.now()))
         self.poll()
         return True
 
@@ -481,7 +389,7 @@ class SessionDriver:
         if self._player.finished or self._player.recorder.leaving is not None:
             return
         self._watch.left_at = time.monotonic()
-        self._decide(Leave(reason=reason, **self._now()))
+        self._decisions.make(Leave(reason=reason, **self._decisions.now()))
         self.poll()
 
     def is_idle_now(self) -> bool:
@@ -497,52 +405,22 @@ class SessionDriver:
 
     def wait_over(self, seconds: float) -> bool:
         """Whether the session is over, once what its agent left behind had time to go."""
-        if self._cleaning is not None:
-            self._cleaning.join(seconds)
+        self._cleaning.wait(seconds)
         return self.is_over
 
     def close(self) -> None:
         """Stop driving; the agent goes on by itself. What guarded one that is gone goes too."""
-        self._log.rest()
+        self._outflow.rest()
         if self._is_open and self._player.finished and self.guard_folder is not None:
             shutil.rmtree(self.guard_folder, ignore_errors=True)
-        cleaning = self._cleaning
-        if cleaning is None or not cleaning.is_alive():
-            self._lock.release()
-            return
-
-        def release_later() -> None:
-            # The next process of the session would be ended with what this one left behind.
-            cleaning.join()
-            self._lock.release()
-
-        threading.Thread(target=release_later).start()
+        # The next process of the session would be ended with what this one left behind.
+        self._cleaning.then(self._lock.release)
 
     def _refuse_if_over(self) -> None:
         if self._player.finished:
             raise SessionOver(self.record)
         if self._player.recorder.leaving is not None:
             raise SessionOver(msgspec.structs.replace(self.record, state="stopped"))
-
-    def _decide(self, entry: Entry, *, durable: bool = False) -> None:
-        try:
-            self._ledger.append(entry, durable=durable)
-        except OSError as problem:
-            raise Unavailable(
-                f"cannot write the session's ledger: {problem.strerror}",
-                hint="free some disk space and try again; nothing was sent",
-            ) from None
-        self._note(entry)
-        self._player.apply(entry)
-
-    def _note(self, entry: Entry) -> None:
-        """What must be known of an entry, made now or played again."""
-        self._watch.note(entry)
-        if isinstance(entry, Told):
-            self._notes_upto = entry.upto
-
-    def _now(self) -> "_Stamp":
-        return {"at": self._player.lines, "ts": time.time()}
 
     def _pump(self) -> None:
         """Send the messages whose time has come."""
@@ -553,9 +431,9 @@ class SessionDriver:
             if recorder.turn_open and not player.awaited:
                 if message.kind != "steer" or not self._begin.can_steer:
                     return
-                self._decide(Send(id=message.id, steer=True, **self._now()))
+                self._decisions.make(Send(id=message.id, steer=True, **self._decisions.now()))
             elif recorder.is_ready and not player.awaited:
-                self._decide(Send(id=message.id, **self._now()))
+                self._decisions.make(Send(id=message.id, **self._decisions.now()))
             else:
                 return
 
@@ -568,9 +446,9 @@ class SessionDriver:
         waits = [until for _, until, _ in self._running_clocks()]
         if self._wake is not None:
             waits.append(self._wake)
-        waits += [asked + self.clocks.permission for asked in self._asked.values()]
-        if self._step >= 0 or self._stopping():
-            waits.append(self._step_until)
+        waits += self._watch.answers_due(self.clocks)
+        if self._stopping.has_begun or self._must_stop():
+            waits.append(self._stopping.until)
         if self._watch.left_at is not None:
             waits.append(self._watch.left_at + self.clocks.leave)
         return min(waits) if waits else None
@@ -588,36 +466,26 @@ class SessionDriver:
                 if clock in TURN_CLOCKS and not recorder.turn_open:
                     # A prompt that was never taken: there is no turn to abort.
                     clock = "startup"
-                self._decide(Expire(clock=clock, seconds=seconds, **self._now()))
+                self._decisions.make(Expire(clock=clock, seconds=seconds, **self._decisions.now()))
                 break
-        for request_id in player.questions:
-            self._asked.setdefault(request_id, now)
-        for request_id, asked in list(self._asked.items()):
-            if request_id not in player.questions:
-                del self._asked[request_id]
-            elif now >= asked + self.clocks.permission:
-                self._decide(
-                    Answer(
-                        request_id=request_id,
-                        allowed=False,
-                        by="bridle",
-                        reason=_NO_ANSWER,
-                        **self._now(),
-                    )
-                )
+        for request_id in self._watch.unanswered(player, self.clocks):
+            entry = Answer(
+                request_id=request_id,
+                allowed=False,
+                by="bridle",
+                reason=_NO_ANSWER,
+                **self._decisions.now(),
+            )
+            self._decisions.make(entry)
 
-    def _stopping(self) -> bool:
+    def _must_stop(self) -> bool:
         """Whether the agent's process is to be ended by signals."""
         recorder = self._player.recorder
         if recorder.stop_requested is not None:
             return True
         if recorder.leaving is None:
             return False
-        late = (
-            self._watch.left_at is None
-            or time.monotonic() >= self._watch.left_at + self.clocks.leave
-        )
-        return recorder.turn_open or late
+        return recorder.turn_open or self._watch.is_late_to_leave(self.clocks)
 
     def _carry_out(self) -> None:
         recorder = self._player.recorder
@@ -625,37 +493,5 @@ class SessionDriver:
             self._flush()
             self._input_closed = True
             self._process.close_input()
-        if not self._stopping():
-            return
-        now = time.monotonic()
-        if self._step >= 0 and now < self._step_until:
-            return
-        steps = self._begin.stop
-        self._step += 1
-        if self._step < len(steps):
-            step = steps[self._step]
-            self._process.signal(step.signal, step.to)
-            self._step_until = now + step.grace
-        else:
-            self._process.signal(9, "group")
-            self._step_until = now + 2.0
-
-
-class _Stamp(TypedDict):
-    at: int
-    ts: float
-
-
-def _in_background(
-    process: "SessionProcess", session_id: str, folders: tuple[str, ...]
-) -> threading.Thread:
-    """End what the agent left running and remove what was made for it alone, without keeping other
-    sessions waiting for it."""
-
-    def clean_up() -> None:
-        process.end_leftovers(session_id)
-        remove_folders(folders)
-
-    thread = threading.Thread(target=clean_up)
-    thread.start()
-    return thread
+        if self._must_stop():
+            self._stopping.go_on()

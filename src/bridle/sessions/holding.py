@@ -1,11 +1,19 @@
-"""Which process and which wire a session has, by its drive."""
+"""Which process, which wire and which player a session has, by its drive and how it began."""
+
+import msgspec
 
 from bridle.core.errors import UnsupportedOption
 from bridle.core.events import Drive
+from bridle.core.options import RunOptions
+from bridle.core.redact import Redactor
 from bridle.drives.detached import DetachedProcess
+from bridle.drives.guarding import Guard
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import AgentRuntime
+from bridle.sessions.ledger import Begin
+from bridle.sessions.player import Player
+from bridle.sessions.store import SessionRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,3 +49,22 @@ def wire_of(drive: Drive, runtime: AgentRuntime, facts: LiveFacts, recorder: Rec
 
         return PaneWire(runtime.tmux_wire(facts, recorder), recorder)
     return runtime.live_wire(facts, recorder)
+
+
+def player_of(
+    record: SessionRecord, begin: Begin, runtime: AgentRuntime, redactor: Redactor
+) -> Player:
+    """A player of the process that `begin` tells of; it has not begun."""
+    recorder = Recorder(
+        runtime=record.runtime,
+        session_id=record.session_id,
+        options=msgspec.convert({"prompt": "", **begin.options}, RunOptions),
+        cwd=begin.facts.cwd,
+        runtime_version=begin.facts.runtime_version,
+        redactor=redactor,
+        drive=begin.drive,
+        before=begin.before,
+    )
+    if begin.guard is not None:
+        recorder.guard = Guard.of_session(begin.guard)
+    return Player(wire_of(begin.drive, runtime, begin.facts, recorder), recorder)

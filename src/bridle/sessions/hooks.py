@@ -26,7 +26,7 @@ import msgspec
 from bridle.config.schema import HooksSection
 from bridle.core import events as ev
 from bridle.core.redact import Redactor, secrets_in
-from bridle.drives.recorder import utc_now
+from bridle.drives.recording.tape import utc_now
 from bridle.drives.spec import SESSION_MARK
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord

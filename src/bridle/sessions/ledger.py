@@ -15,7 +15,7 @@ import msgspec
 from bridle.core.events import Drive
 from bridle.drives.guarding import GuardFacts, HookNote
 from bridle.drives.live import LiveFacts
-from bridle.drives.recorder import Before
+from bridle.drives.recording.tally import Before
 from bridle.drives.spec import StopStep
 from bridle.sessions.clocks import Clocks
 

@@ -20,7 +20,8 @@ from bridle.core.redact import secrets_in
 from bridle.drives.detached import DetachedProcess
 from bridle.drives.guarding import GuardFacts
 from bridle.drives.print_drive import remove_folders
-from bridle.drives.recorder import Before, utc_now
+from bridle.drives.recording.tally import Before
+from bridle.drives.recording.tape import utc_now
 from bridle.drives.spec import SESSION_MARK
 from bridle.running import new_session_id
 from bridle.runtimes.base import AgentRuntime

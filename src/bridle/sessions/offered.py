@@ -9,8 +9,9 @@ from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.events import Drive
 from bridle.core.lifecycle import Message, SessionFilter, SessionHandle, StartOptions
 from bridle.running import options_from
-from bridle.runtimes.base import AgentRuntime, live_runtimes
+from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import is_registered
+from bridle.runtimes.supporting import live_runtimes
 from bridle.sessions.desk import SessionDesk, check_delivery
 from bridle.sessions.service import Receipt
 from bridle.sessions.store import SessionRecord, UnknownSession

@@ -13,7 +13,8 @@ from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.events import Drive
 from bridle.core.options import RunOptions
 from bridle.running import resolve
-from bridle.runtimes.base import AgentRuntime, forking_runtimes
+from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.supporting import forking_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.configured import configured_clocks, configured_drive
 from bridle.sessions.desk import default_drive

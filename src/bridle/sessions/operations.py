@@ -8,7 +8,7 @@ from bridle.core.errors import TimedOut, Unavailable, UnsupportedOption, WrongUs
 from bridle.core.features import Features
 from bridle.core.lifecycle import SessionHints
 from bridle.running import new_session_id
-from bridle.runtimes.base import supporters
+from bridle.runtimes.supporting import supporters
 from bridle.sessions.conversation import AgentStep
 from bridle.sessions.desk import why_over
 from bridle.sessions.images import Image, kept_images

@@ -2,18 +2,12 @@
 
 import os
 
-import msgspec
-
 from bridle.core.events import Event
-from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor
-from bridle.drives.guarding import Guard
-from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import AgentRuntime
-from bridle.sessions.holding import process_of, wire_of
+from bridle.sessions.holding import player_of, process_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Begin, Entry, Ledger
-from bridle.sessions.player import Player
 from bridle.sessions.store import SessionRecord
 
 
@@ -40,19 +34,7 @@ def _one(
     entries: list[Entry],
 ) -> list[Event]:
     redactor = Redactor()
-    recorder = Recorder(
-        runtime=record.runtime,
-        session_id=record.session_id,
-        options=msgspec.convert({"prompt": "", **begin.options}, RunOptions),
-        cwd=begin.facts.cwd,
-        runtime_version=begin.facts.runtime_version,
-        redactor=redactor,
-        drive=begin.drive,
-        before=begin.before,
-    )
-    if begin.guard is not None:
-        recorder.guard = Guard.of_session(begin.guard)
-    player = Player(wire_of(begin.drive, runtime, begin.facts, recorder), recorder)
+    player = player_of(record, begin, runtime, redactor)
     player.begin(begin.carried)
     waiting = list(reversed(entries))
 

@@ -24,6 +24,7 @@ class Stopwatch:
         self.left_at: float | None = None
         self._patience: Patience | None = None
         self._patient_until = 0.0
+        self._asked: dict[str, float] = {}
 
     def begin(self, begin: Begin) -> None:
         """The process began."""
@@ -65,6 +66,20 @@ class Stopwatch:
         elif recorder.turn_open or player.awaited:
             found += self._of_turn(player, clocks)
         return found
+
+    def unanswered(self, player: Player, clocks: Clocks) -> list[str]:
+        """The permission requests that nobody answered in time."""
+        now = time.monotonic()
+        self._asked = {each: self._asked.get(each, now) for each in player.questions}
+        return [each for each, asked in self._asked.items() if now >= asked + clocks.permission]
+
+    def answers_due(self, clocks: Clocks) -> list[float]:
+        """When the permission requests run out that waited when `unanswered` was last asked."""
+        return [asked + clocks.permission for asked in self._asked.values()]
+
+    def is_late_to_leave(self, clocks: Clocks) -> bool:
+        """Whether an agent that is leaving had its time to leave by itself."""
+        return self.left_at is None or time.monotonic() >= self.left_at + clocks.leave
 
     def _of_turn(self, player: Player, clocks: Clocks) -> list[tuple[Clock, float, float]]:
         recorder = player.recorder

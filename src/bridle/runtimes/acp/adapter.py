@@ -27,14 +27,7 @@ from bridle.runtimes.acp.plan import (
     system_meta,
 )
 from bridle.runtimes.acp.routing import Route, Target, route
-from bridle.runtimes.base import (
-    AgentRuntime,
-    RunPlan,
-    agent_env,
-    check_options,
-    supporters,
-    working_dir,
-)
+from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.given import provider_key
 from bridle.runtimes.installation import (
@@ -47,6 +40,7 @@ from bridle.runtimes.installation import (
 )
 from bridle.runtimes.private import new_private_dir, write_private
 from bridle.runtimes.provider_options import read_provider_options
+from bridle.runtimes.supporting import supporters
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place

@@ -18,14 +18,7 @@ from bridle.repository import GitPlace, find_git
 from bridle.runtimes.aider import options as own_options
 from bridle.runtimes.aider.dialects import DIALECTS, KEY_VARIABLES, AiderDialect
 from bridle.runtimes.aider.transcript import history_file, parse, project_dir
-from bridle.runtimes.base import (
-    AgentRuntime,
-    RunPlan,
-    agent_env,
-    check_options,
-    supporters,
-    working_dir,
-)
+from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import (
@@ -35,6 +28,7 @@ from bridle.runtimes.installation import (
     remembered_version,
 )
 from bridle.runtimes.private import new_private_dir, write_private
+from bridle.runtimes.supporting import supporters
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.options import RunOptions
-from bridle.drives.recorder import utc_now
+from bridle.drives.recording.tape import utc_now
 from bridle.runtimes.base import working_dir
 from bridle.runtimes.codex.planning import route
 from bridle.runtimes.codex.provider_options import read_options

@@ -19,19 +19,13 @@ from bridle.drives.guarding import GuardHook
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
-from bridle.runtimes.base import (
-    AgentRuntime,
-    RunPlan,
-    agent_env,
-    check_options,
-    refuse_system_prompts,
-    working_dir,
-)
+from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.gemini import home
 from bridle.runtimes.gemini.dialects import CREDENTIALS, DIALECTS, GeminiDialect
 from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import Installation, find_npm_cli
+from bridle.runtimes.planning import refuse_system_prompts
 from bridle.runtimes.private import new_private_dir, state_dir, write_private
 from bridle.runtimes.provider_options import check_range, read_provider_options
 from bridle.runtimes.retries import RetryReader

@@ -13,10 +13,10 @@ import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import Provider, RunOptions
-from bridle.runtimes.base import PROXY_VARIABLES
 from bridle.runtimes.given import json_object, provider_key
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
+from bridle.runtimes.planning import PROXY_VARIABLES
 from bridle.runtimes.private import write_private
 
 HOME_VARIABLE = "GEMINI_CLI_HOME"

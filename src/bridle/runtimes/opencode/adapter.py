@@ -18,7 +18,6 @@ from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import (
-    PROXY_VARIABLES,
     AgentRuntime,
     RunPlan,
     agent_env,
@@ -45,6 +44,7 @@ from bridle.runtimes.opencode.choices import (
 )
 from bridle.runtimes.opencode.dialects import DIALECTS, KEY_VARIABLES, OpenCodeDialect
 from bridle.runtimes.opencode.transcript import data_dir, database_path, model_of, summarize
+from bridle.runtimes.planning import PROXY_VARIABLES
 from bridle.runtimes.private import new_private_dir
 
 if TYPE_CHECKING:

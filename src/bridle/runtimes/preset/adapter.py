@@ -21,12 +21,12 @@ from bridle.runtimes.base import (
     RunPlan,
     agent_env,
     check_options,
-    supporters,
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.installation import Installation, find_executable
 from bridle.runtimes.preset.normalizer import PlainTextNormalizer
+from bridle.runtimes.supporting import supporters
 
 if TYPE_CHECKING:
     from bridle.config.schema import AdapterSection

@@ -1,0 +1,93 @@
+"""How turns and the process end: what is told of a failure, and what the session comes to."""
+
+import msgspec
+
+from bridle.core import events as ev
+from bridle.core.errors import Aborted, AgentError, Crashed, ErrorInfo
+from bridle.core.redact import Redactor
+from bridle.core.results import STATUS_OF_KIND
+from bridle.drives.recording.tape import EventTape
+from bridle.drives.spec import ProcessExit
+
+
+def exit_words(exit: ProcessExit) -> str:
+    """What became of the process, to be read after its name."""
+    if exit.code is None:
+        return "is gone"
+    return f"was killed by {exit.signal_name}" if exit.code < 0 else f"exited {exit.code}"
+
+
+def death(exit: ProcessExit) -> AgentError:
+    """The error of an agent whose process ended although its turn had not."""
+    if exit.signal_name == "SIGINT":
+        return Aborted("the agent was interrupted")
+    return Crashed(f"the agent's process {exit_words(exit)} without finishing its turn")
+
+
+class Outcome:
+    """How the last turn ended, how the process did, and the telling of errors.
+
+    Contract: `status` is None until a turn has ended, `exit` until the process has. An error is
+    shown without secrets, and with how the process ended only once that is known.
+    """
+
+    def __init__(self, tape: EventTape, redactor: Redactor, *, runtime: str, version: str) -> None:
+        self.status: ev.RunStatus | None = None
+        self.error: AgentError | None = None
+        """Why the last turn failed."""
+        self.exit: ProcessExit | None = None
+        self.version = version
+        """The runtime's, as errors name it."""
+        self._runtime = runtime
+        self._tape = tape
+        self._redactor = redactor
+
+    def shown(self, error: AgentError) -> ErrorInfo:
+        """The error as events and results show it."""
+        info, exit, redactor = error.info(), self.exit, self._redactor
+        return msgspec.structs.replace(
+            info,
+            message=redactor.text(info.message),
+            hint=redactor.text(info.hint),
+            runtime=self._runtime,
+            runtime_version=self.version,
+            exit_status=exit.code if exit and exit.code is not None else info.exit_status,
+            stderr_tail=(exit.stderr_tail if exit else "") or redactor.text(info.stderr_tail),
+        )
+
+    def turn_ended(self, error: AgentError | None) -> ErrorInfo | None:
+        """Judge a turn by the error in it, and tell that."""
+        self.error = error
+        info = None if error is None else self._tell(error)
+        self.status = "completed" if info is None else STATUS_OF_KIND.get(info.kind, "failed")
+        return info
+
+    def conversation_ended(
+        self, exit: ProcessExit, *, why: AgentError | None, asked_for: bool
+    ) -> None:
+        """Say why a live conversation ended between turns, unless its last turn told it or its end
+        was asked for."""
+        if why is None and not asked_for and self.error is None:
+            why = death(exit)
+        if why is not None and why is not self.error:
+            self._tell(why)
+
+    def last_state(self, exit: ProcessExit, *, live: bool, asked_for: bool) -> ev.SessionState:
+        """What the session is when its process is gone: a run is judged by its last turn, a live
+        conversation by whether its end was asked for."""
+        if not live:
+            return "stopped" if self.status == "completed" else "failed"
+        if asked_for:
+            return "stopped"
+        return "lost" if exit.code is None else "failed"
+
+    def _tell(self, error: AgentError) -> ErrorInfo:
+        info = self.shown(error)
+        self._tape.emit(
+            ev.ErrorRaised,
+            kind=info.kind,
+            message=info.message,
+            retryable=info.retryable,
+            hint=info.hint,
+        )
+        return info

@@ -1,0 +1,87 @@
+"""What a session used and cost, in this process and before it, and the limits on that."""
+
+import msgspec
+
+from bridle.core.errors import AgentError, BudgetExceeded
+from bridle.core.options import RunOptions
+from bridle.core.results import CostSource
+from bridle.core.usage import NO_USAGE, Usage
+
+
+class Before(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session had come to when its last process ended; the next goes on from there."""
+
+    seq: int = 0
+    turn: int = 0
+    usage: Usage = NO_USAGE
+    cost_usd: float | None = None
+
+
+class Tally:
+    """Adds up usage, cost and model calls of one process, turn by turn.
+
+    Contract: `usage` and `cost_usd` are the process's; a runtime that sums up itself sets them.
+    Limits are asked for when the agent goes on, so that work which ended at its limit counts.
+    """
+
+    def __init__(self, options: RunOptions, before: Before) -> None:
+        self.usage = NO_USAGE
+        self.cost_usd: float | None = None
+        self.cost_source: CostSource = "unknown"
+        self.model_calls = 0
+        self._before = before
+        self._max_turns = options.max_turns
+        self._budget = options.budget_usd
+        self._usage_at_start = NO_USAGE
+        self._cost_at_start = 0.0
+
+    def begin_turn(self) -> None:
+        """What is used from now on is the turn's."""
+        self._usage_at_start = self.usage
+        self._cost_at_start = self.cost_usd or 0.0
+
+    @property
+    def turn_usage(self) -> Usage:
+        """What the turn used."""
+        return self.usage - self._usage_at_start
+
+    @property
+    def turn_cost(self) -> float | None:
+        """What the turn cost; None when that is not known."""
+        return None if self.cost_usd is None else self.cost_usd - self._cost_at_start
+
+    def total(self, seq: int, turn: int) -> Before:
+        """What the session has come to, with all its earlier processes."""
+        costs = [cost for cost in (self._before.cost_usd, self.cost_usd) if cost is not None]
+        return Before(
+            seq=seq,
+            turn=turn,
+            usage=self._before.usage + self.usage,
+            cost_usd=sum(costs) if costs else None,
+        )
+
+    def add(self, usage: Usage | None, cost_usd: float | None) -> None:
+        """Count what a model call used and cost, where that is known."""
+        if usage is not None:
+            self.usage += usage
+        if cost_usd is not None:
+            self.set_cost((self.cost_usd or 0.0) + cost_usd, "provider")
+
+    def set_cost(self, cost_usd: float, source: CostSource) -> None:
+        """Replace the cost so far."""
+        self.cost_usd = cost_usd
+        self.cost_source = source
+
+    def past_turns(self) -> AgentError | None:
+        """Why the model must not be called again, None when it may."""
+        limit = self._max_turns
+        if limit is not None and self.model_calls >= limit:
+            return BudgetExceeded(f"reached the limit of {limit} turns")
+        return None
+
+    def past_budget(self) -> AgentError | None:
+        """Why nothing more may be spent, None when it may."""
+        limit, cost = self._budget, self.cost_usd
+        if limit is not None and cost is not None and cost > limit:
+            return BudgetExceeded(f"cost {cost:.4f} USD is over the budget of {limit:.4f} USD")
+        return None

@@ -1,0 +1,189 @@
+"""Keeps the guard's verdicts in step with the tool calls that the wire tells of.
+
+A hook answers at its own time: before the wire names the call, before it tells of the turn, or
+about a call that it never tells of. And an agent whose hooks do not fire, or that does not keep to
+them, has to be stopped.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bridle.core.errors import GuardRefused
+from bridle.core.results import GuardReport
+from bridle.drives.guarding import Guard, GuardVerdict, HookNote
+
+if TYPE_CHECKING:
+    from bridle.drives.recorder import Recorder
+    from bridle.drives.recording.pauses import Permissions
+    from bridle.drives.recording.tools import ToolCalls
+
+_PROOF = 20.0
+"""Seconds for a guard to be seen to fire, once its agent is ready."""
+
+
+class VerdictDesk:
+    """Takes what hooks and the guard say, and has the recorder tell it in its place.
+
+    Contract: made for one recorder, whose `guard` it reads anew each time: without one, a call that
+    is asked about is refused, and nothing else here has an effect. A verdict is told after the
+    start of its tool and inside its turn, once.
+    """
+
+    def __init__(
+        self,
+        recorder: "Recorder",
+        tools: "ToolCalls",
+        permissions: "Permissions",
+        *,
+        live: bool,
+    ) -> None:
+        self._recorder = recorder
+        self._tools = tools
+        self._permissions = permissions
+        self._live = live
+        self._early: dict[str, tuple[str, GuardVerdict]] = {}
+        """Verdicts on calls whose start the wire has not told."""
+        self._waiting: list[tuple[HookNote, GuardVerdict]] = []
+        """Verdicts that came before the wire told of their turn."""
+        self._held_ready: str | None = None
+        """What showed that the agent is ready, while its guard is not proved yet."""
+
+    def hold_ready(self, evidence: str) -> bool:
+        """Whether the agent must not count as ready yet, because its guard is to be seen first;
+        it then becomes ready as soon as the guard is seen to fire."""
+        guard = self._recorder.guard
+        if guard is None or not guard.mechanism.proves_at_start or guard.live:
+            return False
+        self._held_ready = evidence
+        self._recorder.expect(_PROOF, _does_not_fire(guard))
+        return True
+
+    def take_notes(self) -> None:
+        """Take what hooks told since the last call."""
+        guard = self._recorder.guard
+        if guard is None:
+            return
+        for note in guard.take():
+            if guard.feeds_events:
+                self._tell_event(note)
+            if note.verdict is None:
+                continue
+            if self._live and not self._recorder.turn_open:
+                self._waiting.append((note, note.verdict))
+            else:
+                self._take(guard, note, note.verdict)
+        if guard.live and self._held_ready is not None:
+            held, self._held_ready = self._held_ready, None
+            self._recorder.expect(None)
+            self._recorder.ready(held)
+
+    def turn_started(self) -> None:
+        """Tell the verdicts that waited for their turn."""
+        waiting, self._waiting = self._waiting, []
+        for note, verdict in waiting:
+            if self._recorder.guard is not None:
+                self._take(self._recorder.guard, note, verdict)
+
+    def turn_ends(self) -> None:
+        """Tell the verdicts on calls whose start the wire never told."""
+        early, self._early = self._early, {}
+        for tool_call_id, (tool_name, verdict) in early.items():
+            self._tools.count_as_ended(tool_call_id)
+            self.tell(tool_call_id, tool_name, verdict)
+
+    def tool_started(self, tool_call_id: str) -> None:
+        """Tell the verdict that waited for the start of this call."""
+        early = self._early.pop(tool_call_id, None)
+        if early is not None:
+            self.tell(tool_call_id, *early)
+
+    def ask(self, tool_call_id: str, tool_name: str, args: Any, cwd: str | None) -> GuardVerdict:
+        """The guard's verdict on a call, which is told. Without a guard it is refused."""
+        guard = self._recorder.guard
+        if guard is None:
+            return GuardVerdict(allowed=False, rule="no-guard", reason="no guard is there to ask")
+        verdict = guard.ask(tool_call_id, tool_name, args, cwd)
+        self.tell(tool_call_id, tool_name, verdict)
+        return verdict
+
+    def tell(self, tool_call_id: str, tool_name: str, verdict: GuardVerdict) -> None:
+        """Tell it after the start of its tool: an agent may ask while it still writes the call."""
+        tools, guard = self._tools, self._recorder.guard
+        known = tools.is_running(tool_call_id) or tools.has_ended(tool_call_id)
+        if not known and guard is not None and guard.mechanism.matching == "id":
+            self._early[tool_call_id] = (tool_name, verdict)
+            return
+        if not verdict.allowed:
+            # Some runtimes tell of a refusal by a hook as one of their own.
+            self._permissions.count_as_decided(tool_call_id)
+        self._recorder.permission_decided(
+            f"guard_{tool_call_id}",
+            tool_call_id=tool_call_id,
+            tool_name=tool_name,
+            decision="allow" if verdict.allowed else "deny",
+            by="guard",
+            reason=f"{verdict.rule}: {verdict.reason}" if verdict.reason else verdict.rule,
+        )
+
+    def check_live(self) -> None:
+        """Stop an agent that has begun to work without the guard having been seen to fire."""
+        guard = self._recorder.guard
+        if guard is None or guard.live:
+            return
+        self.take_notes()
+        if not guard.live:
+            self._recorder.request_stop(_does_not_fire(guard))
+
+    def check_asked(self, tool_call_id: str) -> None:
+        """Stop an agent that ran a tool which the guard had not allowed."""
+        guard = self._recorder.guard
+        if guard is None:
+            return
+        name = self._tools.name_of(tool_call_id)
+        if not guard.was_asked(tool_call_id, name):
+            self._recorder.request_stop(
+                GuardRefused(
+                    f"the agent ran {name} without the guard's leave ({guard.mechanism.name})",
+                    hint="this version does not keep to its hooks; use --sandbox, and report it",
+                )
+            )
+
+    def report(self) -> GuardReport | msgspec.UnsetType:
+        """What the result says of the guard; unset where nobody wanted one."""
+        recorder = self._recorder
+        if recorder.guard is not None:
+            return recorder.guard.report()
+        if recorder.unguarded:
+            return GuardReport(capability=recorder.unguarded, state="unguarded")
+        return msgspec.UNSET
+
+    def _take(self, guard: Guard, note: HookNote, verdict: GuardVerdict) -> None:
+        recorder = self._recorder
+        # Some hooks tell no id.
+        call_id = note.tool_call_id or self._tools.oldest_of(note.tool_name)
+        silent = not guard.mechanism.tells_refused and not verdict.allowed
+        if silent:
+            recorder.tool_started(call_id, note.tool_name, note.args, synthetic=True)
+        self.tell(call_id, note.tool_name, verdict)
+        if silent:
+            recorder.tool_ended(call_id, is_error=True, result=verdict.reason, synthetic=True)
+
+    def _tell_event(self, note: HookNote) -> None:
+        if note.kind == "verdict":
+            self._recorder.tool_started(note.tool_call_id, note.tool_name, note.args)
+        elif note.kind == "tool_end":
+            self._recorder.tool_ended(
+                note.tool_call_id,
+                tool_name=note.tool_name,
+                args=note.args,
+                is_error=note.is_error,
+                result=note.result,
+            )
+
+
+def _does_not_fire(guard: Guard) -> GuardRefused:
+    return GuardRefused(
+        f"the guard does not fire on this version ({guard.mechanism.name})",
+        hint="look for a setting that switches hooks off, or run with --unguarded",
+    )
