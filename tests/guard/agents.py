@@ -62,6 +62,8 @@ AGENTS = (
     Agent(name="pi", version="1.5.0", drives=ALL),
     Agent(name="pi", version="0.74.2", drives=("print", "print-hooks", "rpc")),
     Agent(name="gemini", version="0.61.0", own_boundary=True),
+    Agent(name="opencode", version="1.18.33"),
+    Agent(name="cline", version="3.0.65"),
     Agent(name="scripted", drives=("print", "print-hooks", "rpc")),
 )
 

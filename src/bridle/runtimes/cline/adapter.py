@@ -10,6 +10,7 @@ from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.guarding import GuardHook
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
@@ -173,6 +174,12 @@ class ClineRuntime(AgentRuntime):
             warnings=tuple(warnings),
             private_dirs=(folder,),
         )
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """A plugin in a home folder of the run's own."""
+        from bridle.runtimes.cline.guarding import guard_plan
+
+        return guard_plan(plan, hook)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

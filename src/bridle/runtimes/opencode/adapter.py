@@ -14,6 +14,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.guarding import GuardHook
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -173,6 +174,12 @@ class OpenCodeRuntime(AgentRuntime):
             private_dirs=(private,) if private else (),
             native_session_id=options.resume,
         )
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """A plugin that the run's environment names."""
+        from bridle.runtimes.opencode.guarding import guard_plan
+
+        return guard_plan(plan, hook)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
