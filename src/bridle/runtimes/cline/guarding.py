@@ -28,6 +28,9 @@ ends the run then, which helps nobody."""
 _LOADING = ("CLINE_PLUGIN_IMPORT_TIMEOUT_MS", "30000")
 """Cline gives plugins four seconds to load; on a busy machine that is too short."""
 
+_PATIENCE = ("--retries", "100")
+"""Cline ends a run after a few calls in a row that failed, and a refused one counts as that."""
+
 PLUGIN = GuardMechanism(
     name="plugin in a home folder of its own",
     fails="closed",
@@ -110,10 +113,19 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     env = guarded_env(spec.env, spec.cwd, hook.folder, code)
     return msgspec.structs.replace(
         plan,
-        spec=msgspec.structs.replace(spec, env=env),
+        spec=msgspec.structs.replace(spec, argv=_patient(plan), env=env),
         guard=BY_PROCESS if hook.lasting else PLUGIN,
         warnings=(*plan.warnings, LEFT_OUT),
     )
+
+
+def _patient(plan: RunPlan) -> tuple[str, ...]:
+    """The arguments of an agent that is told why a call was refused, however often."""
+    argv, size = plan.spec.argv, len(plan.installation.command)
+    named = any(word.startswith(_PATIENCE[0]) for word in argv)
+    if named or argv[:size] != tuple(plan.installation.command):
+        return argv
+    return (*argv[:size], *_PATIENCE, *argv[size:])
 
 
 def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
