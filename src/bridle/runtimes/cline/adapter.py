@@ -37,6 +37,7 @@ from bridle.runtimes.private import new_private_dir, write_private
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place
+    from bridle.sandbox import SandboxNeeds
 
 _NATIVE = "@cline/cli-{platform}/bin/cline"
 _PACKAGES = ("@cline/cli", "cline")
@@ -93,7 +94,6 @@ class ClineRuntime(AgentRuntime):
     binary: ClassVar[str] = "cline"
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "npm install -g cline"
-    state_paths = (".cline/data",)
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -180,6 +180,12 @@ class ClineRuntime(AgentRuntime):
         from bridle.runtimes.cline.guarding import guard_plan
 
         return guard_plan(plan, hook)
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Its folders, without what later sessions obey or run."""
+        from bridle.runtimes.cline.confinement import sandbox_needs
+
+        return sandbox_needs(spec.env)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
@@ -35,6 +35,9 @@ from bridle.runtimes.installation import Installation, find_npm_cli
 from bridle.runtimes.private import new_private_dir, state_dir, write_private
 from bridle.runtimes.provider_options import check_range, read_provider_options
 from bridle.runtimes.retries import RetryReader
+
+if TYPE_CHECKING:
+    from bridle.sandbox import SandboxNeeds
 
 _PACKAGE = "@google/gemini-cli"
 _HONOURED = frozenset(
@@ -83,7 +86,6 @@ class GeminiRuntime(AgentRuntime):
 
     id: ClassVar[str] = "gemini"
     binary: ClassVar[str] = "gemini"
-    state_paths = (".gemini/tmp", ".gemini/history")
     instruction_path: ClassVar[str] = "GEMINI.md"
     install_hint: ClassVar[str] = "npm install -g @google/gemini-cli"
 
@@ -178,6 +180,12 @@ class GeminiRuntime(AgentRuntime):
         from bridle.runtimes.gemini.guarding import guard_plan
 
         return guard_plan(plan, hook)
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Its folders, without what later sessions obey or run."""
+        from bridle.runtimes.gemini.confinement import sandbox_needs
+
+        return sandbox_needs(spec.env)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

@@ -50,6 +50,7 @@ from bridle.runtimes.private import new_private_dir
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place
+    from bridle.sandbox import SandboxNeeds
 
 _PACKAGE = "opencode"
 _HONOURED = frozenset(
@@ -86,7 +87,6 @@ class OpenCodeRuntime(AgentRuntime):
 
     id: ClassVar[str] = "opencode"
     binary: ClassVar[str] = "opencode"
-    state_paths = (".local/share/opencode", ".local/state/opencode", ".cache/opencode")
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "npm install -g opencode-ai"
 
@@ -180,6 +180,12 @@ class OpenCodeRuntime(AgentRuntime):
         from bridle.runtimes.opencode.guarding import guard_plan
 
         return guard_plan(plan, hook)
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Its folders, without what later sessions obey or run."""
+        from bridle.runtimes.opencode.confinement import sandbox_needs
+
+        return sandbox_needs(spec.env)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
