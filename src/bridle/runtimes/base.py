@@ -311,7 +311,7 @@ class AgentRuntime(ABC):
         """
         raise GuardRefused(
             f"{self.id} has no way to ask before a tool call",
-            hint="hold it with --sandbox instead, and say so with --unguarded",
+            hint="hold it with --sandbox worktree instead, and say --unguarded",
             runtime=self.id,
         )
 

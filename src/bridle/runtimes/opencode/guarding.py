@@ -2,8 +2,10 @@
 
 The plugin is named by the configuration that goes with the run's environment, after all others: it
 judges a call as the tool will get it. What it throws keeps the tool from running. A plugin runs
-inside of OpenCode, where it could undo another, so what the project brings is left out: its
-configuration, with the plugins, tools and commands in it. The project's instructions are kept.
+inside of OpenCode, where it could undo another, and an agent may have left one behind. So what the
+project brings is left out: its configuration, with the tools and commands in it; its instructions
+are kept. Plugins of the project are loaded all the same (by 1.18, whatever it is told), so where
+there are any the agent is not started.
 """
 
 import os
@@ -23,6 +25,7 @@ from bridle.runtimes.opencode.choices import CONFIG_VARIABLE
 from bridle.runtimes.private import write_private
 
 FILE_NAME = "bridle-guard.js"
+_FILES = ("opencode.json", "opencode.jsonc")
 _PURE = "OPENCODE_PURE"
 _NO_PROJECT = "OPENCODE_DISABLE_PROJECT_CONFIG"
 _NO_CLAUDE = ("OPENCODE_DISABLE_CLAUDE_CODE", "OPENCODE_DISABLE_CLAUDE_CODE_PROMPT")
@@ -71,10 +74,11 @@ def plugin_code(where: GuardAddress | str, *, log_events: bool) -> str:
 
 def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]:
     """`env` of an OpenCode that works in `cwd` and loads `plugin`, a file, and no plugin of the
-    project's. `GuardRefused` when what `env` says cannot be read.
+    project's. `GuardRefused` when the project has some, or what `env` says cannot be read.
 
     Instructions of the project are named one by one: OpenCode leaves them out with the rest.
     """
+    _refuse_others(env, cwd)
     given = env.get(CONFIG_VARIABLE)
     try:
         config = msgspec.json.decode(given, type=dict[str, Any]) if given else {}
@@ -118,6 +122,44 @@ def _has_own_config(plan: RunPlan) -> bool:
     """Whether its configuration folder is one of the run's own, so that there are no plugins."""
     folder = plan.spec.env.get("XDG_CONFIG_HOME", "")
     return any(folder.startswith(private + os.sep) for private in plan.private_dirs)
+
+
+def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
+    """Plugins that OpenCode finds from `cwd` upwards; those in the user's home are the user's."""
+    home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+    folder = os.path.realpath(cwd)
+    while True:
+        own = os.path.join(folder, ".opencode")
+        places = [folder] if folder == home else [folder, own]
+        found = [os.path.join(own, name) for name in ("plugin", "plugins") if folder != home]
+        found = [path for path in found if os.path.isdir(path) and os.listdir(path)]
+        files = [os.path.join(place, name) for place in places for name in _FILES]
+        found += [path for path in files if _names_plugins(path)]
+        if found:
+            raise GuardRefused(
+                f"opencode would load plugins beside the guard's, which could undo it: {found[0]}",
+                hint="move them away, or hold it with --sandbox and say --unguarded",
+                runtime="opencode",
+            )
+        if folder == os.path.dirname(folder):
+            return
+        folder = os.path.dirname(folder)
+
+
+def _names_plugins(path: str) -> bool:
+    """Whether a configuration may name plugins; one with comments is taken at its words."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        config = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return b"plugin" in text or b"\\u" in text
+    return isinstance(config, dict) and any(config.get(name) for name in ("plugin", "plugins"))
 
 
 def _instructions(env: Mapping[str, str], cwd: str) -> list[str]:
