@@ -75,6 +75,7 @@ _add(
     session_store_sql sql
     view_image update_plan web_search read_mcp_resource list_mcp_resources
     list_mcp_resource_templates tool_search read_thread_terminal get_context_remaining
+    create_goal update_goal get_goal
     read_files search_codebase search_files list_files list_code_definition_names
     fetch_web_content skills attempt_completion submit_and_exit access_mcp_resource
     load_mcp_documentation
