@@ -89,14 +89,26 @@ async function refusal(tool_use_id, tool_name, tool_input, cwd) {
 """
 
 
+FOR_AGENTS = """\
+const nobody = !process.env.BRIDLE_CAPABILITY && !process.env.BRIDLE_AGENT_NAME;
+"""
+"""Before a plugin that was left in a worktree: whether a person's own session has loaded it."""
+FOR_ALL = "const nobody = false;\n"
+
+
 def where_to_ask(hook: GuardHook) -> GuardAddress | str:
     """What a plugin of this session asks: an address, or a command where that would not last."""
     return hook.command(BY_PROCESS) if hook.lasting else hook.address()
 
 
-def asking_code(where: GuardAddress | str, seconds: float | None = None) -> str:
+def asking_code(
+    where: GuardAddress | str, seconds: float | None = None, *, deployed: bool = False
+) -> str:
     """JavaScript that defines `refusal(id, tool, input, cwd)`, which resolves to the reason why a
-    call may not run or to undefined, and `tell(event, fields)`; neither ever rejects."""
+    call may not run or to undefined, and `tell(event, fields)`; neither ever rejects.
+
+    A plugin that stands in a worktree (`deployed`) does nothing when `nobody`.
+    """
     process = isinstance(where, str)
     code = _BY_PROCESS if process else _BY_SOCKET
     limit = seconds or (PROCESS_SECONDS if process else SECONDS)
@@ -104,4 +116,4 @@ def asking_code(where: GuardAddress | str, seconds: float | None = None) -> str:
         "where": json.dumps(where if process else msgspec.to_builtins(where)),
         "milliseconds": int(limit * 1000),
     }
-    return code % told + _VERDICT
+    return (FOR_AGENTS if deployed else FOR_ALL) + code % told + _VERDICT

@@ -107,6 +107,8 @@ class AgentRuntime(ABC):
     stability: ClassVar[Literal["stable", "experimental"]] = "stable"
     install_hint: ClassVar[str] = ""
     """The command that installs the CLI."""
+    worktree_hooks: ClassVar[str] = "it runs no hook that a file there could name"
+    """Why a worktree cannot bring a guard; see `guard_shape`."""
     confines_itself: ClassVar[bool] = False
     """Whether it honours the option `sandbox` by means of its own. Every other runtime is confined
     by Bridle, and its `plan_run` never sees that option."""
@@ -328,7 +330,7 @@ class AgentRuntime(ABC):
         """The shape of the hooks that `deploy_guard` puts into a worktree; raises `GuardRefused`
         where a worktree cannot bring any that hold."""
         raise GuardRefused(
-            f"{self.id} takes no guard from a worktree",
+            f"{self.id} takes no guard from a worktree: {self.worktree_hooks}",
             hint="start it with Bridle, which gives it the guard by other means",
             runtime=self.id,
         )

@@ -10,7 +10,7 @@ from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.drives.guarding import GuardHook
+from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
@@ -180,6 +180,18 @@ class ClineRuntime(AgentRuntime):
         from bridle.runtimes.cline.guarding import guard_plan
 
         return guard_plan(plan, hook)
+
+    def guard_shape(self) -> HookShape:
+        """A plugin in a worktree runs a hook and asks for a clear answer."""
+        from bridle.runtimes.asking_js import BY_PROCESS
+
+        return BY_PROCESS
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """As a plugin of the worktree's."""
+        from bridle.runtimes.cline.guarding import deploy_plugin
+
+        return deploy_plugin(worktree, command, mark)
 
     def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
         """Its folders, without what later sessions obey or run."""

@@ -49,7 +49,7 @@ _CODE = """\
 export default {
   name: "bridle-guard",
   manifest: { capabilities: ["hooks"] },
-  hooks: {
+  hooks: nobody ? {} : {
     beforeRun: async () => { await tell("SessionStart", {}); },
     beforeTool: async ({ toolCall, input }) => {
       const { toolCallId, toolName } = toolCall;
@@ -71,10 +71,21 @@ _EVENTS = """\
 """
 
 
-def plugin_code(where: GuardAddress | str, *, log_events: bool) -> str:
-    """The plugin's source; it asks at an address, or by a command."""
-    ask = asking_code(where, _SECONDS)
+def plugin_code(
+    where: GuardAddress | str, *, log_events: bool = False, deployed: bool = False
+) -> str:
+    """The plugin's source; it asks at an address, or by a command. One that is `deployed` into a
+    worktree leaves a person's own sessions alone."""
+    ask = asking_code(where, _SECONDS, deployed=deployed)
     return _CODE % {"ask": ask, "events": _EVENTS if log_events else ""}
+
+
+def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
+    """See `AgentRuntime.deploy_guard`. Cline loads a project's plugins without asking."""
+    from bridle.runtimes.deployed_files import put_plugin
+
+    code = None if command is None else plugin_code(command, deployed=True)
+    return put_plugin(worktree, os.path.join(".cline", _PLUGINS, FILE_NAME), code, mark)
 
 
 def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dict[str, str]:
@@ -136,9 +147,21 @@ def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
     home = env.get("HOME") or os.path.expanduser("~")
     folders = [os.path.join(root, ".cline", _PLUGINS) for root in sorted(roots)]
     for folder in (*folders, os.path.join(home, "Documents", "Cline", "Plugins")):
-        if os.path.isdir(folder) and os.listdir(folder):
+        if os.path.isdir(folder) and _others_in(folder, env):
             raise GuardRefused(
                 f"cline would load plugins beside the guard's, which could undo it: {folder}",
                 hint="move them away, or hold it with --sandbox and say --unguarded",
                 runtime="cline",
             )
+
+
+def _others_in(folder: str, env: Mapping[str, str]) -> bool:
+    """Whether a folder holds any file but the guard's own, put there by `bridle guard deploy`."""
+    names = os.listdir(folder)
+    if names != [FILE_NAME]:
+        return bool(names)
+    from bridle.runtimes.deployed_files import is_copy
+    from bridle.runtimes.deployed_guard import deployed_folder
+
+    root = os.path.dirname(os.path.dirname(folder))
+    return not is_copy(os.path.join(folder, FILE_NAME), deployed_folder(env, root, "cline"))

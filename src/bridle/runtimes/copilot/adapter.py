@@ -77,6 +77,7 @@ class CopilotRuntime(AgentRuntime):
     binary: ClassVar[str] = "copilot"
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
+    worktree_hooks = "it passes over a repository's hooks where the folder is not trusted"
 
     # -- identity and availability --------------------------------------------------------------
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _OBEYED: dict[str, str | None] = {
     "settings.json": "{}\n",
+    # It insists on noting its first launch, where nothing tells of one.
+    "config.json": '{"firstLaunchAt": "2026-01-01T00:00:00.000Z"}\n',
     "mcp-config.json": '{"mcpServers": {}}\n',
     "hooks": None,
     "agents": None,

@@ -15,7 +15,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.drives.guarding import GuardHook
+from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -180,6 +180,18 @@ class GeminiRuntime(AgentRuntime):
         from bridle.runtimes.gemini.guarding import guard_plan
 
         return guard_plan(plan, hook)
+
+    def guard_shape(self) -> HookShape:
+        """The settings of a trusted worktree bring hooks that hold."""
+        from bridle.runtimes.gemini.guarding import SHAPE
+
+        return SHAPE
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """In `.gemini/settings.json`, of a folder that the user has trusted."""
+        from bridle.runtimes.gemini.guarding import deploy_hooks
+
+        return deploy_hooks(worktree, command, mark, os.environ)
 
     def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
         """Its folders, without what later sessions obey or run."""

@@ -14,7 +14,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.drives.guarding import GuardHook
+from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -180,6 +180,18 @@ class OpenCodeRuntime(AgentRuntime):
         from bridle.runtimes.opencode.guarding import guard_plan
 
         return guard_plan(plan, hook)
+
+    def guard_shape(self) -> HookShape:
+        """A plugin in a worktree runs a hook and asks for a clear answer."""
+        from bridle.runtimes.asking_js import BY_PROCESS
+
+        return BY_PROCESS
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """As a plugin of the worktree's."""
+        from bridle.runtimes.opencode.guarding import deploy_plugin
+
+        return deploy_plugin(worktree, command, mark)
 
     def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
         """Its folders, without what later sessions obey or run."""

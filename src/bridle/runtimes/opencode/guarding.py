@@ -46,6 +46,7 @@ LEFT_OUT = "opencode: the project's own configuration is left out while it is gu
 _CODE = """\
 %(ask)s
 export const BridleGuard = async ({ directory }) => {
+  if (nobody) return {};
   await tell("SessionStart", {});
   return {
     "tool.execute.before": async (call, told) => {
@@ -67,9 +68,21 @@ _EVENTS = """\
 """
 
 
-def plugin_code(where: GuardAddress | str, *, log_events: bool) -> str:
-    """The plugin's source; it asks at an address, or by a command."""
-    return _CODE % {"ask": asking_code(where), "events": _EVENTS if log_events else ""}
+def plugin_code(
+    where: GuardAddress | str, *, log_events: bool = False, deployed: bool = False
+) -> str:
+    """The plugin's source; it asks at an address, or by a command. One that is `deployed` into a
+    worktree leaves a person's own sessions alone."""
+    ask = asking_code(where, deployed=deployed)
+    return _CODE % {"ask": ask, "events": _EVENTS if log_events else ""}
+
+
+def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
+    """See `AgentRuntime.deploy_guard`. OpenCode loads a project's plugins without asking."""
+    from bridle.runtimes.deployed_files import put_plugin
+
+    code = None if command is None else plugin_code(command, deployed=True)
+    return put_plugin(worktree, os.path.join(".opencode", "plugins", FILE_NAME), code, mark)
 
 
 def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]:
@@ -132,7 +145,7 @@ def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
         own = os.path.join(folder, ".opencode")
         places = [folder] if folder == home else [folder, own]
         found = [os.path.join(own, name) for name in ("plugin", "plugins") if folder != home]
-        found = [path for path in found if os.path.isdir(path) and os.listdir(path)]
+        found = [path for path in found if _others_in(path, env, folder)]
         files = [os.path.join(place, name) for place in places for name in _FILES]
         found += [path for path in files if _names_plugins(path)]
         if found:
@@ -144,6 +157,18 @@ def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
         if folder == os.path.dirname(folder):
             return
         folder = os.path.dirname(folder)
+
+
+def _others_in(path: str, env: Mapping[str, str], root: str) -> bool:
+    """Whether a folder holds any file but the guard's own, put there by `bridle guard deploy`."""
+    names = os.listdir(path) if os.path.isdir(path) else []
+    if names == [FILE_NAME]:
+        from bridle.runtimes.deployed_files import is_copy
+        from bridle.runtimes.deployed_guard import deployed_folder
+
+        ours = deployed_folder(env, root, "opencode")
+        return not is_copy(os.path.join(path, FILE_NAME), ours)
+    return bool(names)
 
 
 def _names_plugins(path: str) -> bool:

@@ -4,6 +4,10 @@ It is loaded by flag, and only it: what a repository brings is left out, since a
 runs later could change a call that was already judged. How it asks: see `asking_js`.
 """
 
+import os
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from bridle.core.errors import GuardRefused
@@ -11,6 +15,7 @@ from bridle.drives.guarding import GuardAddress, GuardHook, GuardMechanism
 from bridle.runtimes import asking_js
 from bridle.runtimes.asking_js import asking_code, where_to_ask
 from bridle.runtimes.base import RunPlan
+from bridle.runtimes.pi.home import agent_dir
 from bridle.runtimes.private import write_private
 
 FILE_NAME = "bridle-guard.ts"
@@ -30,6 +35,7 @@ BY_PROCESS = msgspec.structs.replace(
 _CODE = """\
 %(ask)s
 export default function (pi) {
+  if (nobody) return;
   pi.on("session_start", () => tell("SessionStart", {}));
   pi.on("tool_call", async (event, ctx) => {
     const cwd = ctx?.cwd ?? process.cwd();
@@ -51,9 +57,46 @@ _EVENTS = """\
 """
 
 
-def extension_code(where: GuardAddress | str, *, log_events: bool) -> str:
-    """The extension's source; it asks at an address, or by a command."""
-    return _CODE % {"ask": asking_code(where), "events": _EVENTS if log_events else ""}
+def extension_code(
+    where: GuardAddress | str, *, log_events: bool = False, deployed: bool = False
+) -> str:
+    """The extension's source; it asks at an address, or by a command. One that is `deployed` into a
+    worktree leaves a person's own sessions alone."""
+    ask = asking_code(where, deployed=deployed)
+    return _CODE % {"ask": ask, "events": _EVENTS if log_events else ""}
+
+
+def deploy_extension(
+    worktree: str, command: str | None, mark: str, env: Mapping[str, str], *, trusts: bool
+) -> str:
+    """See `AgentRuntime.deploy_guard`. Where Pi knows of trust (`trusts`), it passes over the
+    extensions of other folders without a word; so those are refused."""
+    from bridle.runtimes.deployed_files import put_plugin
+
+    if command is not None and trusts and not _is_trusted(os.path.realpath(worktree), env):
+        raise GuardRefused(
+            "pi takes no guard from a worktree that you have not trusted",
+            hint="start pi there once and trust the folder, or start it with Bridle",
+            runtime="pi",
+        )
+    code = None if command is None else extension_code(command, deployed=True)
+    return put_plugin(worktree, os.path.join(".pi", "extensions", FILE_NAME), code, mark)
+
+
+def _is_trusted(root: str, env: Mapping[str, str]) -> bool:
+    folder = agent_dir(env)
+    return (
+        _object(os.path.join(folder, "trust.json")).get(root) is True
+        or _object(os.path.join(folder, "settings.json")).get("defaultProjectTrust") == "always"
+    )
+
+
+def _object(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
