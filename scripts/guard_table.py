@@ -8,8 +8,9 @@ drive of `tests/guard/agents.py` but the older versions. All run offline on the 
     e  a tool that a scout may not use    f  a write outside hidden in `python -c`, in a sandbox
 
 Each case is a run or session of its own. A cell says what was done about the call: `done`, or who
-refused it (`guard: rule`, `sandbox`, `agent` for a boundary of the agent's own). Exit status 1 when
-(a) did not happen, or any other did.
+refused it (`guard: rule`, `sandbox`, `agent` for a boundary of the agent's own). An agent without
+tools cannot be guarded: it runs in the sandbox alone, and `agent` says that it runs no commands.
+Exit status 1 when (a) did not happen, or any other did.
 """
 
 import sys
@@ -20,7 +21,15 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.guard.agents import AGENTS, DRIVES, Agent, Played, play  # noqa: E402 - path first
+from tests.guard.agents import (  # noqa: E402 - path first
+    AGENTS,
+    DRIVES,
+    WITHOUT_GUARD,
+    Agent,
+    Played,
+    in_text,
+    play,
+)
 from tests.sandbox.bench import Bench, bench  # noqa: E402 - path first
 
 CASES = "abcdef"
@@ -52,17 +61,25 @@ def cell_of(agent: Agent, drive: str, case: str) -> tuple[str, bool]:
         call, file = call_of(case, place)
         options: dict[str, Any] = {"sandbox": "worktree"} if case == "f" else {}
         capability = "scout" if case == "e" else "builder"
-        played = play(place, agent, DRIVES[drive], capability, [call], **options)
+        if agent.in_text:
+            if case == "a":
+                call = {"write_file": {"path": "a.txt", "content": "hi"}}
+            held = "read-only" if case == "e" else "worktree"
+            options = {"sandbox": held, "unguarded": True}
+        script = [in_text(call, place) if agent.in_text else call]
+        played = play(place, agent, DRIVES[drive], capability, script, **options)
         done = file.exists() if file is not None else bool(place.git("ls-remote", str(bare)))
     if played.result.status != "completed":
         error = played.result.error
         return f"FAILED: {error.message if error else '?'}", False
     if done:
         return "done", case == "a"
-    return _refusal(played, case), case != "a"
+    return _refusal(played, agent, call, case), case != "a"
 
 
-def _refusal(played: Played, case: str) -> str:
+def _refusal(played: Played, agent: Agent, call: dict[str, Any], case: str) -> str:
+    if agent.in_text:
+        return "agent" if "shell" in call else "sandbox"
     denied = [rule for decision, rule in played.verdicts if decision == "deny"]
     if denied:
         return f"guard: {denied[0]}"
@@ -71,7 +88,12 @@ def _refusal(played: Played, case: str) -> str:
 
 def _chosen(words: list[str]) -> list[tuple[Agent, str]]:
     # `print-hooks` is no drive: a way of the tests to have hooks in a run.
-    pairs = [(each, drive) for each in AGENTS for drive in each.drives if drive != "print-hooks"]
+    pairs = [
+        (each, drive)
+        for each in (*AGENTS, *WITHOUT_GUARD)
+        for drive in each.drives
+        if drive != "print-hooks"
+    ]
     if not words:
         return [pair for pair in pairs if (pair[0].name, pair[0].version) not in OLDER]
     return [

@@ -37,7 +37,7 @@ def test_an_agent_without_hooks() -> None:
 
 
 @pytest.mark.real_cli
-@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "pi"])
+@pytest.mark.parametrize("name", ["claude", "cline", "codex", "gemini", "opencode", "pi"])
 def test_real_agents_ask(name: str) -> None:
     runtime = get_runtime(name)
     runtime.use_binary(str(real_cli(name, versions(name)[-1])))

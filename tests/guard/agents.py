@@ -34,6 +34,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """What it is always run with. The first rounds are the guard's alone, so a runtime that
     confines itself is told not to."""
     drives: tuple[str, ...] = ("print", "print-hooks")
+    in_text: bool = False
+    """Whether its model answers in text alone, in which edits stand: there are no calls to ask
+    about, so it is held by the sandbox and refuses a guard."""
     own_boundary: bool = False
     """Whether its file tools refuse a path outside by themselves, before any hook is asked."""
 
@@ -62,8 +65,13 @@ AGENTS = (
     Agent(name="pi", version="1.5.0", drives=ALL),
     Agent(name="pi", version="0.74.2", drives=("print", "print-hooks", "rpc")),
     Agent(name="gemini", version="0.61.0", own_boundary=True),
+    Agent(name="opencode", version="1.18.33"),
+    Agent(name="cline", version="3.0.65"),
     Agent(name="scripted", drives=("print", "print-hooks", "rpc")),
 )
+
+WITHOUT_GUARD = (Agent(name="aider", version="0.86.2", drives=("print",), in_text=True),)
+"""What nothing can make ask, and the sandbox alone holds."""
 
 Sabotage = Callable[[GuardSession], None]
 
@@ -184,6 +192,15 @@ def play(
     with ScriptedModel([*script, {"text": "Finished."}]) as model:
         wanted = wanted_of(place, agent, capability, model, **options)
         return drive(place, agent.runtime(), wanted, sabotage)
+
+
+def in_text(call: dict[str, Any], place: Bench) -> dict[str, Any]:
+    """A call as a model writes it that has no tools, in the form that Aider looks for."""
+    if "shell" in call:
+        return {"text": f"Run this:\n\n```bash\n{call['shell']}\n```\n"}
+    path = call["write_file"]["path"].replace(str(place.root), "..")
+    edit = f"<<<<<<< SEARCH\n=======\n{call['write_file']['content']}\n>>>>>>> REPLACE"
+    return {"text": f"Writing.\n\n{path}\n```\n{edit}\n```\n"}
 
 
 def wanted_of(

@@ -12,8 +12,8 @@ from bridle.guard.verdict import Blocked
 
 _PATH = re.compile(r"""['"`(\s=>:,|]((?:/|~/|\.\./)[^\s'"`;|)(<>,]*)""")
 _GUARDED = re.compile(
-    r"""['"`(\s=>:,]((?:\./)?\.(?:git|claude|codex|pi|gemini|opencode|github|bridle|clinerules|copilot)"""
-    r"""(?![\w-])[^\s'"`;|)(<>,]*)"""
+    r"""['"`(\s=>:,]((?:\./)?\.(?:git|claude|codex|pi|gemini|opencode|github|bridle|clinerules"""
+    r"""|cline|copilot)(?![\w-])[^\s'"`;|)(<>,]*)"""
 )
 _READ_ONLY_ROOTS = ("/proc/", "/sys/", "/etc/", "/usr/", "/bin/", "/lib", "/opt/")
 _WRITES = re.compile(

@@ -68,11 +68,14 @@ _add(
     invalid plan_exit
     read_file read_many_files list_directory search_file_content grep_search web_fetch
     google_web_search write_todos exit_plan_mode get_internal_docs activate_skill cli_help
-    complete_task
+    complete_task update_topic list_background_processes read_background_output
+    tracker_create_task tracker_update_task tracker_get_task tracker_list_tasks
+    tracker_add_dependency tracker_visualize
     view read_bash list_bash show_file report_intent update_todo fetch_copilot_cli_documentation
     session_store_sql sql
     view_image update_plan web_search read_mcp_resource list_mcp_resources
     list_mcp_resource_templates tool_search read_thread_terminal get_context_remaining
+    create_goal update_goal get_goal
     read_files search_codebase search_files list_files list_code_definition_names
     fetch_web_content skills attempt_completion submit_and_exit access_mcp_resource
     load_mcp_documentation

@@ -86,6 +86,8 @@ class RuntimeContract(ABC):
     stability: ClassVar[Literal["stable", "experimental"]] = "stable"
     install_hint: ClassVar[str] = ""
     """The command that installs the CLI."""
+    worktree_hooks: ClassVar[str] = "it runs no hook that a file there could name"
+    """Why a worktree cannot bring a guard; see `guard_shape`."""
     confines_itself: ClassVar[bool] = False
     """Whether it honours the option `sandbox` by means of its own. Every other runtime is confined
     by Bridle, and its `plan_run` never sees that option."""
@@ -275,7 +277,7 @@ class RuntimeContract(ABC):
         """
         raise GuardRefused(
             f"{self.id} has no way to ask before a tool call",
-            hint="hold it with --sandbox instead, and say so with --unguarded",
+            hint="hold it with --sandbox worktree instead, and say --unguarded",
             runtime=self.id,
         )
 
@@ -292,7 +294,7 @@ class RuntimeContract(ABC):
         """The shape of the hooks that `deploy_guard` puts into a worktree; raises `GuardRefused`
         where a worktree cannot bring any that hold."""
         raise GuardRefused(
-            f"{self.id} takes no guard from a worktree",
+            f"{self.id} takes no guard from a worktree: {self.worktree_hooks}",
             hint="start it with Bridle, which gives it the guard by other means",
             runtime=self.id,
         )

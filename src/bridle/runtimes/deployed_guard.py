@@ -17,6 +17,7 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import CAPABILITY
+from bridle.drives.guarding import HookShape
 from bridle.drives.spec import ProcessSpec
 from bridle.guard.hook_script import SECONDS, hook_command, hook_script
 from bridle.guard.service import alone_command, alone_settings
@@ -83,7 +84,7 @@ def deploy(
     shape = runtime.guard_shape()
     told = {**environment, **({AGENT_NAME: agent} if agent else {})}
     policy = policy_of(config, capability, ProcessSpec(argv=(), env=told, cwd=root))
-    folder = _folder(environment, root, runtime.id)
+    folder = deployed_folder(environment, root, runtime.id)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     settings = write_private(folder, "alone.json", json.dumps(alone_settings(policy, shape)))
     script = hook_script(
@@ -106,7 +107,7 @@ def deploy(
 def undo(runtime: "AgentRuntime", worktree: str, env: Mapping[str, str] | None = None) -> Deployed:
     """Take the guard out of a worktree; what else its settings hold stays. May be repeated."""
     root = _root(worktree)
-    folder = _folder(os.environ if env is None else env, root, runtime.id)
+    folder = deployed_folder(os.environ if env is None else env, root, runtime.id)
     runtime.guard_shape()
     file = runtime.deploy_guard(root, None, folder)
     shutil.rmtree(folder, ignore_errors=True)
@@ -170,7 +171,8 @@ def _asked(folder: str, shape: Mapping[str, Any], root: str, path: str, *, agent
         timeout=2 * SECONDS,
         check=False,
     )
-    return bool(done.stdout.strip()) or done.returncode != 0
+    consent = msgspec.convert(shape, HookShape).allowed()
+    return done.stdout.strip() not in (b"", consent) or done.returncode != 0
 
 
 def _root(worktree: str) -> str:
@@ -184,5 +186,6 @@ def _key(root: str) -> str:
     return hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
 
 
-def _folder(env: Mapping[str, str], root: str, runtime: str) -> str:
+def deployed_folder(env: Mapping[str, str], root: str, runtime: str) -> str:
+    """Where the guard that was deployed into the worktree `root` has its own files."""
     return os.path.join(state_dir(env), "guard", f"{_key(root)}-{runtime}")

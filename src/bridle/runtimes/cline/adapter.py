@@ -10,6 +10,7 @@ from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
@@ -36,6 +37,7 @@ from bridle.runtimes.private import new_private_dir, write_private
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place
+    from bridle.sandbox import SandboxNeeds
 
 _NATIVE = "@cline/cli-{platform}/bin/cline"
 _PACKAGES = ("@cline/cli", "cline")
@@ -92,7 +94,6 @@ class ClineRuntime(AgentRuntime):
     binary: ClassVar[str] = "cline"
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "npm install -g cline"
-    state_paths = (".cline/data",)
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -173,6 +174,30 @@ class ClineRuntime(AgentRuntime):
             warnings=tuple(warnings),
             private_dirs=(folder,),
         )
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """A plugin in a home folder of the run's own."""
+        from bridle.runtimes.cline.guarding import guard_plan
+
+        return guard_plan(plan, hook)
+
+    def guard_shape(self) -> HookShape:
+        """A plugin in a worktree runs a hook and asks for a clear answer."""
+        from bridle.runtimes.asking_js import BY_PROCESS
+
+        return BY_PROCESS
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """As a plugin of the worktree's."""
+        from bridle.runtimes.cline.guarding import deploy_plugin
+
+        return deploy_plugin(worktree, command, mark)
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Its folders, without what later sessions obey or run."""
+        from bridle.runtimes.cline.confinement import sandbox_needs
+
+        return sandbox_needs(spec.env)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

@@ -61,6 +61,7 @@ class CodexRuntime(AgentRuntime):
     instruction_path = "AGENTS.md"
     install_hint = "npm install -g @openai/codex"
     confines_itself = True
+    worktree_hooks = "it runs only hooks whose hash stands in your own configuration"
 
     # -- identity and availability --------------------------------------------------------------
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.following import TranscriptWire
     from bridle.runtimes.instructions import Place
+    from bridle.sandbox import SandboxNeeds
 
 PACKAGE = "@github/copilot"
 _NATIVE = "@github/copilot-{platform}/copilot"
@@ -76,7 +77,7 @@ class CopilotRuntime(AgentRuntime):
     binary: ClassVar[str] = "copilot"
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
-    state_paths = (".copilot/session-state", ".copilot/logs", ".cache/copilot")
+    worktree_hooks = "it passes over a repository's hooks where the folder is not trusted"
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -153,6 +154,12 @@ class CopilotRuntime(AgentRuntime):
             private_dirs=(folder,),
             native_session_id=native,
         )
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Its folders, without what later sessions obey or run."""
+        from bridle.runtimes.copilot.confinement import sandbox_needs
+
+        return sandbox_needs(spec.env)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

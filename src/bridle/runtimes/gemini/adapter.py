@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
@@ -15,7 +15,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.drives.guarding import GuardHook
+from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -29,6 +29,9 @@ from bridle.runtimes.planning import refuse_system_prompts
 from bridle.runtimes.private import new_private_dir, state_dir, write_private
 from bridle.runtimes.provider_options import check_range, read_provider_options
 from bridle.runtimes.retries import RetryReader
+
+if TYPE_CHECKING:
+    from bridle.sandbox import SandboxNeeds
 
 _PACKAGE = "@google/gemini-cli"
 _HONOURED = frozenset(
@@ -77,7 +80,6 @@ class GeminiRuntime(AgentRuntime):
 
     id: ClassVar[str] = "gemini"
     binary: ClassVar[str] = "gemini"
-    state_paths = (".gemini/tmp", ".gemini/history")
     instruction_path: ClassVar[str] = "GEMINI.md"
     install_hint: ClassVar[str] = "npm install -g @google/gemini-cli"
 
@@ -172,6 +174,24 @@ class GeminiRuntime(AgentRuntime):
         from bridle.runtimes.gemini.guarding import guard_plan
 
         return guard_plan(plan, hook)
+
+    def guard_shape(self) -> HookShape:
+        """The settings of a trusted worktree bring hooks that hold."""
+        from bridle.runtimes.gemini.guarding import SHAPE
+
+        return SHAPE
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """In `.gemini/settings.json`, of a folder that the user has trusted."""
+        from bridle.runtimes.gemini.guarding import deploy_hooks
+
+        return deploy_hooks(worktree, command, mark, os.environ)
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Its folders, without what later sessions obey or run."""
+        from bridle.runtimes.gemini.confinement import sandbox_needs
+
+        return sandbox_needs(spec.env)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

@@ -3,6 +3,8 @@ gets a copy of its own. Those take effect whatever the user's and the project's 
 whether or not the folder is trusted.
 """
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,7 +12,7 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import REASON, GuardHook, GuardMechanism, HookShape
 from bridle.runtimes.base import RunPlan
-from bridle.runtimes.gemini.home import SYSTEM_SETTINGS
+from bridle.runtimes.gemini.home import SYSTEM_SETTINGS, config_dir
 from bridle.runtimes.private import write_private
 
 _MILLISECONDS = 600_000
@@ -49,6 +51,39 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     path = write_private(hook.folder, "settings.json", msgspec.json.encode(whole))
     spec = msgspec.structs.replace(plan.spec, env={**plan.spec.env, SYSTEM_SETTINGS: path})
     return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
+
+
+def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str, str]) -> str:
+    """See `AgentRuntime.deploy_guard`. Gemini takes hooks from a folder only that its user has
+    trusted, and says nothing where it does not; so such a folder is refused."""
+    from bridle.runtimes.deployed_files import put_hooks
+
+    root = os.path.realpath(worktree)
+    if command is not None and not _is_trusted(root, env):
+        raise GuardRefused(
+            "gemini takes no guard from a worktree that you have not trusted",
+            hint="start gemini there once and trust the folder, or start it with Bridle",
+            runtime="gemini",
+        )
+    entry = {"type": "command", "command": command, "timeout": _MILLISECONDS}
+    entries: dict[str, list[Any]] = {event: [{"hooks": [entry]}] for event in SHAPE.asks}
+    name = os.path.join(".gemini", "settings.json")
+    return put_hooks(worktree, name, entries if command is not None else None, mark, "gemini")
+
+
+def _is_trusted(root: str, env: Mapping[str, str]) -> bool:
+    """Whether the user has trusted the folder, by the longest entry that is about it."""
+    if env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
+        return True
+    path = os.path.join(config_dir(env), "trustedFolders.json")
+    entries = _settings(path) if os.path.exists(path) else {}
+    longest, trusted = -1, False
+    for place, level in entries.items():
+        folder = os.path.dirname(place) if level == "TRUST_PARENT" else place
+        inside = root == folder or root.startswith(folder.rstrip("/") + "/")
+        if inside and len(folder) > longest:
+            longest, trusted = len(folder), str(level).startswith("TRUST")
+    return trusted
 
 
 def _settings(path: str | None) -> dict[str, Any]:

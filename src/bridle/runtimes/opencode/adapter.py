@@ -14,6 +14,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -49,6 +50,7 @@ from bridle.runtimes.private import new_private_dir
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place
+    from bridle.sandbox import SandboxNeeds
 
 _PACKAGE = "opencode"
 _HONOURED = frozenset(
@@ -85,7 +87,6 @@ class OpenCodeRuntime(AgentRuntime):
 
     id: ClassVar[str] = "opencode"
     binary: ClassVar[str] = "opencode"
-    state_paths = (".local/share/opencode", ".local/state/opencode", ".cache/opencode")
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "npm install -g opencode-ai"
 
@@ -173,6 +174,30 @@ class OpenCodeRuntime(AgentRuntime):
             private_dirs=(private,) if private else (),
             native_session_id=options.resume,
         )
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """A plugin that the run's environment names."""
+        from bridle.runtimes.opencode.guarding import guard_plan
+
+        return guard_plan(plan, hook)
+
+    def guard_shape(self) -> HookShape:
+        """A plugin in a worktree runs a hook and asks for a clear answer."""
+        from bridle.runtimes.asking_js import BY_PROCESS
+
+        return BY_PROCESS
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """As a plugin of the worktree's."""
+        from bridle.runtimes.opencode.guarding import deploy_plugin
+
+        return deploy_plugin(worktree, command, mark)
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Its folders, without what later sessions obey or run."""
+        from bridle.runtimes.opencode.confinement import sandbox_needs
+
+        return sandbox_needs(spec.env)
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

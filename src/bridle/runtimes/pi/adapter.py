@@ -15,7 +15,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.drives.guarding import GuardHook
+from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import (
@@ -258,6 +258,20 @@ class PiRuntime(AgentRuntime):
         from bridle.runtimes.pi.guarding import guard_plan
 
         return guard_plan(plan, hook)
+
+    def guard_shape(self) -> HookShape:
+        """An extension in a worktree runs a hook and asks for a clear answer."""
+        from bridle.runtimes.asking_js import BY_PROCESS
+
+        return BY_PROCESS
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """As an extension of a worktree that the user has trusted."""
+        from bridle.runtimes.pi.guarding import deploy_extension
+
+        found = self.find()
+        trusts = bool(self.dialect(found.version if found else None)[0].trust_flags)
+        return deploy_extension(worktree, command, mark, os.environ, trusts=trusts)
 
     def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
         """Its folder, without what its later sessions obey or run: see `home.sandbox_needs`."""

@@ -1,23 +1,24 @@
 """How Pi is made to ask before each tool call: an extension of ours, outside of the worktree.
 
 It is loaded by flag, and only it: what a repository brings is left out, since an extension that
-runs later could change a call that was already judged. The extension asks over loopback TCP, or by
-a hook process where it outlives whoever answers, and takes anything but a clear consent for a
-refusal.
+runs later could change a call that was already judged. How it asks: see `asking_js`.
 """
 
-import json
+import os
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.drives.guarding import REASON, GuardAddress, GuardHook, GuardMechanism, HookShape
+from bridle.drives.guarding import GuardAddress, GuardHook, GuardMechanism
+from bridle.runtimes import asking_js
+from bridle.runtimes.asking_js import asking_code, where_to_ask
 from bridle.runtimes.base import RunPlan
+from bridle.runtimes.pi.home import agent_dir
 from bridle.runtimes.private import write_private
 
 FILE_NAME = "bridle-guard.ts"
-SECONDS = 25
-"""How long the extension waits for a verdict before it refuses."""
 
 EXTENSION = GuardMechanism(
     name="extension by -ne -e",
@@ -28,81 +29,18 @@ EXTENSION = GuardMechanism(
 BY_PROCESS = msgspec.structs.replace(
     EXTENSION,
     name="extension by -ne -e that runs a hook",
-    shape=HookShape(consent={"allow": True}, refusal={"allow": False, "reason": REASON}),
+    shape=asking_js.BY_PROCESS,
 )
-
-_BY_PROCESS = """\
-import { spawn } from "node:child_process";
-const command = %(command)s;
-
-function ask(payload) {
-  return new Promise((resolve, reject) => {
-    const child = spawn("/bin/sh", ["-c", command], { stdio: ["pipe", "pipe", "ignore"] });
-    const clock = setTimeout(() => { child.kill("SIGKILL"); reject(new Error("late")); }, 60000);
-    let said = "";
-    child.stdout.setEncoding("utf8");
-    child.stdout.on("data", (text) => { said += text; });
-    child.stdin.on("error", () => undefined);
-    child.on("error", (error) => { clearTimeout(clock); reject(error); });
-    child.on("close", () => {
-      clearTimeout(clock);
-      try { resolve(JSON.parse(said)); } catch (error) { reject(error); }
-    });
-    child.stdin.end(JSON.stringify(payload));
-  });
-}
-"""
-
-_BY_SOCKET = """\
-import net from "node:net";
-const where = %(where)s;
-let number = 0;
-
-function ask(payload) {
-  return new Promise((resolve, reject) => {
-    const id = ++number;
-    const socket = net.connect(where.port, where.host);
-    const clock = setTimeout(() => socket.destroy(new Error("late")), %(seconds)d000);
-    let said = "";
-    socket.setEncoding("utf8");
-    socket.on("connect", () => {
-      socket.write(JSON.stringify({ token: where.token, id, payload }) + "\\n");
-    });
-    socket.on("data", (text) => {
-      said += text;
-      if (!said.includes("\\n")) return;
-      clearTimeout(clock);
-      socket.destroy();
-      const answer = JSON.parse(said);
-      answer.id === id ? resolve(answer) : reject(new Error("another call's answer"));
-    });
-    socket.on("error", (error) => { clearTimeout(clock); reject(error); });
-    socket.on("close", () => { clearTimeout(clock); reject(new Error("closed")); });
-  });
-}
-"""
 
 _CODE = """\
 %(ask)s
-const silent = "the guard does not answer; the call is refused. Report it if it stays so.";
-const tell = (event, fields) => ask({ hook_event_name: event, ...fields }).catch(() => undefined);
-
 export default function (pi) {
+  if (nobody) return;
   pi.on("session_start", () => tell("SessionStart", {}));
   pi.on("tool_call", async (event, ctx) => {
-    try {
-      const answer = await ask({
-        hook_event_name: "PreToolUse",
-        tool_name: event.toolName,
-        tool_input: event.input,
-        tool_use_id: event.toolCallId,
-        cwd: ctx?.cwd ?? process.cwd(),
-      });
-      if (answer.allow === true) return undefined;
-      return { block: true, reason: answer.reason || silent };
-    } catch {
-      return { block: true, reason: silent };
-    }
+    const cwd = ctx?.cwd ?? process.cwd();
+    const reason = await refusal(event.toolCallId, event.toolName, event.input, cwd);
+    return reason === undefined ? undefined : { block: true, reason };
   });
 %(events)s}
 """
@@ -119,21 +57,52 @@ _EVENTS = """\
 """
 
 
-def extension_code(where: GuardAddress | str, *, log_events: bool) -> str:
-    """The extension's source; it asks at an address, or by a command."""
-    if isinstance(where, str):
-        ask = _BY_PROCESS % {"command": json.dumps(where)}
-    else:
-        told = json.dumps(msgspec.to_builtins(where))
-        ask = _BY_SOCKET % {"where": told, "seconds": SECONDS}
+def extension_code(
+    where: GuardAddress | str, *, log_events: bool = False, deployed: bool = False
+) -> str:
+    """The extension's source; it asks at an address, or by a command. One that is `deployed` into a
+    worktree leaves a person's own sessions alone."""
+    ask = asking_code(where, deployed=deployed)
     return _CODE % {"ask": ask, "events": _EVENTS if log_events else ""}
+
+
+def deploy_extension(
+    worktree: str, command: str | None, mark: str, env: Mapping[str, str], *, trusts: bool
+) -> str:
+    """See `AgentRuntime.deploy_guard`. Where Pi knows of trust (`trusts`), it passes over the
+    extensions of other folders without a word; so those are refused."""
+    from bridle.runtimes.deployed_files import put_plugin
+
+    if command is not None and trusts and not _is_trusted(os.path.realpath(worktree), env):
+        raise GuardRefused(
+            "pi takes no guard from a worktree that you have not trusted",
+            hint="start pi there once and trust the folder, or start it with Bridle",
+            runtime="pi",
+        )
+    code = None if command is None else extension_code(command, deployed=True)
+    return put_plugin(worktree, os.path.join(".pi", "extensions", FILE_NAME), code, mark)
+
+
+def _is_trusted(root: str, env: Mapping[str, str]) -> bool:
+    folder = agent_dir(env)
+    return (
+        _object(os.path.join(folder, "trust.json")).get(root) is True
+        or _object(os.path.join(folder, "settings.json")).get("defaultProjectTrust") == "always"
+    )
+
+
+def _object(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
     mechanism = BY_PROCESS if hook.lasting else EXTENSION
-    where = hook.command(mechanism.shape) if hook.lasting else hook.address()
-    code = extension_code(where, log_events=hook.log_events)
+    code = extension_code(where_to_ask(hook), log_events=hook.log_events)
     path = write_private(hook.folder, FILE_NAME, code)
     argv, command = list(plan.spec.argv), list(plan.installation.command)
     starts = [i for i in range(len(argv)) if argv[i : i + len(command)] == command]

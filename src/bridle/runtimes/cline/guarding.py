@@ -1,0 +1,167 @@
+"""How Cline is made to ask before each tool call: a plugin of ours, outside of the worktree.
+
+Its hook programs can only end a whole run; a plugin can refuse a single call with a reason. Cline
+looks for plugins below its home folder, so it gets one of the run's own: links to what is in the
+user's, but for the plugins. All plugins run in one process beside Cline, where one could undo
+another; so the guard's is the only one, and a project that brings its own is not worked in.
+"""
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from bridle.core.errors import GuardRefused
+from bridle.drives.guarding import GuardAddress, GuardHook, GuardMechanism
+from bridle.repository import find_git
+from bridle.runtimes import asking_js
+from bridle.runtimes.asking_js import asking_code, where_to_ask
+from bridle.runtimes.base import RunPlan
+from bridle.runtimes.cline.transcript import cline_dir, data_dir
+from bridle.runtimes.private import write_private
+
+FILE_NAME = "bridle-guard.js"
+_PLUGINS = "plugins"
+_SECONDS = 2.6
+"""How long the plugin waits for a verdict before it refuses. Cline gives a hook three seconds and
+ends the run then, which helps nobody."""
+_LOADING = ("CLINE_PLUGIN_IMPORT_TIMEOUT_MS", "30000")
+"""Cline gives plugins four seconds to load; on a busy machine that is too short."""
+
+_PATIENCE = ("--retries", "100")
+"""Cline ends a run after a few calls in a row that failed, and a refused one counts as that."""
+
+PLUGIN = GuardMechanism(
+    name="plugin in a home folder of its own",
+    fails="closed",
+    proof="the plugin announces itself when the run begins, before the first model call",
+)
+BY_PROCESS = msgspec.structs.replace(
+    PLUGIN,
+    name="plugin in a home folder of its own that runs a hook",
+    shape=asking_js.BY_PROCESS,
+)
+
+LEFT_OUT = "cline: only the guard's plugin is loaded while it is guarded"
+
+_CODE = """\
+%(ask)s
+export default {
+  name: "bridle-guard",
+  manifest: { capabilities: ["hooks"] },
+  hooks: nobody ? {} : {
+    beforeRun: async () => { await tell("SessionStart", {}); },
+    beforeTool: async ({ toolCall, input }) => {
+      const { toolCallId, toolName } = toolCall;
+      const reason = await refusal(toolCallId, toolName, input, process.cwd());
+      return reason === undefined ? undefined : { skip: true, reason };
+    },
+%(events)s  },
+};
+"""
+
+_EVENTS = """\
+    afterTool: async ({ toolCall, result }) => {
+      const end = { tool_name: toolCall.toolName, tool_use_id: toolCall.toolCallId };
+      const text = JSON.stringify(result?.output ?? null);
+      await tell(result?.isError ? "PostToolUseFailure" : "PostToolUse",
+        { ...end, ...(result?.isError ? { error: text } : { tool_response: text }) });
+    },
+    afterRun: async () => { await tell("Stop", {}); },
+"""
+
+
+def plugin_code(
+    where: GuardAddress | str, *, log_events: bool = False, deployed: bool = False
+) -> str:
+    """The plugin's source; it asks at an address, or by a command. One that is `deployed` into a
+    worktree leaves a person's own sessions alone."""
+    ask = asking_code(where, _SECONDS, deployed=deployed)
+    return _CODE % {"ask": ask, "events": _EVENTS if log_events else ""}
+
+
+def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
+    """See `AgentRuntime.deploy_guard`. Cline loads a project's plugins without asking."""
+    from bridle.runtimes.deployed_files import put_plugin
+
+    code = None if command is None else plugin_code(command, deployed=True)
+    return put_plugin(worktree, os.path.join(".cline", _PLUGINS, FILE_NAME), code, mark)
+
+
+def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dict[str, str]:
+    """`env` of a Cline that works in `cwd` and loads the plugin `code`, and no other; its home is
+    made in `folder`. Raises `GuardRefused` where other plugins would be loaded.
+
+    What Cline keeps stays where it was: the home's links lead there, its data by variable.
+    """
+    _refuse_others(env, cwd)
+    home = os.path.join(folder, "cline")
+    os.mkdir(home, 0o700)
+    theirs = cline_dir(env)
+    try:
+        names = os.listdir(theirs)
+    except FileNotFoundError:
+        names = []
+    for name in names:
+        if name != _PLUGINS:
+            os.symlink(os.path.join(theirs, name), os.path.join(home, name))
+    write_private(home, os.path.join(_PLUGINS, FILE_NAME), code)
+    changed = {"CLINE_DIR": home, "CLINE_DATA_DIR": data_dir(env)}
+    return {_LOADING[0]: _LOADING[1], **env, **changed}
+
+
+def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
+    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    spec = plan.spec
+    for flag in ("--config", "--data-dir"):
+        if any(word == flag or word.startswith(f"{flag}=") for word in spec.argv):
+            raise GuardRefused(
+                f"cline cannot be guarded with {flag}: the guard is in a folder that it replaces",
+                hint="name the account with account_dir",
+                runtime="cline",
+            )
+    code = plugin_code(where_to_ask(hook), log_events=hook.log_events)
+    env = guarded_env(spec.env, spec.cwd, hook.folder, code)
+    return msgspec.structs.replace(
+        plan,
+        spec=msgspec.structs.replace(spec, argv=_patient(plan), env=env),
+        guard=BY_PROCESS if hook.lasting else PLUGIN,
+        warnings=(*plan.warnings, LEFT_OUT),
+    )
+
+
+def _patient(plan: RunPlan) -> tuple[str, ...]:
+    """The arguments of an agent that is told why a call was refused, however often."""
+    argv, size = plan.spec.argv, len(plan.installation.command)
+    named = any(word.startswith(_PATIENCE[0]) for word in argv)
+    if named or argv[:size] != tuple(plan.installation.command):
+        return argv
+    return (*argv[:size], *_PATIENCE, *argv[size:])
+
+
+def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
+    """Plugins that Cline finds in places that no variable moves."""
+    place = os.path.realpath(cwd)
+    found = find_git(place)
+    roots = {place, found.root if found is not None else place}
+    home = env.get("HOME") or os.path.expanduser("~")
+    folders = [os.path.join(root, ".cline", _PLUGINS) for root in sorted(roots)]
+    for folder in (*folders, os.path.join(home, "Documents", "Cline", "Plugins")):
+        if os.path.isdir(folder) and _others_in(folder, env):
+            raise GuardRefused(
+                f"cline would load plugins beside the guard's, which could undo it: {folder}",
+                hint="move them away, or hold it with --sandbox and say --unguarded",
+                runtime="cline",
+            )
+
+
+def _others_in(folder: str, env: Mapping[str, str]) -> bool:
+    """Whether a folder holds any file but the guard's own, put there by `bridle guard deploy`."""
+    names = os.listdir(folder)
+    if names != [FILE_NAME]:
+        return bool(names)
+    from bridle.runtimes.deployed_files import is_copy
+    from bridle.runtimes.deployed_guard import deployed_folder
+
+    root = os.path.dirname(os.path.dirname(folder))
+    return not is_copy(os.path.join(folder, FILE_NAME), deployed_folder(env, root, "cline"))

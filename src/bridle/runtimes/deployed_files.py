@@ -1,0 +1,114 @@
+"""The guard's files in a worktree, for agents that are started there by hand.
+
+Contract of all here: may be repeated, and undone; what others wrote stays as it is, or is an error;
+nothing is written through a link, nor into a file under version control. Ours is what holds `mark`.
+"""
+
+import os
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import WrongUse
+from bridle.runtimes.git_files import hide_from_status, is_tracked, show_in_status
+from bridle.runtimes.private import write_private
+
+
+def put_plugin(worktree: str, name: str, code: str | None, mark: str) -> str:
+    """Write a plugin of ours as the file `name` of the worktree, or take it out (None). Returns its
+    path.
+
+    A copy stands in the guard's own folder, which is `mark`: by it a run knows ours from others'.
+    """
+    root, path = _checked(worktree, name)
+    if os.path.lexists(path) and mark.encode() not in _bytes_of(path):
+        raise WrongUse(f"{path} is not the guard's", hint="move it away")
+    if code is None:
+        if os.path.exists(path):
+            os.unlink(path)
+            _remove_empty(os.path.dirname(path), root)
+        show_in_status(root, name)
+        return path
+    write_private(mark, os.path.basename(name), code)
+    _replace(path, code.encode())
+    hide_from_status(root, name)
+    return path
+
+
+def put_hooks(
+    worktree: str, name: str, entries: dict[str, list[Any]] | None, mark: str, runtime: str
+) -> str:
+    """Add `entries` to the `hooks` of the settings `name` of the worktree, or take ours out (None).
+    Returns their path."""
+    root, path = _checked(worktree, name)
+    settings = _settings(path) if os.path.exists(path) else {}
+    hooks = settings.get("hooks", {})
+    if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
+        raise WrongUse(f"{path}: its hooks are not what {runtime} reads", hint="repair the file")
+    ours = msgspec.json.encode(mark)[1:-1]
+    kept = {
+        event: [entry for entry in there if ours not in msgspec.json.encode(entry)]
+        for event, there in hooks.items()
+    }
+    for event, added in (entries or {}).items():
+        kept[event] = [*kept.get(event, []), *added]
+    kept = {event: there for event, there in kept.items() if there}
+    rest = {key: value for key, value in settings.items() if key != "hooks"}
+    whole = {**rest, "hooks": kept} if kept else rest
+    if whole:
+        _replace(path, msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n")
+    elif os.path.exists(path):
+        # It held nothing but ours.
+        os.unlink(path)
+        _remove_empty(os.path.dirname(path), root)
+    if entries is None:
+        show_in_status(root, name)
+    elif not settings:
+        hide_from_status(root, name)
+    return path
+
+
+def is_copy(path: str, folder: str) -> bool:
+    """Whether the plugin at `path` is the one that was put there from the guard's own `folder`."""
+    try:
+        return _bytes_of(path) == _bytes_of(os.path.join(folder, os.path.basename(path)))
+    except OSError:
+        return False
+
+
+def _checked(worktree: str, name: str) -> tuple[str, str]:
+    root = os.path.realpath(worktree)
+    path = os.path.join(root, name)
+    if os.path.realpath(path) != path:
+        raise WrongUse(f"{name} leads elsewhere by a symbolic link", hint="remove the link")
+    if is_tracked(root, name):
+        raise WrongUse(
+            f"{name} is under version control", hint="start the agent with Bridle instead"
+        )
+    return root, path
+
+
+def _settings(path: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(_bytes_of(path), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        raise WrongUse(f"cannot read {path}: {problem}", hint="repair the file") from None
+
+
+def _bytes_of(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _replace(path: str, data: bytes) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    partial = f"{path}.{os.getpid()}.partial"
+    with open(partial, "wb") as file:
+        file.write(data)
+    os.replace(partial, path)
+
+
+def _remove_empty(folder: str, root: str) -> None:
+    while folder != root and not os.listdir(folder):
+        os.rmdir(folder)
+        folder = os.path.dirname(folder)

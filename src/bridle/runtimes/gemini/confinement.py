@@ -1,0 +1,37 @@
+"""What a confined Gemini must be able to write, and what its agent must not."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bridle.runtimes.gemini.home import config_dir
+
+if TYPE_CHECKING:
+    from bridle.sandbox import SandboxNeeds
+
+_OBEYED: dict[str, str | None] = {
+    "settings.json": "{}\n",
+    "trustedFolders.json": "{}\n",
+    "extensions": None,
+    "policies": None,
+    "commands": None,
+    "skills": None,
+    "agents": None,
+    "hooks": None,
+}
+"""What Gemini runs or obeys of its folder, and how each is when it is empty."""
+_READ = ("GEMINI.md", ".env", "oauth_creds.json", "google_accounts.json", "acknowledgments")
+"""What changes its behaviour by being there, so it is never made."""
+
+
+def sandbox_needs(env: Mapping[str, str]) -> "SandboxNeeds":
+    """Its folder, where it replaces a list of projects at every start, but for what it obeys."""
+    from bridle.sandbox import SandboxNeeds
+
+    folder = config_dir(env)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    held = _OBEYED | {name: "" for name in _READ if os.path.exists(os.path.join(folder, name))}
+    return SandboxNeeds(
+        writable=(folder,),
+        protected={os.path.join(folder, name): text for name, text in held.items()},
+    )
