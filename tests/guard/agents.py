@@ -5,6 +5,7 @@ has; the tests take both as parameters.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +24,8 @@ from bridle.testing import ScriptedModel
 from tests.guard.sessions import GuardedSession
 from tests.sandbox.bench import Bench
 from tests.support.real_cli import real_cli
+
+ROOT = Path(__file__).parents[2]
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +65,13 @@ AGENTS = (
     Agent(name="pi", version="1.5.0", drives=ALL),
     Agent(name="pi", version="0.74.2", drives=("print", "print-hooks", "rpc")),
     Agent(name="gemini", version="0.61.0", own_boundary=True),
+    Agent(
+        name="copilot",
+        version="1.0.102",
+        # Unpacked once for all: 235 MB and seconds each time.
+        options={"env": {"COPILOT_CACHE_HOME": str(ROOT / ".tmp" / "copilot-cache")}},
+        drives=("print", "print-hooks", "tmux"),
+    ),
     Agent(name="scripted", drives=("print", "print-hooks", "rpc")),
 )
 
