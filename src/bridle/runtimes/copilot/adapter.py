@@ -14,7 +14,14 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.guarding import GuardHook
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
-from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
+from bridle.runtimes.base import (
+    AgentRuntime,
+    RunPlan,
+    agent_env,
+    check_options,
+    in_home,
+    working_dir,
+)
 from bridle.runtimes.copilot import command, environment
 from bridle.runtimes.copilot.dialects import DIALECTS, CopilotDialect
 from bridle.runtimes.copilot.provider_options import CopilotOptions, read_options
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.following import TranscriptWire
     from bridle.runtimes.instructions import Place
+    from bridle.sandbox import SandboxNeeds
 
 PACKAGE = "@github/copilot"
 _NATIVE = "@github/copilot-{platform}/copilot"
@@ -77,7 +85,6 @@ class CopilotRuntime(AgentRuntime):
     binary: ClassVar[str] = "copilot"
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
-    state_paths = (".copilot/session-state", ".copilot/logs", ".cache/copilot")
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -184,6 +191,19 @@ class CopilotRuntime(AgentRuntime):
             resumed=resumed,
             max_retries=read_options(recorder.options.provider_options).max_retries,
             after_run=after_run,
+        )
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Its home, wherever that is, but for what the user's own sessions obey or run: it locks
+        and replaces files there, and does not start where it cannot."""
+        from bridle.sandbox import SandboxNeeds
+
+        home = copilot_home(spec.env)
+        held = {os.path.join(home, name): text for name, text in environment.OBEYED.items()}
+        return SandboxNeeds(
+            writable=(home, in_home(".cache/copilot", spec.env)),
+            # A home that was made for a scripted model is nobody's.
+            protected={} if options.model_server is not None else held,
         )
 
     def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:

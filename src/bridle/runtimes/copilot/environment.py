@@ -15,6 +15,21 @@ SCRIPTED_MODEL = "scripted"
 CACHES = ("COPILOT_CACHE_HOME", "COPILOT_PKG_CACHE_HOME")
 """Where Copilot unpacks itself (235 MB) before its first run; kept for every run, since it holds
 nothing of the user's choices and would take seconds to make again."""
+OBEYED: dict[str, str | None] = {
+    "settings.json": "{}",
+    # It insists on noting its first launch, where nothing tells of one.
+    "config.json": '{"firstLaunchAt":"2026-01-01T00:00:00.000Z"}',
+    "mcp-config.json": "{}",
+    "lsp-config.json": "{}",
+    "copilot-instructions.md": "",
+    "hooks": None,
+    "agents": None,
+    "skills": None,
+    "extensions": None,
+    "installed-plugins": None,
+}
+"""What stands in its home and makes later sessions do things, with what a missing one is made as
+(None: a folder)."""
 QUIET = {"COPILOT_AUTO_UPDATE": "false"}
 """Off in every run: an update runs another version than the one whose dialect is spoken."""
 
