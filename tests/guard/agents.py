@@ -33,6 +33,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     version: str = ""
+    cli: str = ""
+    """Name of its pinned CLI, where that is another."""
     options: dict[str, Any] = {}
     """What it is always run with. The first rounds are the guard's alone, so a runtime that
     confines itself is told not to."""
@@ -47,10 +49,13 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         """The adapter, on this version's binary."""
         runtime = get_runtime(self.name)
         if self.version:
-            runtime.use_binary(str(real_cli(self.name, self.version)))
+            runtime.use_binary(str(real_cli(self.cli or self.name, self.version)))
         return runtime
 
 
+UNPACKED = {"env": {"COPILOT_CACHE_HOME": str(ROOT / ".tmp" / "copilot-cache")}}
+"""Copilot is unpacked once for all: 235 MB and seconds each time."""
+ACP = ("print", "rpc")
 ALL = ("print", "print-hooks", "rpc", "tmux")
 
 AGENTS = (
@@ -68,9 +73,18 @@ AGENTS = (
     Agent(
         name="copilot",
         version="1.0.102",
-        # Unpacked once for all: 235 MB and seconds each time.
-        options={"env": {"COPILOT_CACHE_HOME": str(ROOT / ".tmp" / "copilot-cache")}},
+        options=UNPACKED,
         drives=("print", "print-hooks", "tmux"),
+    ),
+    Agent(name="copilot-acp", cli="copilot", version="1.0.102", options=UNPACKED, drives=ACP),
+    Agent(name="gemini-acp", cli="gemini", version="0.61.0", own_boundary=True, drives=ACP),
+    Agent(name="claude-acp", cli="claude-agent-acp", version="0.49.0", drives=ACP),
+    Agent(
+        name="codex-acp",
+        cli="codex-acp",
+        version="0.16.0",
+        options={"sandbox": "off", "model": "gpt-5.5"},
+        drives=ACP,
     ),
     Agent(name="scripted", drives=("print", "print-hooks", "rpc")),
 )

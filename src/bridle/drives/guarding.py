@@ -92,6 +92,9 @@ class GuardMechanism(msgspec.Struct, frozen=True, kw_only=True):
     matching: Literal["id", "count"] = "id"
     """Whether hooks and wire name a call by the same id, or can only be counted against each
     other."""
+    names_differ: bool = False
+    """Whether the wire has other names for tools than the hooks; then a verdict without an id is
+    that on the oldest call that has none."""
     tells_refused: bool = True
     """Whether the wire tells of a call that was refused."""
     unasked: frozenset[str] = frozenset()

@@ -648,9 +648,13 @@ class Recorder:
             self.tool_ended(call_id, is_error=True, result=verdict.reason, synthetic=True)
 
     def _open_call(self, tool_name: str) -> str:
-        """The oldest call of that tool which has not ended, for hooks that tell no id; empty when
-        none is known."""
-        return next((call for call, name in self._tools.items() if name == tool_name), "")
+        """The oldest call of that tool which has no verdict and has not ended, for hooks that tell
+        no id; empty when none is known."""
+        any_name = self.guard is not None and self.guard.mechanism.names_differ
+        for call, name in self._tools.items():
+            if (any_name or name == tool_name) and f"guard_{call}" not in self._decided_requests:
+                return call
+        return ""
 
     def _hook_event(self, note: HookNote) -> None:
         if note.kind == "verdict":
@@ -674,7 +678,8 @@ class Recorder:
             # Some runtimes tell of a refusal by a hook as one of their own.
             self._decided_requests.add(tool_call_id)
         self.permission_decided(
-            f"guard_{tool_call_id}",
+            # A call that nothing named yet must not be taken for the one before it.
+            f"guard_{tool_call_id or len(self._decided_requests)}",
             tool_call_id=tool_call_id,
             tool_name=tool_name,
             decision="allow" if verdict.allowed else "deny",

@@ -13,6 +13,7 @@ from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import TranscriptSummary
+from bridle.drives.guarding import GuardHook
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -246,6 +247,13 @@ class AcpRuntime(AgentRuntime):
             session=session,
             agent=agent,
         )
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """The product's own hooks where it has some; see `guarding`."""
+        from bridle.runtimes.acp.guarding import guard_plan
+
+        assert isinstance(plan, AcpPlan)
+        return guard_plan(plan, hook, runtime=self.id)
 
     def _write_files(self, way: Route, home: str, scratch: str) -> None:
         """Write what the way needs; a file of an account that is kept stays as it is."""

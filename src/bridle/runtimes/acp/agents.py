@@ -4,7 +4,7 @@ One row an agent and version range, each with the version it was seen on and a c
 it. The client, the translation and the runs know no agent by name; they read these fields.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -120,6 +120,11 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """The program that its sandbox is made with; without it every command fails in silence."""
     open_mode: str = ""
     """The mode that needs no sandbox."""
+    guard: str = ""
+    """Key of the way in `guarding.WAYS` that makes it ask before each tool call; empty: none is
+    known, so it is not run guarded."""
+    guard_facts: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Fields of that way's `GuardMechanism` that are different over the protocol."""
     leaves_at_eof: bool = True
     """Whether it exits when its stdin is closed."""
 
@@ -158,6 +163,8 @@ COPILOT = AcpAgent(
         r"Error: .*\(HTTP \d{3}\)",
     ),
     error_start="Error: ",
+    guard="family",
+    guard_facts={"names_differ": True},
 )
 
 OPENCODE = AcpAgent(
@@ -221,6 +228,7 @@ GEMINI = AcpAgent(
     names="id_prefix",
     resume_check="gemini",
     replay_end="available_commands_update",
+    guard="family",
 )
 
 CLINE = AcpAgent(
@@ -287,6 +295,7 @@ CLAUDE = AcpAgent(
     compact_command="/compact",
     compact_failure="Compacting failed",
     names="title",
+    guard="settings",
 )
 
 CODEX = AcpAgent(
@@ -322,5 +331,6 @@ CODEX = AcpAgent(
     notices=(r"Model metadata for `[^`]*` not found",),
     sandbox_program="bwrap",
     open_mode="full-access",
+    guard="flags",
     leaves_at_eof=False,
 )

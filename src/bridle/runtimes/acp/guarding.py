@@ -1,0 +1,84 @@
+"""How an agent that speaks the protocol is made to ask before each tool call.
+
+The protocol's own question (`session/request_permission`) is the agent's to ask or not, and most
+run some tools without it. So where the product behind it has hooks, those are used: the row of
+`agents` names the way. An agent of which nothing is known is not guarded but refused.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from bridle.core.errors import GuardRefused
+from bridle.drives.guarding import GuardHook, GuardMechanism
+from bridle.runtimes.acp.plan import AcpPlan, SessionPlan
+from bridle.runtimes.private import write_private
+
+Way = Callable[[AcpPlan, GuardHook], AcpPlan]
+
+
+def guard_plan(plan: AcpPlan, hook: GuardHook, *, runtime: str) -> AcpPlan:
+    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    way = WAYS.get(plan.agent.guard)
+    if way is None:
+        raise GuardRefused(
+            f"{runtime} is not known to ask before every tool call",
+            hint="hold it with --sandbox instead, and say so with --unguarded",
+            runtime=runtime,
+        )
+    return way(plan, hook)
+
+
+def _by_family(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """As the product is guarded without the protocol: by flags, variables and files."""
+    from bridle.runtimes.registry import get_runtime
+
+    guarded = get_runtime(plan.agent.family).guard_plan(plan, hook)
+    assert isinstance(guarded, AcpPlan)
+    assert guarded.guard is not None
+    return _guarded(guarded, guarded.guard)
+
+
+def _by_settings(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """Claude's hooks, in settings that its adapter hands on to it as a flag."""
+    from bridle.runtimes.claude.guarding import SETTINGS, SHAPE, hook_entries
+
+    hooks = hook_entries(hook.command(SHAPE), log_events=False)
+    path = write_private(hook.folder, "settings.json", msgspec.json.encode({"hooks": hooks}))
+    meta = {**plan.session.meta, "claudeCode": {"options": {"settings": path}}}
+    session = msgspec.structs.replace(plan.session, meta=meta)
+    return _guarded(_with_session(plan, session), SETTINGS)
+
+
+def _by_flags(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """Codex's hooks, by flags of its adapter, which are Codex's own."""
+    from bridle.runtimes.codex.guarding import HOOKS, SHAPE, hook_flags, refuse_other_hooks
+
+    argv = plan.spec.argv
+    refuse_other_hooks(list(argv))
+    flags = hook_flags(hook.command(SHAPE), log_events=False)
+    spec = msgspec.structs.replace(plan.spec, argv=(*argv, *flags))
+    return _guarded(msgspec.structs.replace(plan, spec=spec), HOOKS)
+
+
+def _with_session(plan: AcpPlan, session: SessionPlan) -> AcpPlan:
+    """`plan` that opens `session`, in a conversation too."""
+    live = plan.live
+    if live is not None:
+        kept = {**live.own["session"], "meta": session.meta}
+        live = msgspec.structs.replace(live, own={**live.own, "session": kept})
+    return msgspec.structs.replace(plan, session=session, live=live)
+
+
+def _guarded(plan: AcpPlan, mechanism: GuardMechanism) -> AcpPlan:
+    """`plan` with a mechanism as this agent's row changes it."""
+    changed = msgspec.structs.replace(mechanism, **plan.agent.guard_facts)
+    return msgspec.structs.replace(plan, guard=changed)
+
+
+WAYS: dict[str, Way] = {
+    "family": _by_family,
+    "flags": _by_flags,
+    "settings": _by_settings,
+}
+"""By the row's `guard`."""
