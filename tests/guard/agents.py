@@ -78,6 +78,8 @@ AGENTS = (
     ),
     Agent(name="copilot-acp", cli="copilot", version="1.0.102", options=UNPACKED, drives=ACP),
     Agent(name="gemini-acp", cli="gemini", version="0.61.0", own_boundary=True, drives=ACP),
+    Agent(name="opencode-acp", cli="opencode", version="1.18.33", drives=ACP),
+    Agent(name="cline-acp", cli="cline", version="3.0.65", drives=ACP),
     Agent(name="claude-acp", cli="claude-agent-acp", version="0.49.0", drives=ACP),
     Agent(
         name="codex-acp",

@@ -26,7 +26,7 @@ from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor
 from bridle.core.results import STATUS_OF_KIND, CostSource, GuardReport, RunResult
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.drives.guarding import Guard, GuardVerdict, HookNote
+from bridle.drives.guarding import Guard, GuardVerdict, HookNote, WireCall
 from bridle.drives.live import Delivery
 from bridle.drives.spec import Patience, ProcessExit, Question
 
@@ -617,6 +617,15 @@ class Recorder:
         self._tell_verdict(tool_call_id, tool_name, verdict)
         return verdict
 
+    def judge_on_wire(self, call: WireCall, answer: Callable[[GuardVerdict], None]) -> None:
+        """Have a call judged whose agent waits on its wire; `answer` hears the verdict, now or
+        when whoever drives has it judged."""
+        guard = self.guard
+        if guard is not None and not guard.judges:
+            guard.await_verdict(call, answer)
+        else:
+            answer(self.judged(call.tool_call_id, call.tool_name, call.args, call.cwd))
+
     def take_hook_notes(self) -> None:
         """Record what hooks told the guard since the last call. The recorder does so itself
         whenever the wire speaks of tools; a driver whose wire is silent calls it when woken."""
@@ -646,6 +655,9 @@ class Recorder:
         self._tell_verdict(call_id, note.tool_name, verdict)
         if silent:
             self.tool_ended(call_id, is_error=True, result=verdict.reason, synthetic=True)
+        answer = guard.waiting.pop(call_id, None)
+        if answer is not None:
+            answer(verdict)
 
     def _open_call(self, tool_name: str) -> str:
         """The oldest call of that tool which has no verdict and has not ended, for hooks that tell
@@ -697,7 +709,7 @@ class Recorder:
     def _check_guard_is_live(self) -> None:
         """Stop an agent that has begun to work without the guard having been seen to fire."""
         guard = self.guard
-        if guard is None or guard.live:
+        if guard is None or guard.live or guard.mechanism.on_wire:
             return
         self.take_hook_notes()
         if not guard.live:

@@ -88,6 +88,9 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     it cost."""
     names: NameSource = "kind"
     """Where the name of a tool stands: the protocol has none."""
+    title_is_command: bool = False
+    """Whether the title of a call of the kind `execute` is the command itself, which is told in no
+    other way; a text beside it begins with the folder."""
     late_input: bool = False
     """A pending tool call has only part of its arguments; all of them come when it runs."""
     resume_check: str = ""
@@ -194,6 +197,7 @@ OPENCODE = AcpAgent(
     names="title",
     late_input=True,
     compact_command="/compact",
+    guard="asks-opencode",
 )
 
 GEMINI = AcpAgent(
@@ -228,7 +232,8 @@ GEMINI = AcpAgent(
     names="id_prefix",
     resume_check="gemini",
     replay_end="available_commands_update",
-    guard="family",
+    title_is_command=True,
+    guard="asks-gemini",
 )
 
 CLINE = AcpAgent(
@@ -258,6 +263,7 @@ CLINE = AcpAgent(
     history=True,
     names="title_prefix",
     silent_error="not_authenticated",
+    guard="asks",
 )
 
 CLAUDE = AcpAgent(

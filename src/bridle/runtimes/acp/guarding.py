@@ -6,6 +6,7 @@ run some tools without it. So where the product behind it has hooks, those are u
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -65,7 +66,7 @@ def _with_session(plan: AcpPlan, session: SessionPlan) -> AcpPlan:
     """`plan` that opens `session`, in a conversation too."""
     live = plan.live
     if live is not None:
-        kept = {**live.own["session"], "meta": session.meta}
+        kept = {**live.own["session"], "meta": session.meta, "mode": session.mode}
         live = msgspec.structs.replace(live, own={**live.own, "session": kept})
     return msgspec.structs.replace(plan, session=session, live=live)
 
@@ -76,7 +77,73 @@ def _guarded(plan: AcpPlan, mechanism: GuardMechanism) -> AcpPlan:
     return msgspec.structs.replace(plan, guard=changed)
 
 
+# -- agents that ask by the protocol --------------------------------------------------------------
+
+ASKING = GuardMechanism(
+    name="session/request_permission",
+    fails="closed",
+    proof="its first question; a tool that ran without one stops it",
+    on_wire=True,
+)
+_MODES = (None, "default", "build", "act")
+"""Modes in which an agent asks; None is its own, which must be one of them."""
+
+
+def _by_asking(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """Nothing to change: the agent asks before every call that changes anything."""
+    if plan.session.mode not in _MODES:
+        raise GuardRefused(
+            f"in the mode {plan.session.mode} the agent does not ask before it acts",
+            hint="run it in its own mode",
+        )
+    # The agent does not run it: it holds what judges the agent's questions in a session.
+    hook.command(ASKING.shape)
+    return _guarded(plan, ASKING)
+
+
+def _by_policy(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """Gemini runs no hooks over the protocol, but asks where its policy says so: a rule above all
+    others that says so for every tool."""
+    path = write_private(hook.folder, "policy/ask.toml", _ASK_ALWAYS)
+    spec = msgspec.structs.replace(plan.spec, argv=(*plan.spec.argv, "--admin-policy", path))
+    mode = plan.session.mode or "default"
+    session = msgspec.structs.replace(plan.session, mode=mode)
+    asked = _with_session(msgspec.structs.replace(plan, spec=spec), session)
+    return _by_asking(asked, hook)
+
+
+_ASK_ALWAYS = """\
+[[rule]]
+toolName = "*"
+decision = "ask_user"
+priority = 999
+"""
+
+
+def _by_permissions(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """OpenCode asks where its configuration says so, and the configuration of the run's own
+    environment stands above the user's and the project's."""
+    given = plan.spec.env.get(_OPENCODE_CONFIG, "{}")
+    try:
+        config = msgspec.json.decode(given, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        raise GuardRefused(f"{_OPENCODE_CONFIG} is not a JSON object") from None
+    # Without the second a refusal ends the turn.
+    config["permission"] = {"*": "ask"}
+    own = config.get("experimental")
+    more = {**(own if isinstance(own, dict) else {}), "continue_loop_on_deny": True}
+    text = msgspec.json.encode({**config, "experimental": more}).decode()
+    env = {**plan.spec.env, _OPENCODE_CONFIG: text}
+    spec = msgspec.structs.replace(plan.spec, env=env)
+    return _by_asking(msgspec.structs.replace(plan, spec=spec), hook)
+
+
+_OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
+
 WAYS: dict[str, Way] = {
+    "asks": _by_asking,
+    "asks-gemini": _by_policy,
+    "asks-opencode": _by_permissions,
     "family": _by_family,
     "flags": _by_flags,
     "settings": _by_settings,
