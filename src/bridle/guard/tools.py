@@ -33,6 +33,7 @@ _FILE = (
     "file_path",
     "path",
     "filePath",
+    "filepath",
     "notebook_path",
     "target_file",
     "filename",

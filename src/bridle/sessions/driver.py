@@ -20,7 +20,7 @@ from bridle.core.events import (
 )
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
-from bridle.drives.guarding import Guard
+from bridle.drives.guarding import Guard, WireCall
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.processes import environment, kill_marked
 from bridle.drives.recorder import Recorder
@@ -91,6 +91,8 @@ class SessionDriver:
         self.clocks = clocks or Clocks()
         self.trouble: AgentError | None = None
         """Why nothing can be written down now (a full disk); the driver tries again."""
+        self.settle: Callable[[WireCall], None] | None = None
+        """Has a call judged that waits on the agent's wire; the verdict comes as a note."""
         self._home = home
         self._runtime = runtime
         self._store = store
@@ -275,6 +277,7 @@ class SessionDriver:
             if not progressed:
                 self._look_for_end()
             if not self._player.finished:
+                self._settle_calls()
                 self._keep_clocks(progressed)
                 self._pump()
                 self._carry_out()
@@ -314,6 +317,14 @@ class SessionDriver:
 
         for note, upto in read_notes(os.path.join(guard.folder, NOTES), self._notes_upto):
             self._decide(Told(note=note, upto=upto, **self._now()))
+
+    def _settle_calls(self) -> None:
+        """Have the calls judged that wait on the wire."""
+        guard = self._player.recorder.guard
+        if guard is None or self.settle is None:
+            return
+        for call in guard.take_unjudged():
+            self.settle(call)
 
     def _look_for_end(self) -> None:
         ended = self._exit()

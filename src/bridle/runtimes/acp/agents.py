@@ -338,5 +338,6 @@ CODEX = AcpAgent(
     sandbox_program="bwrap",
     open_mode="full-access",
     guard="flags",
+    guard_facts={"matching": "id"},
     leaves_at_eof=False,
 )

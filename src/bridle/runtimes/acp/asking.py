@@ -21,13 +21,15 @@ _HERE = "[current working directory "
 
 def wire_call(agent: AcpAgent, tool: Tool, name: str, asked: wire.Update, cwd: str) -> WireCall:
     """The call that `asked` is about; `tool` is what is known of it, under the name `name`."""
-    args = dict(tool.args) if isinstance(tool.args, dict) else {}
+    own = asked.raw_input if isinstance(asked.raw_input, dict) else {}
+    known = tool.args if isinstance(tool.args, dict) and not agent.late_input else {}
+    args: dict[str, Any] = {**known, **own}
     told = bool(args)
     kind = asked.kind or tool.kind
     paths = _paths(asked)
-    if kind in _CHANGES and paths and (agent.names == "kind" or not told):
-        own = args.get("path")
-        args["path"] = [*paths, own] if isinstance(own, str) else paths
+    if kind in _CHANGES and paths:
+        named = args.get("path")
+        args["path"] = [*paths, named] if isinstance(named, str) else paths
         told = True
     if kind == "execute" and not told and agent.title_is_command and tool.title:
         args, told = _command(tool.title, wire.text_of(asked.content)), True

@@ -57,7 +57,9 @@ def _by_flags(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
 
     argv = plan.spec.argv
     refuse_other_hooks(list(argv))
-    flags = hook_flags(hook.command(SHAPE), log_events=False)
+    # Else text is typed into a running terminal, which no hook sees.
+    flags = ["-c", "features.unified_exec=false"]
+    flags += hook_flags(hook.command(SHAPE), log_events=False)
     spec = msgspec.structs.replace(plan.spec, argv=(*argv, *flags))
     return _guarded(msgspec.structs.replace(plan, spec=spec), HOOKS)
 
@@ -128,8 +130,8 @@ def _by_permissions(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
         config = msgspec.json.decode(given, type=dict[str, Any])
     except msgspec.MsgspecError:
         raise GuardRefused(f"{_OPENCODE_CONFIG} is not a JSON object") from None
-    # Without the second a refusal ends the turn.
     config["permission"] = {"*": "ask"}
+    # Else a refusal ends the turn.
     own = config.get("experimental")
     more = {**(own if isinstance(own, dict) else {}), "continue_loop_on_deny": True}
     text = msgspec.json.encode({**config, "experimental": more}).decode()
