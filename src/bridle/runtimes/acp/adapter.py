@@ -51,6 +51,7 @@ from bridle.runtimes.provider_options import read_provider_options
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place
+    from bridle.sandbox import SandboxNeeds
 
 STOP = (
     # The group: an npm launcher would die alone and leave the agent behind.
@@ -247,6 +248,19 @@ class AcpRuntime(AgentRuntime):
             session=session,
             agent=agent,
         )
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """What the product needs without the protocol. A home that was made for a session with a
+        scripted model is nobody's, and open as a whole."""
+        from bridle.sandbox import SandboxNeeds
+
+        if not self.agent.family:
+            return super().sandbox_needs(options, spec)
+        needs = self._family().sandbox_needs(options, spec)
+        account = self._account_dir(options) if options.model_server is not None else None
+        if account is None:
+            return needs
+        return SandboxNeeds(writable=(account,), scratch_variables=needs.scratch_variables)
 
     def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
         """The product's own hooks where it has some; see `guarding`."""
