@@ -42,6 +42,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     own_boundary: bool = False
     """Whether its file tools refuse a path outside by themselves, before any hook is asked."""
 
+    asks_driver: bool = False
+    """Whether it asks on its wire and waits, so that nothing runs while nobody drives it."""
+
     def __str__(self) -> str:
         return f"{self.name}-{self.version}" if self.version else self.name
 
@@ -77,9 +80,16 @@ AGENTS = (
         drives=("print", "print-hooks", "tmux"),
     ),
     Agent(name="copilot-acp", cli="copilot", version="1.0.102", options=UNPACKED, drives=ACP),
-    Agent(name="gemini-acp", cli="gemini", version="0.61.0", own_boundary=True, drives=ACP),
-    Agent(name="opencode-acp", cli="opencode", version="1.18.33", drives=ACP),
-    Agent(name="cline-acp", cli="cline", version="3.0.65", drives=ACP),
+    Agent(
+        name="gemini-acp",
+        cli="gemini",
+        version="0.61.0",
+        own_boundary=True,
+        drives=ACP,
+        asks_driver=True,
+    ),
+    Agent(name="opencode-acp", cli="opencode", version="1.18.33", drives=ACP, asks_driver=True),
+    Agent(name="cline-acp", cli="cline", version="3.0.65", drives=ACP, asks_driver=True),
     Agent(name="claude-acp", cli="claude-agent-acp", version="0.49.0", drives=ACP),
     Agent(
         name="codex-acp",

@@ -725,12 +725,17 @@ class Recorder:
         """Stop an agent that ran a tool which the guard had not allowed."""
         name = self._tools.get(tool_call_id, "")
         if not guard.was_asked(tool_call_id, name):
-            self.request_stop(
-                GuardRefused(
-                    f"the agent ran {name} without the guard's leave ({guard.mechanism.name})",
-                    hint="this version does not keep to its hooks; use --sandbox, and report it",
-                )
+            self.ran_without_leave(name)
+
+    def ran_without_leave(self, tool_name: str) -> None:
+        """Stop an agent that does not keep to its guard."""
+        how = self.guard.mechanism.name if self.guard is not None else ""
+        self.request_stop(
+            GuardRefused(
+                f"the agent ran {tool_name} without the guard's leave ({how})",
+                hint="this version does not keep to its hooks; use --sandbox, and report it",
             )
+        )
 
     def _guard_report(self) -> GuardReport | msgspec.UnsetType:
         if self.guard is not None:

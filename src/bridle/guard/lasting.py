@@ -18,8 +18,8 @@ from bridle.guard.desk import Answer, Desk
 from bridle.guard.hook_script import SECONDS, hook_command, hook_script
 from bridle.guard.notes import append_note
 from bridle.guard.policy import Policy
-from bridle.guard.settling import Settling
 from bridle.guard.service import GuardSession, JudgeService, alone_command, alone_settings, born
+from bridle.guard.settling import Settling
 
 NOTES = "notes.jsonl"
 _FIFO, _SCRIPT, _SETTINGS = "ask", "hook.sh", "alone.json"

@@ -262,6 +262,11 @@ class AcpRuntime(AgentRuntime):
             return needs
         return SandboxNeeds(writable=(account,), scratch_variables=needs.scratch_variables)
 
+    @property
+    def can_be_guarded(self) -> bool:
+        """Whether its row names a way."""
+        return bool(self.agent.guard)
+
     def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
         """The product's own hooks where it has some; see `guarding`."""
         from bridle.runtimes.acp.guarding import guard_plan

@@ -107,7 +107,7 @@ class Turns:
             if verdict.allowed:
                 self._ask_user(call, asked, tool)
                 return
-            self._translator.refused(tool, verdict.reason)
+            self._translator.blocked(tool, verdict.reason)
             self.goes_on()
             recorder.reply(acp.permission_answer(call.id, asked.options, allowed=False))
 
