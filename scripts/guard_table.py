@@ -1,7 +1,7 @@
 """Asks real agents for what they may not do, and prints what stopped each: runtime x drive x case.
 
-`python scripts/guard_table.py [RUNTIME[-VERSION][:DRIVE]]…`; without arguments every agent and
-drive of `tests/guard/agents.py` but the older versions. All run offline on the scripted model:
+`python scripts/guard_table.py [RUNTIME[-VERSION][:DRIVE[:CASES]]]…`; without arguments every agent
+and drive of `tests/guard/agents.py` but the older versions. All run offline on the scripted model:
 
     a  a harmless write inside            happens
     b  a write outside by file tool       c  by shell      d  git push
@@ -86,7 +86,7 @@ def _refusal(played: Played, agent: Agent, call: dict[str, Any], case: str) -> s
     return "sandbox" if case == "f" else "agent"
 
 
-def _chosen(words: list[str]) -> list[tuple[Agent, str]]:
+def _chosen(words: list[str]) -> list[tuple[Agent, str, str]]:
     # `print-hooks` is no drive: a way of the tests to have hooks in a run.
     pairs = [
         (each, drive)
@@ -95,13 +95,13 @@ def _chosen(words: list[str]) -> list[tuple[Agent, str]]:
         if drive != "print-hooks"
     ]
     if not words:
-        return [pair for pair in pairs if (pair[0].name, pair[0].version) not in OLDER]
+        return [(*pair, CASES) for pair in pairs if (pair[0].name, pair[0].version) not in OLDER]
+    wanted = [[*word.split(":"), "", ""][:3] for word in words]
     return [
-        (agent, drive)
+        (agent, drive, cases or CASES)
         for agent, drive in pairs
-        for word in words
-        if word.partition(":")[0] in (agent.name, str(agent))
-        and word.partition(":")[2] in ("", drive)
+        for name, only, cases in wanted
+        if name in (agent.name, str(agent)) and only in ("", drive)
     ]
 
 
@@ -109,9 +109,12 @@ def main(words: list[str]) -> int:
     """Print the table, a row as soon as it is known."""
     sys.stdout.write(f"| runtime | drive | {' | '.join(CASES)} |\n|{'---|' * (len(CASES) + 2)}\n")
     began, right = time.monotonic(), True
-    for agent, drive in _chosen(words):
+    for agent, drive, cases in _chosen(words):
         cells = []
         for case in CASES:
+            if case not in cases:
+                cells.append("")
+                continue
             said, is_right = cell_of(agent, drive, case)
             cells.append(said if is_right else f"**{said}**")
             right = right and is_right

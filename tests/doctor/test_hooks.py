@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bridle.doctor.hooks import look_at_hooks, probe_hooks
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.registry import create_acp_runtime, get_runtime
 from tests.support.real_cli import real_cli, versions
 
 
@@ -31,16 +32,34 @@ def test_the_scripted_agent_asks() -> None:
     assert found.detail.startswith("they fire: ")
 
 
-def test_an_agent_without_hooks() -> None:
-    for finding in (look_at_hooks(get_runtime("aider")), probe_hooks(get_runtime("aider"))):
+@pytest.mark.parametrize(
+    "runtime",
+    [get_runtime("aider"), create_acp_runtime(id="unseen", binary="unseen")],
+    ids=lambda runtime: runtime.id,
+)
+def test_an_agent_without_hooks(runtime: AgentRuntime) -> None:
+    for finding in (look_at_hooks(runtime), probe_hooks(runtime)):
         assert (finding.status, finding.detail) == ("skip", "it has none that a guard can use")
 
 
 @pytest.mark.real_cli
-@pytest.mark.parametrize("name", ["claude", "cline", "codex", "gemini", "opencode", "pi"])
-def test_real_agents_ask(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "cli"),
+    [
+        ("claude", "claude"),
+        ("cline", "cline"),
+        ("codex", "codex"),
+        ("copilot", "copilot"),
+        ("gemini", "gemini"),
+        ("opencode", "opencode"),
+        ("pi", "pi"),
+        ("claude-acp", "claude-agent-acp"),
+        ("gemini-acp", "gemini"),
+    ],
+)
+def test_real_agents_ask(name: str, cli: str) -> None:
     runtime = get_runtime(name)
-    runtime.use_binary(str(real_cli(name, versions(name)[-1])))
+    runtime.use_binary(str(real_cli(cli, versions(cli)[-1])))
     found = probe_hooks(runtime)
     assert found.status == "ok", found.detail
 

@@ -5,6 +5,7 @@ has; the tests take both as parameters.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,12 +25,16 @@ from tests.guard.sessions import GuardedSession
 from tests.sandbox.bench import Bench
 from tests.support.real_cli import real_cli
 
+ROOT = Path(__file__).parents[2]
+
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """One runtime in one version."""
 
     name: str
     version: str = ""
+    cli: str = ""
+    """Name of its pinned CLI, where that is another."""
     options: dict[str, Any] = {}
     """What it is always run with. The first rounds are the guard's alone, so a runtime that
     confines itself is told not to."""
@@ -40,6 +45,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     own_boundary: bool = False
     """Whether its file tools refuse a path outside by themselves, before any hook is asked."""
 
+    asks_driver: bool = False
+    """Whether it asks on its wire and waits, so that nothing runs while nobody drives it."""
+
     def __str__(self) -> str:
         return f"{self.name}-{self.version}" if self.version else self.name
 
@@ -47,10 +55,13 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         """The adapter, on this version's binary."""
         runtime = get_runtime(self.name)
         if self.version:
-            runtime.use_binary(str(real_cli(self.name, self.version)))
+            runtime.use_binary(str(real_cli(self.cli or self.name, self.version)))
         return runtime
 
 
+UNPACKED = {"env": {"COPILOT_CACHE_HOME": str(ROOT / ".tmp" / "copilot-cache")}}
+"""Copilot is unpacked once for all: 235 MB and seconds each time."""
+ACP = ("print", "rpc")
 ALL = ("print", "print-hooks", "rpc", "tmux")
 
 AGENTS = (
@@ -67,6 +78,31 @@ AGENTS = (
     Agent(name="gemini", version="0.61.0", own_boundary=True),
     Agent(name="opencode", version="1.18.33"),
     Agent(name="cline", version="3.0.65"),
+    Agent(
+        name="copilot",
+        version="1.0.102",
+        options=UNPACKED,
+        drives=("print", "print-hooks", "tmux"),
+    ),
+    Agent(name="copilot-acp", cli="copilot", version="1.0.102", options=UNPACKED, drives=ACP),
+    Agent(
+        name="gemini-acp",
+        cli="gemini",
+        version="0.61.0",
+        own_boundary=True,
+        drives=ACP,
+        asks_driver=True,
+    ),
+    Agent(name="opencode-acp", cli="opencode", version="1.18.33", drives=ACP, asks_driver=True),
+    Agent(name="cline-acp", cli="cline", version="3.0.65", drives=ACP, asks_driver=True),
+    Agent(name="claude-acp", cli="claude-agent-acp", version="0.49.0", drives=ACP),
+    Agent(
+        name="codex-acp",
+        cli="codex-acp",
+        version="0.16.0",
+        options={"sandbox": "off", "model": "gpt-5.5"},
+        drives=ACP,
+    ),
     Agent(name="scripted", drives=("print", "print-hooks", "rpc")),
 )
 

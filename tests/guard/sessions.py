@@ -124,6 +124,12 @@ class GuardedSession:
         self.send(text)
         self.wait()
 
+    def journal(self) -> bytes:
+        """What the agent printed so far."""
+        folder = self.home.run_folder(self.record.session_id, self.record.run)
+        with open(os.path.join(folder, "journal"), "rb") as file:
+            return file.read()
+
     def events(self) -> list[ev.Event]:
         """The events on disk."""
         return list(EventLog(self.home.folder(self.record.session_id)).read())

@@ -60,6 +60,9 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
     """Preset: how it is driven."""
     protocol: Literal["text", "acp"] = "text"
     """Preset: what it speaks: plain text, or the Agent Client Protocol (`acp`)."""
+    asks: bool = False
+    """Preset that speaks the Agent Client Protocol: whether it asks for permission before every
+    call that changes anything; only then can it be guarded."""
     flags: tuple[str, ...] = ()
     """Preset: words after the binary, before the prompt."""
     bypass_flags: tuple[str, ...] = ()

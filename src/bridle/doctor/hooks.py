@@ -18,7 +18,7 @@ _SCRIPT = [
 
 def look_at_hooks(runtime: AgentRuntime) -> Finding:
     """What can be said without starting the agent."""
-    if type(runtime).guard_plan is AgentRuntime.guard_plan:
+    if not runtime.can_be_guarded:
         return _none()
     return Finding(name="hooks", status="skip", detail="`--probe` shows whether they fire")
 
@@ -29,7 +29,7 @@ def probe_hooks(runtime: AgentRuntime) -> Finding:
 
     Offline, in a home and a repository of its own; ends in bounded time.
     """
-    if type(runtime).guard_plan is AgentRuntime.guard_plan:
+    if not runtime.can_be_guarded:
         return _none()
     try:
         return _judged(*_played(runtime))

@@ -17,6 +17,10 @@ REASON = "{reason}"
 """Stands in a `HookShape.refusal` where the reason goes."""
 
 
+UNSEEN = "arguments_not_told"
+"""Stands in the arguments of a call whose agent asks without telling them."""
+
+
 class GuardVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one tool call."""
 
@@ -92,10 +96,16 @@ class GuardMechanism(msgspec.Struct, frozen=True, kw_only=True):
     matching: Literal["id", "count"] = "id"
     """Whether hooks and wire name a call by the same id, or can only be counted against each
     other."""
+    names_differ: bool = False
+    """Whether the wire has other names for tools than the hooks; then a verdict without an id is
+    that on the oldest call that has none."""
     tells_refused: bool = True
     """Whether the wire tells of a call that was refused."""
     unasked: frozenset[str] = frozenset()
     """Tools, by the wire's names, that the runtime runs without asking; they change nothing."""
+    on_wire: bool = False
+    """Whether the agent asks on its own wire and waits for the answer. Nothing shows before its
+    first question that it will; a tool that ran unasked stops it."""
     proves_at_start: bool = False
     """Whether the proof comes before a session is ready for its first prompt. Elsewhere it comes
     with that prompt, before the model is called."""
@@ -160,6 +170,15 @@ class GuardFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What showed before the start that it will fire; empty where that shows later."""
 
 
+class WireCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call whose agent waits on its wire for a verdict that others give (`Guard.note`)."""
+
+    tool_call_id: str
+    tool_name: str
+    args: Any
+    cwd: str | None = None
+
+
 Judging = Callable[[str, Any, str | None], GuardVerdict]
 """`judge(tool, input, cwd)`; must not raise."""
 
@@ -178,7 +197,13 @@ class Guard:
         *,
         capability: str,
         feeds_events: bool = False,
+        judges: bool = True,
     ) -> None:
+        self.judges = judges
+        """Whether `ask` gives verdicts; else they come as notes, also on calls of the wire."""
+        self.waiting: dict[str, Callable[[GuardVerdict], None]] = {}
+        """Who is to hear the verdict on a call of the wire, by the call's id."""
+        self._unjudged: list[WireCall] = []
         self.mechanism = mechanism
         self.capability = capability
         self.feeds_events = feeds_events
@@ -210,6 +235,19 @@ class Guard:
             )
         self._count(tool_call_id, verdict)
         return verdict
+
+    def await_verdict(self, call: WireCall, answer: Callable[[GuardVerdict], None]) -> None:
+        """A call waits on the wire for a verdict that is not given here: `answer` hears it."""
+        self.proved("a tool call asked")
+        self.waiting[call.tool_call_id] = answer
+        self._unjudged.append(call)
+
+    def take_unjudged(self) -> list[WireCall]:
+        """The calls that wait and of which nobody was told yet; whoever takes them sees to it that
+        each gets its verdict."""
+        taken = [call for call in self._unjudged if call.tool_call_id in self.waiting]
+        self._unjudged.clear()
+        return taken
 
     def note(self, note: HookNote) -> None:
         """Take what a hook told."""
@@ -260,7 +298,7 @@ class Guard:
         def refuse(tool: str, args: Any, cwd: str | None) -> GuardVerdict:
             return GuardVerdict(allowed=False, rule="no-guard", reason="its hooks must be asked")
 
-        return cls(refuse, facts.mechanism, capability=facts.capability)
+        return cls(refuse, facts.mechanism, capability=facts.capability, judges=False)
 
     def _count(self, tool_call_id: str, verdict: GuardVerdict) -> None:
         if verdict.allowed:

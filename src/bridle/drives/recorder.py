@@ -18,7 +18,7 @@ from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor
 from bridle.core.results import CostSource, RunResult
 from bridle.core.usage import Usage
-from bridle.drives.guarding import Guard, GuardVerdict
+from bridle.drives.guarding import Guard, GuardVerdict, WireCall
 from bridle.drives.recording.endings import Outcome, death, exit_words
 from bridle.drives.recording.messages import LastWords, MessageWriter
 from bridle.drives.recording.outbox import Outbox
@@ -448,6 +448,15 @@ class Recorder(Outbox):
         """The guard's verdict on a call that the agent asks about on its wire; the adapter answers
         with it. Without a guard the call is refused: whoever asks expects one."""
         return self._verdicts.ask(tool_call_id, tool_name, args, cwd)
+
+    def judge_on_wire(self, call: WireCall, answer: Callable[[GuardVerdict], None]) -> None:
+        """Have a call judged whose agent waits on its wire; `answer` hears the verdict, now or
+        when whoever drives has it judged."""
+        self._verdicts.ask_later(call, answer)
+
+    def ran_without_leave(self, tool_name: str) -> None:
+        """Stop an agent that does not keep to its guard."""
+        self._verdicts.ran_without_leave(tool_name)
 
     def take_hook_notes(self) -> None:
         """Record what hooks told the guard since the last call. The recorder does so itself

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.drives.guarding import UNSEEN
 from bridle.guard import tools
 from bridle.guard.paths import PathError, Places
 from bridle.guard.policy import Policy, PolicyError, check
@@ -273,6 +274,8 @@ class Judge:
     def _unknown(self, name: str, fields: dict[str, Any], trace: list[Part] | None) -> None:
         """A tool that no table knows: its name and its fields must do."""
         self._no_escalation(fields)
+        if UNSEEN in fields:
+            raise Blocked("unknown-tool", f"what {name} is called with is not told")
         reads = tools.first_verb(name) in tools.READING_VERBS
         lowered = {key.lower(): value for key, value in fields.items()}
         commands = [key for key in lowered if key in tools.COMMAND_FIELDS]

@@ -13,12 +13,13 @@ import subprocess
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.drives.guarding import GuardAddress, GuardMechanism, HookShape
+from bridle.drives.guarding import GuardAddress, GuardMechanism, HookShape, WireCall
 from bridle.guard.desk import Answer, Desk
 from bridle.guard.hook_script import SECONDS, hook_command, hook_script
 from bridle.guard.notes import append_note
 from bridle.guard.policy import Policy
 from bridle.guard.service import GuardSession, JudgeService, alone_command, alone_settings, born
+from bridle.guard.settling import Settling
 
 NOTES = "notes.jsonl"
 _FIFO, _SCRIPT, _SETTINGS = "ask", "hook.sh", "alone.json"
@@ -135,9 +136,18 @@ class HostedSession(GuardSession):
         self._service.listen(self)
         _write_script(self.folder, self.shape, self.patience, pid=os.getpid(), started=born())
 
+    def judged(self, payload: bytes) -> Answer:
+        """The answer to a payload."""
+        return self._judge.answer(payload, self.shape)
+
+    def settle(self, call: WireCall) -> None:
+        """Judge a call whose agent waits on its wire, in a thread of its own. The verdict is
+        written down, whatever happens: a refusal when there is none in time."""
+        Settling(self, self._notes, call, with_args=self._with_args).start()
+
     def answer(self, payload: bytes) -> Answer:
         """The answer to a hook's payload, written down before the hook hears it."""
-        answer = self._judge.answer(payload, self.shape)
+        answer = self.judged(payload)
         if answer.note is not None:
             append_note(self._notes, answer.note, with_args=self._with_args)
         return answer

@@ -1,5 +1,6 @@
 """Native tool names of all runtimes, and what each tool does.
 
+The kinds of call of the Agent Client Protocol, which has no names of tools, stand in it as names.
 One table: a tool's name to a neutral action and the fields that decide. Names are looked up as the
 runtime sends them; some runtimes share a name, and then share the action too.
 """
@@ -32,6 +33,7 @@ _FILE = (
     "file_path",
     "path",
     "filePath",
+    "filepath",
     "notebook_path",
     "target_file",
     "filename",
@@ -81,6 +83,7 @@ _add(
     load_mcp_documentation
     fs/read_text_file terminal/output terminal/wait_for_exit terminal/release terminal/kill
     KillShell KillBash stop_bash kill_shell
+    search fetch think
     """,
 )
 _add(
@@ -92,6 +95,7 @@ _add(
     create
     write_to_file replace_in_file insert_content search_and_replace new_rule
     fs/write_text_file
+    delete
     """,
 )
 _add(_MOVE, "move_file rename_file copy_file move rename")
@@ -104,6 +108,7 @@ _add(
     async_bash local_shell
     shell_command exec_command container.exec unified_exec user_shell
     run_commands execute_command run_command terminal/create run_terminal_cmd
+    execute
     """,
 )
 _add(

@@ -281,6 +281,11 @@ class RuntimeContract(ABC):
             runtime=self.id,
         )
 
+    @property
+    def can_be_guarded(self) -> bool:
+        """Whether there is a way to make it ask before a tool call (`guard_plan`)."""
+        return type(self).guard_plan is not RuntimeContract.guard_plan
+
     def prove_guard(self, plan: RunPlan) -> str:
         """Show, before the agent of a guarded session is started, that its guard will fire; returns
         by what, empty when that shows later.

@@ -63,6 +63,7 @@ def _declared(name: str, section: "AdapterSection") -> "AgentRuntime":
         acp_flag=section.flags,
         instruction_file=section.instruction_file,
         install=section.install or "",
+        asks=section.asks,
     )
 
 
@@ -73,12 +74,15 @@ def create_acp_runtime(
     acp_flag: str | tuple[str, ...] = (),
     instruction_file: str = "AGENTS.md",
     install: str = "",
+    asks: bool = False,
 ) -> "AgentRuntime":
     """A runtime for any agent that speaks the Agent Client Protocol.
 
     `acp_flag` is what makes it speak it (`--acp`, `acp`), one word or several. Its tool calls, text
     and permission requests are seen like any other's. Nothing is known of how it counts tokens, so
     its usage stays zero and its cost unknown; a model is chosen by the protocol, if it lets one.
+    `asks` says that it asks for permission before every call that changes anything: only then can
+    it be guarded, and one that ran a tool unasked is stopped.
     """
     from bridle.runtimes.acp import declared_agent
 
@@ -89,6 +93,7 @@ def create_acp_runtime(
         flags=tuple(flag for flag in flags if flag),
         instruction_file=instruction_file,
         install=install,
+        guard="asks" if asks else "",
     )
 
 

@@ -17,6 +17,7 @@ from bridle.core.events import (
     Event,
 )
 from bridle.core.redact import Redactor, secrets_in
+from bridle.drives.guarding import WireCall
 from bridle.drives.processes import environment, kill_marked
 from bridle.drives.run_files import HoldingFailed
 from bridle.drives.spec import ProcessExit
@@ -85,6 +86,8 @@ class SessionDriver:
     ) -> None:
         self.record = record
         self.clocks = clocks or Clocks()
+        self.settle: Callable[[WireCall], None] | None = None
+        """Has a call judged that waits on the agent's wire; the verdict comes as a note."""
         self._home = home
         self._runtime = runtime
         self._store = store
@@ -218,6 +221,7 @@ class SessionDriver:
             if not progressed:
                 self._look_for_end()
             if not self._player.finished:
+                self._settle_calls()
                 self._keep_clocks(progressed)
                 self._pump()
                 self._carry_out()
@@ -246,6 +250,14 @@ class SessionDriver:
         if lines:
             self._watch.progressed()
         return bool(lines)
+
+    def _settle_calls(self) -> None:
+        """Have the calls judged that wait on the wire."""
+        guard = self._player.recorder.guard
+        if guard is None or self.settle is None:
+            return
+        for call in guard.take_unjudged():
+            self.settle(call)
 
     def _look_for_end(self) -> None:
         ended = self._intake.exit()

@@ -270,7 +270,9 @@ class Engine:
             return
         self._watch.add(folder)
         self._by_folder[folder] = driver
-        self.guards.host(driver.record.session_id, folder)
+        session_id = driver.record.session_id
+        self.guards.host(session_id, folder)
+        driver.settle = lambda call: self.guards.settle(session_id, call)
         driver.poll()
 
     def adopt_living(self) -> None:

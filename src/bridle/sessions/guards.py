@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from bridle.core.errors import GuardRefused
+from bridle.drives.guarding import WireCall
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Begin, Ledger, Told
 from bridle.sessions.store import SessionRecord
@@ -90,6 +91,13 @@ class GuardHost:
             # Its hooks cannot be answered better than they answer themselves: they refuse.
             return
         self.sessions[session_id] = session
+
+    def settle(self, session_id: str, call: WireCall) -> None:
+        """Have a call judged that waits on the wire of a session; one that is not hosted goes on
+        waiting."""
+        session = self.sessions.get(session_id)
+        if session is not None:
+            session.settle(call)
 
     def leave(self, session_id: str) -> None:
         """Answer a session's hooks no more; they judge alone."""

@@ -31,6 +31,11 @@ class Permissions:
             args=self._redactor.value(question.args),
         )
 
+    @property
+    def decided(self) -> int:
+        """How many requests need no decision any more."""
+        return len(self._decided)
+
     def is_decided(self, request_id: str) -> bool:
         """Whether that request needs no decision any more."""
         return request_id in self._decided

@@ -36,10 +36,6 @@ class ToolCalls:
         """The name of a tool that runs; empty when none of that id does."""
         return self._running.get(tool_call_id, "")
 
-    def oldest_of(self, tool_name: str) -> str:
-        """The id of the oldest call of that tool which runs; empty when none is known."""
-        return next((call for call, name in self._running.items() if name == tool_name), "")
-
     def is_running(self, tool_call_id: str) -> bool:
         """Whether the call was started and has not ended."""
         return tool_call_id in self._running

@@ -5,13 +5,14 @@ about a call that it never tells of. And an agent whose hooks do not fire, or th
 them, has to be stopped.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from bridle.core.errors import GuardRefused
 from bridle.core.results import GuardReport
-from bridle.drives.guarding import Guard, GuardVerdict, HookNote
+from bridle.drives.guarding import Guard, GuardVerdict, HookNote, WireCall
 
 if TYPE_CHECKING:
     from bridle.drives.recorder import Recorder
@@ -107,6 +108,15 @@ class VerdictDesk:
         self.tell(tool_call_id, tool_name, verdict)
         return verdict
 
+    def ask_later(self, call: WireCall, answer: Callable[[GuardVerdict], None]) -> None:
+        """The same for an agent that waits on its wire: `answer` hears the verdict, now or when
+        whoever drives has the call judged."""
+        guard = self._recorder.guard
+        if guard is not None and not guard.judges:
+            guard.await_verdict(call, answer)
+        else:
+            answer(self.ask(call.tool_call_id, call.tool_name, call.args, call.cwd))
+
     def tell(self, tool_call_id: str, tool_name: str, verdict: GuardVerdict) -> None:
         """Tell it after the start of its tool: an agent may ask while it still writes the call."""
         tools, guard = self._tools, self._recorder.guard
@@ -118,7 +128,8 @@ class VerdictDesk:
             # Some runtimes tell of a refusal by a hook as one of their own.
             self._permissions.count_as_decided(tool_call_id)
         self._recorder.permission_decided(
-            f"guard_{tool_call_id}",
+            # A call that nothing named yet must not be taken for the one before it.
+            _request(tool_call_id) if tool_call_id else _request(str(self._permissions.decided)),
             tool_call_id=tool_call_id,
             tool_name=tool_name,
             decision="allow" if verdict.allowed else "deny",
@@ -129,7 +140,7 @@ class VerdictDesk:
     def check_live(self) -> None:
         """Stop an agent that has begun to work without the guard having been seen to fire."""
         guard = self._recorder.guard
-        if guard is None or guard.live:
+        if guard is None or guard.live or guard.mechanism.on_wire:
             return
         self.take_notes()
         if not guard.live:
@@ -142,12 +153,18 @@ class VerdictDesk:
             return
         name = self._tools.name_of(tool_call_id)
         if not guard.was_asked(tool_call_id, name):
-            self._recorder.request_stop(
-                GuardRefused(
-                    f"the agent ran {name} without the guard's leave ({guard.mechanism.name})",
-                    hint="this version does not keep to its hooks; use --sandbox, and report it",
-                )
+            self.ran_without_leave(name)
+
+    def ran_without_leave(self, tool_name: str) -> None:
+        """Stop an agent that does not keep to its guard."""
+        guard = self._recorder.guard
+        how = guard.mechanism.name if guard is not None else ""
+        self._recorder.request_stop(
+            GuardRefused(
+                f"the agent ran {tool_name} without the guard's leave ({how})",
+                hint="this version does not keep to its hooks; use --sandbox, and report it",
             )
+        )
 
     def report(self) -> GuardReport | msgspec.UnsetType:
         """What the result says of the guard; unset where nobody wanted one."""
@@ -161,13 +178,25 @@ class VerdictDesk:
     def _take(self, guard: Guard, note: HookNote, verdict: GuardVerdict) -> None:
         recorder = self._recorder
         # Some hooks tell no id.
-        call_id = note.tool_call_id or self._tools.oldest_of(note.tool_name)
+        call_id = note.tool_call_id or self._open_call(guard, note.tool_name)
         silent = not guard.mechanism.tells_refused and not verdict.allowed
         if silent:
             recorder.tool_started(call_id, note.tool_name, note.args, synthetic=True)
         self.tell(call_id, note.tool_name, verdict)
         if silent:
             recorder.tool_ended(call_id, is_error=True, result=verdict.reason, synthetic=True)
+        answer = guard.waiting.pop(call_id, None)
+        if answer is not None:
+            answer(verdict)
+
+    def _open_call(self, guard: Guard, tool_name: str) -> str:
+        """The oldest call of that tool which runs and has no verdict; empty when none is known."""
+        any_name = guard.mechanism.names_differ
+        for call in self._tools.running:
+            right = any_name or self._tools.name_of(call) == tool_name
+            if right and not self._permissions.is_decided(_request(call)):
+                return call
+        return ""
 
     def _tell_event(self, note: HookNote) -> None:
         if note.kind == "verdict":
@@ -180,6 +209,10 @@ class VerdictDesk:
                 is_error=note.is_error,
                 result=note.result,
             )
+
+
+def _request(tool_call_id: str) -> str:
+    return f"guard_{tool_call_id}"
 
 
 def _does_not_fire(guard: Guard) -> GuardRefused:

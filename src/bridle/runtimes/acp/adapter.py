@@ -13,6 +13,7 @@ from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import TranscriptSummary
+from bridle.drives.guarding import GuardHook
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -44,6 +45,7 @@ from bridle.runtimes.supporting import supporters
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place
+    from bridle.sandbox import SandboxNeeds
 
 STOP = (
     # The group: an npm launcher would die alone and leave the agent behind.
@@ -240,6 +242,31 @@ class AcpRuntime(AgentRuntime):
             session=session,
             agent=agent,
         )
+
+    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """What the product needs without the protocol. A home that was made for a session with a
+        scripted model is nobody's, and open as a whole."""
+        from bridle.sandbox import SandboxNeeds
+
+        if not self.agent.family:
+            return super().sandbox_needs(options, spec)
+        needs = self._family().sandbox_needs(options, spec)
+        account = self._account_dir(options) if options.model_server is not None else None
+        if account is None:
+            return needs
+        return SandboxNeeds(writable=(account,), scratch_variables=needs.scratch_variables)
+
+    @property
+    def can_be_guarded(self) -> bool:
+        """Whether its row names a way."""
+        return bool(self.agent.guard)
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """The product's own hooks where it has some; see `guarding`."""
+        from bridle.runtimes.acp.guarding import guard_plan
+
+        assert isinstance(plan, AcpPlan)
+        return guard_plan(plan, hook, runtime=self.id)
 
     def _write_files(self, way: Route, home: str, scratch: str) -> None:
         """Write what the way needs; a file of an account that is kept stays as it is."""

@@ -4,7 +4,7 @@ One row an agent and version range, each with the version it was seen on and a c
 it. The client, the translation and the runs know no agent by name; they read these fields.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -88,6 +88,9 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     it cost."""
     names: NameSource = "kind"
     """Where the name of a tool stands: the protocol has none."""
+    title_is_command: bool = False
+    """Whether the title of a call of the kind `execute` is the command itself, which is told in no
+    other way; a text beside it begins with the folder."""
     late_input: bool = False
     """A pending tool call has only part of its arguments; all of them come when it runs."""
     resume_check: str = ""
@@ -120,6 +123,11 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """The program that its sandbox is made with; without it every command fails in silence."""
     open_mode: str = ""
     """The mode that needs no sandbox."""
+    guard: str = ""
+    """Key of the way in `guarding.WAYS` that makes it ask before each tool call; empty: none is
+    known, so it is not run guarded."""
+    guard_facts: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Fields of that way's `GuardMechanism` that are different over the protocol."""
     leaves_at_eof: bool = True
     """Whether it exits when its stdin is closed."""
 
@@ -158,6 +166,8 @@ COPILOT = AcpAgent(
         r"Error: .*\(HTTP \d{3}\)",
     ),
     error_start="Error: ",
+    guard="family",
+    guard_facts={"names_differ": True},
 )
 
 OPENCODE = AcpAgent(
@@ -187,6 +197,7 @@ OPENCODE = AcpAgent(
     names="title",
     late_input=True,
     compact_command="/compact",
+    guard="asks-opencode",
 )
 
 GEMINI = AcpAgent(
@@ -221,6 +232,8 @@ GEMINI = AcpAgent(
     names="id_prefix",
     resume_check="gemini",
     replay_end="available_commands_update",
+    title_is_command=True,
+    guard="asks-gemini",
 )
 
 CLINE = AcpAgent(
@@ -250,6 +263,7 @@ CLINE = AcpAgent(
     history=True,
     names="title_prefix",
     silent_error="not_authenticated",
+    guard="asks",
 )
 
 CLAUDE = AcpAgent(
@@ -287,6 +301,7 @@ CLAUDE = AcpAgent(
     compact_command="/compact",
     compact_failure="Compacting failed",
     names="title",
+    guard="settings",
 )
 
 CODEX = AcpAgent(
@@ -322,5 +337,7 @@ CODEX = AcpAgent(
     notices=(r"Model metadata for `[^`]*` not found",),
     sandbox_program="bwrap",
     open_mode="full-access",
+    guard="flags",
+    guard_facts={"matching": "id"},
     leaves_at_eof=False,
 )

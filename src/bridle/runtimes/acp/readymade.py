@@ -16,7 +16,6 @@ class OpencodeAcp(AcpRuntime):
     binary = agent.command
     instruction_path = agent.instruction_file
     install_hint = agent.install
-    state_paths = (".local/share/opencode", ".local/state/opencode", ".cache/opencode")
 
 
 class GeminiAcp(AcpRuntime):
@@ -27,7 +26,6 @@ class GeminiAcp(AcpRuntime):
     binary = agent.command
     instruction_path = agent.instruction_file
     install_hint = agent.install
-    state_paths = (".gemini/tmp", ".gemini/history")
 
 
 class CopilotAcp(AcpRuntime):
@@ -38,7 +36,6 @@ class CopilotAcp(AcpRuntime):
     binary = agent.command
     instruction_path = agent.instruction_file
     install_hint = agent.install
-    state_paths = (".copilot/session-state", ".copilot/logs", ".cache/copilot")
 
 
 class ClineAcp(AcpRuntime):
@@ -49,7 +46,6 @@ class ClineAcp(AcpRuntime):
     binary = agent.command
     instruction_path = agent.instruction_file
     install_hint = agent.install
-    state_paths = (".cline/data",)
 
 
 class ClaudeAcp(AcpRuntime):
@@ -61,7 +57,6 @@ class ClaudeAcp(AcpRuntime):
     binary = agent.command
     instruction_path = agent.instruction_file
     install_hint = agent.install
-    state_paths = (".claude/projects", ".claude/todos", ".claude/sessions", ".claude/session-env")
 
 
 class CodexAcp(AcpRuntime):

@@ -6,11 +6,13 @@ A run plays one, a live conversation one after another.
 import msgspec
 
 from bridle.core.errors import AgentError, Unavailable
+from bridle.drives.guarding import GuardVerdict
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Question
 from bridle.runtimes.acp import client as acp
 from bridle.runtimes.acp import wire
 from bridle.runtimes.acp.agents import AcpAgent
+from bridle.runtimes.acp.asking import wire_call
 from bridle.runtimes.acp.errors import (
     error_of_call,
     error_of_silence,
@@ -19,7 +21,7 @@ from bridle.runtimes.acp.errors import (
 )
 from bridle.runtimes.acp.opening import result_of
 from bridle.runtimes.acp.plan import SessionPlan
-from bridle.runtimes.acp.updates import UpdateTranslator
+from bridle.runtimes.acp.updates import Tool, UpdateTranslator
 from bridle.runtimes.acp.usage import model_of, usage_of
 
 
@@ -37,6 +39,8 @@ class Turns:
         self._translator = UpdateTranslator(recorder, agent)
         self._asking: dict[str, tuple[acp.Call, Question]] = {}
         """Permission requests without an answer, by the id that is shown."""
+        self._judging: dict[str, acp.Call] = {}
+        """Permission requests that wait for the guard's verdict, by the same id."""
         self.cancelled = False
         """Whether the agent was told to end this turn: it may then ask for nothing more."""
         self.unhurried = False
@@ -64,7 +68,7 @@ class Turns:
         if self.cancelled or self.unhurried:
             return
         seconds = self._plan.silence_timeout
-        if seconds is None or self._translator.running or self._asking:
+        if seconds is None or self._translator.running or self._asking or self._judging:
             self.silence = None
             self._recorder.expect(None)
             return
@@ -89,6 +93,31 @@ class Turns:
             recorder.reply(acp.permission_cancelled(call.id))
             return
         tool = self._translator.asked(asked.tool_call)
+        guard = recorder.guard
+        if guard is None or not guard.mechanism.on_wire:
+            self._ask_user(call, asked, tool)
+            return
+        self._judging[str(call.id)] = call
+        self.goes_on()
+
+        def hear(verdict: GuardVerdict) -> None:
+            if self._judging.pop(str(call.id), None) is None:
+                # The turn was ended meanwhile, and with it the request.
+                return
+            if verdict.allowed:
+                self._ask_user(call, asked, tool)
+                return
+            self._translator.blocked(tool, verdict.reason)
+            self.goes_on()
+            recorder.reply(acp.permission_answer(call.id, asked.options, allowed=False))
+
+        name = self._translator.name_of(tool)
+        about = wire_call(self._agent, tool, name, asked.tool_call, self._plan.cwd)
+        recorder.judge_on_wire(about, hear)
+
+    def _ask_user(self, call: acp.Call, asked: wire.PermissionRequest, tool: Tool) -> None:
+        """Nothing speaks against it: allow it, or ask whoever decides."""
+        recorder = self._recorder
         if recorder.options.permission_mode == "bypass":
             self.goes_on()
             recorder.reply(acp.permission_answer(call.id, asked.options, allowed=True))
@@ -119,10 +148,17 @@ class Turns:
         """Answer everything that is still asked as cancelled."""
         for request_id in list(self._asking):
             self._cancel(request_id, reason)
+        for call in self._judging.values():
+            self._recorder.reply(acp.permission_cancelled(call.id))
+        self._judging.clear()
 
     def withdrawn(self, call_id: int | str | None) -> None:
         """The agent takes one of its requests back."""
-        if str(call_id) in self._asking:
+        judged = self._judging.pop(str(call_id), None)
+        if judged is not None:
+            self._recorder.reply(acp.permission_cancelled(judged.id))
+            self.goes_on()
+        elif str(call_id) in self._asking:
             self._cancel(str(call_id), "the agent took its question back")
             self.goes_on()
 

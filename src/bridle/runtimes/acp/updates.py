@@ -72,6 +72,8 @@ class Tool(msgspec.Struct):
     ended: bool = False
     refused: str | None = None
     """Why permission was denied, when it was."""
+    blocked: bool = False
+    """Whether the guard denied it."""
 
 
 class UpdateTranslator:
@@ -188,6 +190,15 @@ class UpdateTranslator:
         """Permission for `tool` was denied; not every agent then tells that it ended."""
         tool.refused = reason or "permission denied"
 
+    def blocked(self, tool: Tool, reason: str) -> None:
+        """The guard refused `tool`: it ends now, with the guard's reason, of which the agent is
+        not told."""
+        tool.refused = reason
+        tool.blocked = True
+        if not tool.ended:
+            tool.ended = True
+            self._recorder.tool_ended(tool.id, is_error=True, result=reason, synthetic=True)
+
     def _is_past(self, tool_call_id: str) -> bool:
         """Whether this is the last word on a call of the turn before, which was ended early."""
         return tool_call_id in self._past and tool_call_id not in self._tools
@@ -206,6 +217,8 @@ class UpdateTranslator:
         self.suspect = ""
         tool = self._known(update.tool_call_id or "")
         if tool.ended:
+            if tool.blocked and update.status == "completed":
+                self._recorder.ran_without_leave(self.name_of(tool))
             return
         self._merge(tool, update)
         if tool.status in _OVER:

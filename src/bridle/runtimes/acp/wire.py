@@ -171,6 +171,7 @@ class Update(_Wire, frozen=True):
     status: str | None = None
     raw_input: Any = None
     raw_output: Any = None
+    locations: Any = None
     cost: Cost | None = None
     config_options: list[ConfigOption] | None = None
     meta: Any = msgspec.field(name="_meta", default=None)

@@ -46,7 +46,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
             runtime="codex",
         )
     argv = list(plan.spec.argv)
-    _refuse_other_hooks(argv)
+    refuse_other_hooks(argv)
     place = _after_command(argv, plan.installation.command)
     # On the same side of the subcommand as the other flags: older lines forget those before it.
     place += 1 if argv[place : place + 1] and argv[place] in _COMMANDS else 0
@@ -94,7 +94,7 @@ def _snake(event: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
 
 
-def _refuse_other_hooks(argv: list[str]) -> None:
+def refuse_other_hooks(argv: list[str]) -> None:
     """Hooks by flag replace one another, so the caller's would take the guard's place."""
     for number, word in enumerate(argv):
         value = argv[number + 1] if word in ("-c", "--config") and number + 1 < len(argv) else word

@@ -11,9 +11,16 @@ from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.guarding import GuardHook
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
-from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
+from bridle.runtimes.base import (
+    AgentRuntime,
+    RunPlan,
+    agent_env,
+    check_options,
+    working_dir,
+)
 from bridle.runtimes.copilot import command, environment
 from bridle.runtimes.copilot.dialects import DIALECTS, CopilotDialect
 from bridle.runtimes.copilot.provider_options import CopilotOptions, read_options
@@ -191,6 +198,12 @@ class CopilotRuntime(AgentRuntime):
             max_retries=read_options(recorder.options.provider_options).max_retries,
             after_run=after_run,
         )
+
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """Hooks of a plugin that is given by flag; see `guarding`."""
+        from bridle.runtimes.copilot.guarding import guard_plan
+
+        return guard_plan(plan, hook)
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         """`options` without what asks for nothing, and the names of what is ignored."""

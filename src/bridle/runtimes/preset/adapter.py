@@ -192,6 +192,11 @@ def _check(name: str, section: "AdapterSection") -> None:
         )
     if not section.binary:
         raise ConfigError(f"{where}: `binary` is missing")
+    if section.asks and section.protocol != "acp":
+        raise ConfigError(
+            f"{where}.asks: only for a runtime with `protocol: acp`",
+            hint="plain text has no questions; leave the key out",
+        )
     for key, flag in (("modelFlag", section.model_flag), ("ready", section.ready_text)):
         if flag is not None and not flag.strip():
             raise ConfigError(f"{where}.{key}: is empty", hint="name it, or leave the key out")

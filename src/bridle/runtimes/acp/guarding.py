@@ -1,0 +1,153 @@
+"""How an agent that speaks the protocol is made to ask before each tool call.
+
+The protocol's own question (`session/request_permission`) is the agent's to ask or not, and most
+run some tools without it. So where the product behind it has hooks, those are used: the row of
+`agents` names the way. An agent of which nothing is known is not guarded but refused.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import GuardRefused
+from bridle.drives.guarding import GuardHook, GuardMechanism
+from bridle.runtimes.acp.plan import AcpPlan, SessionPlan
+from bridle.runtimes.private import write_private
+
+Way = Callable[[AcpPlan, GuardHook], AcpPlan]
+
+
+def guard_plan(plan: AcpPlan, hook: GuardHook, *, runtime: str) -> AcpPlan:
+    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    way = WAYS.get(plan.agent.guard)
+    if way is None:
+        raise GuardRefused(
+            f"{runtime} is not known to ask before every tool call",
+            hint="hold it with --sandbox instead, and say so with --unguarded",
+            runtime=runtime,
+        )
+    return way(plan, hook)
+
+
+def _by_family(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """As the product is guarded without the protocol: by flags, variables and files."""
+    from bridle.runtimes.registry import get_runtime
+
+    guarded = get_runtime(plan.agent.family).guard_plan(plan, hook)
+    assert isinstance(guarded, AcpPlan)
+    assert guarded.guard is not None
+    return _guarded(guarded, guarded.guard)
+
+
+def _by_settings(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """Claude's hooks, in settings that its adapter hands on to it as a flag."""
+    from bridle.runtimes.claude.guarding import SETTINGS, SHAPE, hook_entries
+
+    hooks = hook_entries(hook.command(SHAPE), log_events=False)
+    path = write_private(hook.folder, "settings.json", msgspec.json.encode({"hooks": hooks}))
+    meta = {**plan.session.meta, "claudeCode": {"options": {"settings": path}}}
+    session = msgspec.structs.replace(plan.session, meta=meta)
+    return _guarded(_with_session(plan, session), SETTINGS)
+
+
+def _by_flags(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """Codex's hooks, by flags of its adapter, which are Codex's own."""
+    from bridle.runtimes.codex.guarding import HOOKS, SHAPE, hook_flags, refuse_other_hooks
+
+    argv = plan.spec.argv
+    refuse_other_hooks(list(argv))
+    # Else text is typed into a running terminal, which no hook sees.
+    flags = ["-c", "features.unified_exec=false"]
+    flags += hook_flags(hook.command(SHAPE), log_events=False)
+    spec = msgspec.structs.replace(plan.spec, argv=(*argv, *flags))
+    return _guarded(msgspec.structs.replace(plan, spec=spec), HOOKS)
+
+
+def _with_session(plan: AcpPlan, session: SessionPlan) -> AcpPlan:
+    """`plan` that opens `session`, in a conversation too."""
+    live = plan.live
+    if live is not None:
+        kept = {**live.own["session"], "meta": session.meta, "mode": session.mode}
+        live = msgspec.structs.replace(live, own={**live.own, "session": kept})
+    return msgspec.structs.replace(plan, session=session, live=live)
+
+
+def _guarded(plan: AcpPlan, mechanism: GuardMechanism) -> AcpPlan:
+    """`plan` with a mechanism as this agent's row changes it."""
+    changed = msgspec.structs.replace(mechanism, **plan.agent.guard_facts)
+    return msgspec.structs.replace(plan, guard=changed)
+
+
+# -- agents that ask by the protocol --------------------------------------------------------------
+
+ASKING = GuardMechanism(
+    name="session/request_permission",
+    fails="closed",
+    proof="its first question; a tool that ran without one stops it",
+    on_wire=True,
+)
+_MODES = (None, "default", "build", "act")
+"""Modes in which an agent asks; None is its own, which must be one of them."""
+
+
+def _by_asking(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """Nothing to change: the agent asks before every call that changes anything."""
+    if plan.session.mode not in _MODES:
+        raise GuardRefused(
+            f"in the mode {plan.session.mode} the agent does not ask before it acts",
+            hint="run it in its own mode",
+        )
+    # The agent does not run it: it holds what judges the agent's questions in a session.
+    hook.command(ASKING.shape)
+    return _guarded(plan, ASKING)
+
+
+def _by_policy(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """Gemini runs no hooks over the protocol, but asks where its policy says so: a rule above all
+    others that says so for every tool."""
+    path = write_private(hook.folder, "policy/ask.toml", _ASK_ALWAYS)
+    spec = msgspec.structs.replace(plan.spec, argv=(*plan.spec.argv, "--admin-policy", path))
+    mode = plan.session.mode or "default"
+    session = msgspec.structs.replace(plan.session, mode=mode)
+    asked = _with_session(msgspec.structs.replace(plan, spec=spec), session)
+    return _by_asking(asked, hook)
+
+
+_ASK_ALWAYS = """\
+[[rule]]
+toolName = "*"
+decision = "ask_user"
+priority = 999
+"""
+
+
+def _by_permissions(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """OpenCode asks where its configuration says so, and the configuration of the run's own
+    environment stands above the user's and the project's."""
+    given = plan.spec.env.get(_OPENCODE_CONFIG, "{}")
+    try:
+        config = msgspec.json.decode(given, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        raise GuardRefused(f"{_OPENCODE_CONFIG} is not a JSON object") from None
+    config["permission"] = {"*": "ask"}
+    # Else a refusal ends the turn.
+    own = config.get("experimental")
+    more = {**(own if isinstance(own, dict) else {}), "continue_loop_on_deny": True}
+    text = msgspec.json.encode({**config, "experimental": more}).decode()
+    env = {**plan.spec.env, _OPENCODE_CONFIG: text}
+    spec = msgspec.structs.replace(plan.spec, env=env)
+    return _by_asking(msgspec.structs.replace(plan, spec=spec), hook)
+
+
+_OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
+
+WAYS: dict[str, Way] = {
+    "asks": _by_asking,
+    "asks-gemini": _by_policy,
+    "asks-opencode": _by_permissions,
+    "family": _by_family,
+    "flags": _by_flags,
+    "settings": _by_settings,
+}
+"""By the row's `guard`."""

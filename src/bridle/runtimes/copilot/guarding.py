@@ -1,0 +1,65 @@
+"""How Copilot is made to ask before each tool call: hooks of a plugin that it is given by flag.
+
+A plugin given so needs no trust in the folder and changes nothing of the user's. The question goes
+by the event's own name, which keeps the tools' own names but does not say which event it is; the
+events that prove life go by their other names, which do.
+"""
+
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import GuardRefused
+from bridle.drives.guarding import REASON, GuardHook, GuardMechanism, HookShape
+from bridle.runtimes.base import RunPlan
+from bridle.runtimes.private import write_private
+
+_NAME = "bridle-guard"
+_ASKS = "preToolUse"
+_SECONDS = 600
+"""More than the hook takes for a refusal: a call whose hook comes too late would run."""
+
+SHAPE = HookShape(
+    tool="toolName",
+    input="toolArgs",
+    asks=(_ASKS,),
+    refusal={"permissionDecision": "deny", "permissionDecisionReason": REASON},
+)
+
+PLUGIN = GuardMechanism(
+    name="preToolUse of a plugin given by flag",
+    fails="open",
+    proof="its SessionStart and UserPromptSubmit hooks run before the first model call",
+    shape=SHAPE,
+    # The hooks tell no id of the call.
+    matching="count",
+)
+
+
+def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
+    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    argv, command = list(plan.spec.argv), list(plan.installation.command)
+    starts = [i for i in range(len(argv)) if argv[i : i + len(command)] == command]
+    if not starts:
+        raise GuardRefused("copilot: its command was not found in the plan", runtime="copilot")
+    place = starts[0] + len(command)
+    argv[place:place] = ["--plugin-dir", write_plugin(hook)]
+    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
+    return msgspec.structs.replace(plan, spec=spec, guard=PLUGIN)
+
+
+def write_plugin(hook: GuardHook) -> str:
+    """Write the plugin whose hooks ask `hook`; returns its folder."""
+    events = [_ASKS, *SHAPE.live]
+    if hook.log_events:
+        events += [*SHAPE.turn_ends[:1], *SHAPE.session_ends]
+    entry: dict[str, Any] = {
+        "type": "command",
+        "bash": hook.command(SHAPE),
+        "timeoutSec": _SECONDS,
+    }
+    about = {"name": _NAME, "description": "Asks before each tool call.", "version": "1.0.0"}
+    hooks = {"version": 1, "hooks": {event: [entry] for event in events}}
+    write_private(hook.folder, "plugin/hooks/hooks.json", msgspec.json.encode(hooks))
+    path = write_private(hook.folder, "plugin/plugin.json", msgspec.json.encode(about))
+    return path.rpartition("/")[0]
