@@ -11,6 +11,7 @@ from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
@@ -32,6 +33,7 @@ from bridle.runtimes.installation import (
     Installation,
     find_native_cli,
 )
+from bridle.runtimes.planning import COMMON_OPTIONS
 from bridle.runtimes.private import new_private_dir
 
 if TYPE_CHECKING:
@@ -44,23 +46,14 @@ PACKAGE = "@github/copilot"
 _NATIVE = "@github/copilot-{platform}/copilot"
 _USAGE_FILE = "usage.json"
 _HEADLESS_ONLY = ("max_turns", "images", "mcp_config", "model_server", "append_system_prompt")
-_HONOURED = frozenset(
-    {
-        "append_system_prompt",
-        "append_system_prompt_file",
-        "model",
-        "provider",
-        "max_turns",
-        "allowed_tools",
-        "denied_tools",
-        "mcp_config",
-        "images",
-        "provider_options",
-        "resume",
-        "account_dir",
-        "model_server",
-    }
-)
+_HONOURED = COMMON_OPTIONS | {
+    "max_turns",
+    "allowed_tools",
+    "denied_tools",
+    "mcp_config",
+    "images",
+    "resume",
+}
 
 STOP = (
     StopStep(signal=signal.SIGTERM, grace=4.0),
@@ -132,9 +125,7 @@ class CopilotRuntime(AgentRuntime):
             flags += command.mcp_flags(options.mcp_config, folder) if options.mcp_config else []
             child = self._environment(options, own, env, session_id, cwd, folder, added)
         except BaseException:
-            import shutil
-
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folders((folder,))
             raise
         return RunPlan(
             spec=ProcessSpec(

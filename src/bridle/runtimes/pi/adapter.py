@@ -25,6 +25,7 @@ from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import expand_model
 from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, PiDialect
 from bridle.runtimes.pi.planning import plan
+from bridle.runtimes.planning import COMMON_OPTIONS
 
 if TYPE_CHECKING:
     from bridle.drives.live import LiveFacts, LiveWire
@@ -35,25 +36,16 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
 _SCRIPTED_MODEL = "sonnet"
-_HONOURED = frozenset(
-    {
-        "system_prompt",
-        "append_system_prompt",
-        "append_system_prompt_file",
-        "model",
-        "provider",
-        "max_turns",
-        "allowed_tools",
-        "denied_tools",
-        "settings",
-        "images",
-        "provider_options",
-        "budget_usd",
-        "resume",
-        "account_dir",
-        "model_server",
-    }
-)
+_HONOURED = COMMON_OPTIONS | {
+    "system_prompt",
+    "max_turns",
+    "allowed_tools",
+    "denied_tools",
+    "settings",
+    "images",
+    "budget_usd",
+    "resume",
+}
 
 
 class PiRuntime(AgentRuntime):
