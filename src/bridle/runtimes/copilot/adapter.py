@@ -11,7 +11,6 @@ from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
@@ -125,7 +124,9 @@ class CopilotRuntime(AgentRuntime):
             flags += command.mcp_flags(options.mcp_config, folder) if options.mcp_config else []
             child = self._environment(options, own, env, session_id, cwd, folder, added)
         except BaseException:
-            remove_folders((folder,))
+            import shutil
+
+            shutil.rmtree(folder, ignore_errors=True)
             raise
         return RunPlan(
             spec=ProcessSpec(

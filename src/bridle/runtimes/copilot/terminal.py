@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.drives.live import LiveFacts
-from bridle.drives.print_drive import remove_folders
 from bridle.drives.spec import ProcessSpec
 from bridle.runtimes.base import RunPlan, working_dir
 from bridle.runtimes.copilot import command, environment
@@ -47,7 +46,9 @@ def plan(
         argv += command.mcp_flags(options.mcp_config, folder) if options.mcp_config else []
         child = runtime._environment(options, own, env, session_id, cwd, folder, added)
     except BaseException:
-        remove_folders((folder,))
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
         raise
     return RunPlan(
         spec=ProcessSpec(argv=(*argv, *options.raw_args), env=child, cwd=cwd, stop=STOP),
