@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from bridle import running
 from bridle.drives.processes import kill_marked, marked_processes
+from tests.drives.children import children_of_ours
 
 # The machines that run these tests are slow and shared: time proves nothing here. The examples are
 # the same each time, so that a red run can be repeated.
@@ -83,6 +85,17 @@ def no_leftovers() -> Iterator[Callable[[], str]]:
     for session_id in given:
         kill_marked(session_id)
     assert not left, f"processes were left behind: {words}"
+
+
+@pytest.fixture
+def nothing_left(
+    no_leftovers: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], str]]:
+    """Every run's mark is one of `no_leftovers`; our own children, zombies too, are counted."""
+    monkeypatch.setattr(running, "new_session_id", no_leftovers)
+    children = set(children_of_ours())
+    yield no_leftovers
+    assert set(children_of_ours()) <= children
 
 
 def wait_until(holds: Callable[[], bool], *, seconds: float = 20.0) -> None:

@@ -17,11 +17,11 @@ from bridle.core.options import RunOptions
 from bridle.drives.processes import kill_marked
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
-from bridle.running import stream_sync
 from bridle.runtimes import registry
 from bridle.sessions.home import user_home
 from bridle.sessions.hosting import close_hosts
 from bridle.sessions.store import SessionStore
+from bridle.streaming import stream_sync
 from bridle.testing.contract import check_event_order
 from tests.sessions.test_daemon import end_daemon
 from tests.support.tiny_agent import TinyRuntime

@@ -38,15 +38,7 @@ if TYPE_CHECKING:
     from bridle.core.usage import Usage
     from bridle.drives.connection import RpcProcess, RuntimeConnection
     from bridle.drives.spec import Question
-    from bridle.running import (
-        EventStream,
-        SyncEventStream,
-        run,
-        run_interactive,
-        run_sync,
-        stream,
-        stream_sync,
-    )
+    from bridle.running import run_interactive
     from bridle.runtimes.base import AgentRuntime
     from bridle.runtimes.registry import available_runtimes, create_acp_runtime, get_runtime
     from bridle.sessions.clocks import Clocks
@@ -57,6 +49,7 @@ if TYPE_CHECKING:
     from bridle.sessions.store import SessionRecord
     from bridle.sessions.sync_session import SyncSession
     from bridle.sessions.user_messages import UserMessage
+    from bridle.streaming import EventStream, SyncEventStream, run, run_sync, stream, stream_sync
 
 del TYPE_CHECKING
 
@@ -140,15 +133,7 @@ _HOMES = {
     "bridle.core.results": ("Availability", "RunResult", "TranscriptSummary"),
     "bridle.core.usage": ("Usage",),
     "bridle.drives.spec": ("Question",),
-    "bridle.running": (
-        "EventStream",
-        "SyncEventStream",
-        "run",
-        "run_interactive",
-        "run_sync",
-        "stream",
-        "stream_sync",
-    ),
+    "bridle.running": ("run_interactive",),
     "bridle.runtimes.base": ("AgentRuntime",),
     "bridle.runtimes.registry": ("available_runtimes", "create_acp_runtime", "get_runtime"),
     "bridle.core.lifecycle": (
@@ -168,6 +153,14 @@ _HOMES = {
     "bridle.sessions.store": ("SessionRecord",),
     "bridle.sessions.sync_session": ("SyncSession",),
     "bridle.sessions.user_messages": ("UserMessage",),
+    "bridle.streaming": (
+        "EventStream",
+        "SyncEventStream",
+        "run",
+        "run_sync",
+        "stream",
+        "stream_sync",
+    ),
 }
 """Where each public name is defined."""
 

@@ -386,13 +386,18 @@ def test_the_cost_of_a_long_stream_grows_with_its_length_alone() -> None:
     assert stream(16000) < short * 8 * 3
 
 
-def test_a_conversation_that_fails_between_turns_says_why_once() -> None:
-    def live() -> Recorder:
-        made = Recorder(runtime="test", session_id="s", options=RunOptions(prompt=""), drive="rpc")
-        made.session_started("native")
-        made.ready("there")
-        return made
+def live() -> Recorder:
+    made = Recorder(runtime="test", session_id="s", options=RunOptions(prompt=""), drive="rpc")
+    made.session_started("native")
+    made.ready("there")
+    return made
 
+
+def errors_of(recorder: Recorder) -> list[tuple[str, str]]:
+    return [(e.kind, e.message) for e in recorder.drain() if isinstance(e, ev.ErrorRaised)]
+
+
+def test_a_conversation_that_fails_between_turns_says_why_once() -> None:
     refused, aborted = live(), live()
     refused.request_stop(Crashed("no more"))
     refused.finish(ProcessExit(code=1))
@@ -400,5 +405,34 @@ def test_a_conversation_that_fails_between_turns_says_why_once() -> None:
     aborted.fail(Crashed("no more"))
     aborted.finish(ProcessExit(code=1))
     for made in (refused, aborted):
-        errors = [event for event in made.drain() if isinstance(event, ev.ErrorRaised)]
-        assert [error.message for error in errors] == ["no more"]
+        assert errors_of(made) == [("crashed", "no more")]
+
+
+@pytest.mark.parametrize("failed_before", [False, True])
+def test_a_crash_between_turns_is_told_whatever_became_of_the_turn_before(
+    failed_before: bool,
+) -> None:
+    recorder = live()
+    recorder.turn_started()
+    if failed_before:
+        recorder.fail(RateLimited("slow down"))
+    recorder.turn_ended()
+    recorder.drain()
+    recorder.finish(ProcessExit(code=3))
+    assert errors_of(recorder) == [
+        ("crashed", "the agent's process exited 3 while no turn was open")
+    ]
+
+
+@pytest.mark.parametrize("after", ["a limit", "a wish"])
+def test_an_end_that_was_asked_for_is_no_crash(after: str) -> None:
+    recorder = live()
+    recorder.turn_started()
+    if after == "a limit":
+        recorder.request_stop(BudgetExceeded("too much"))
+    recorder.turn_ended()
+    recorder.drain()
+    if after == "a wish":
+        recorder.leaving = "enough"
+    recorder.finish(ProcessExit(code=-15))
+    assert errors_of(recorder) == []

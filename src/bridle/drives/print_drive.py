@@ -1,6 +1,5 @@
 """The print drive: one process per prompt, from its start to its result."""
 
-import shutil
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
@@ -225,5 +224,10 @@ def _clean_up(folders: tuple[str, ...], at_end: Callable[[], None] | None) -> No
 
 def remove_folders(folders: tuple[str, ...]) -> None:
     """Remove folders that were made for one run, with all in them."""
+    if not folders:
+        return
+    # Costs more to import than the rest of a run's end, and most runs have no such folder.
+    import shutil
+
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)

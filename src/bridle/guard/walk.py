@@ -3,8 +3,10 @@
 import re
 
 from bridle.guard import producers, tree
+from bridle.guard.bindings import assigned, declare, redirected
 from bridle.guard.builtins import BUILTINS
 from bridle.guard.commands.registry import base_name, effects_of
+from bridle.guard.compounds import compound, count
 from bridle.guard.effects import Command, Effect, Run, Shell
 from bridle.guard.environment import check_variable
 from bridle.guard.parse import parse
@@ -13,17 +15,13 @@ from bridle.guard.scope import Scope
 from bridle.guard.shfmt import ParseError
 from bridle.guard.values import (
     ANY,
-    ATOM,
-    EMPTY,
     SILENT,
     TERMINAL,
     UNKNOWN,
     UNKNOWN_OUTPUT,
-    Hole,
     Input,
     Output,
     Value,
-    join,
     literal,
     merge,
 )
@@ -35,7 +33,6 @@ MAX_STEPS = 4000
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _SAME_SHELL = frozenset({"command", "builtin", "noglob", "nocorrect"})
 """Words before a command that do not start another shell: a `cd` after them counts."""
-_LEAVING = frozenset({"exit", "return", "break", "continue"})
 
 
 class Walk:
@@ -100,7 +97,7 @@ class Walk:
         if statement.background:
             scope = scope.copy()
         if statement.redirects:
-            stdin = self._redirects(statement.redirects, scope, stdin)
+            stdin = redirected(self, statement.redirects, scope, stdin)
         command = statement.command
         if command is None:
             reads = any(r.op == "<" for r in statement.redirects)
@@ -111,192 +108,30 @@ class Walk:
         match command:
             case tree.Call():
                 return self._call(command, scope, stdin)
-            case tree.Binary():
-                return self._binary(command, scope, stdin)
+            case tree.Binary() | tree.If() | tree.While() | tree.For() | tree.Case():
+                return compound(self, command, scope, stdin)
             case tree.Block():
                 inner = scope.copy() if command.subshell else scope
                 return self.statements(command.body, inner, stdin)
-            case tree.If():
-                return self._if(command, scope, stdin)
-            case tree.While():
-                return self._loop(command.cond, command.body, scope, stdin)
-            case tree.For():
-                return self._for(command, scope, stdin)
-            case tree.Case():
-                return self._case(command, scope, stdin)
             case tree.Function():
                 scope.functions[command.name] = command.body
                 self.defined[id(command.body)] = (command.body, scope.copy())
                 return SILENT
             case tree.Test():
-                expander = self._expander(scope)
+                expander = self.expander(scope)
                 for word in command.words:
                     expander.single(word)
                 if command.arithmetic:
                     expander.arithmetic(command.words)
-                    _count(command.words, scope)
+                    count(command.words, scope)
                 return SILENT
             case tree.Declare():
-                return self._declare(command, scope)
+                return declare(self, command, scope)
             case tree.Timed():
                 if command.body is None:
                     return SILENT
                 inner = scope.copy() if command.background else scope
                 return self.statement(command.body, inner, stdin)
-
-    def _binary(self, node: tree.Binary, scope: Scope, stdin: Input) -> Output:
-        if node.op in ("|", "|&"):
-            stages: list[tree.Stmt] = []
-            self._flatten(node, stages)
-            output = SILENT
-            for number, stage in enumerate(stages):
-                given = stdin if number == 0 else Input(output, True, None)
-                output = self.statement(stage, scope.copy(), given)
-            return output
-        if node.op == "&&":
-            first = self.statement(node.left, scope, stdin)
-            before = scope.directories
-            second = self.statement(node.right, scope, stdin)
-            if scope.directories != before:
-                scope.doubt = tuple(dict.fromkeys(scope.doubt + before))
-            return merge(first, second)
-        failing = scope.copy()
-        first = self.statement(node.left, scope, stdin)
-        for name, binding in scope.variables.items():
-            failing.variables[name] = binding
-        if _leaves(node.right):
-            self.statement(node.right, failing, stdin)
-            scope.doubt = ()
-            return first
-        second = self.statement(node.right, failing, stdin)
-        scope.join(failing)
-        return merge(first, second)
-
-    def _flatten(self, node: tree.Binary, stages: list[tree.Stmt]) -> None:
-        for side in (node.left, node.right):
-            inner = side.command
-            if (
-                isinstance(inner, tree.Binary)
-                and inner.op in ("|", "|&")
-                and not side.redirects
-                and not side.background
-            ):
-                self._flatten(inner, stages)
-            else:
-                stages.append(side)
-
-    def _if(self, node: tree.If, scope: Scope, stdin: Input) -> Output:
-        output = self.statements(node.cond, scope, stdin)
-        other = scope.copy()
-        output = merge(output, self.statements(node.then, scope, stdin))
-        if node.other is not None:
-            output = merge(output, self._if(node.other, other, stdin))
-        scope.join(other)
-        return output
-
-    def _loop(self, cond: tree.Script, body: tree.Script, scope: Scope, stdin: Input) -> Output:
-        output = SILENT
-        entry = scope.copy()
-        for turn in range(3):
-            before = scope.copy()
-            self.statements(cond, scope, stdin)
-            output = merge(output, self.statements(body, scope, stdin))
-            scope.join(before)
-            same = before.variables == scope.variables and before.directories == scope.directories
-            if same:
-                break
-            if turn == 1:
-                scope.widen(before)
-        scope.join(entry)
-        return output
-
-    def _for(self, node: tree.For, scope: Scope, stdin: Input) -> Output:
-        expander = self._expander(scope)
-        expander.arithmetic(node.words)
-        _count(node.words, scope)
-        if node.name:
-            values: list[Value] = []
-            if node.items is None:
-                values = list(scope.positional) if scope.positional is not None else [UNKNOWN]
-            else:
-                for world in expander.worlds(node.items):
-                    expander.choice = world
-                    values.extend(f for word in node.items for f in expander.fields(word))
-            scope.assign(node.name, tuple(values) or (EMPTY,))
-        return self._loop((), node.body, scope, stdin)
-
-    def _case(self, node: tree.Case, scope: Scope, stdin: Input) -> Output:
-        expander = self._expander(scope)
-        expander.single(node.word)
-        after = scope.copy()
-        output = SILENT
-        for patterns, body in node.items:
-            for pattern in patterns:
-                expander.single(pattern)
-            branch = scope.copy()
-            output = merge(output, self.statements(body, branch, stdin))
-            after.join(branch)
-        scope.join(after)
-        return output
-
-    # --- redirections and assignments ----------------------------------------------------------
-
-    def _redirects(self, redirects: tuple[tree.Redirect, ...], scope: Scope, stdin: Input) -> Input:
-        for redirect in redirects:
-            expander = self._expander(scope)
-            if redirect.body is not None:
-                text = expander.heredoc(redirect.body, redirect.quoted)
-                stdin = Input(Output((text,)), True)
-                continue
-            for world in expander.worlds((redirect.target,)):
-                expander.choice = world
-                stdin = self._redirect(redirect, expander, scope, stdin)
-        return stdin
-
-    def _redirect(
-        self, redirect: tree.Redirect, expander: Expander, scope: Scope, stdin: Input
-    ) -> Input:
-        parts = redirect.target.parts
-        if redirect.op == "<<<":
-            return Input(Output((expander.single(redirect.target),)), True)
-        if redirect.op == "<":
-            if len(parts) == 1 and isinstance(parts[0], tree.ProcSubst):
-                return Input(self.statements(parts[0].body, scope.copy(), TERMINAL), True)
-            return Input(UNKNOWN_OUTPUT, True, expander.single(redirect.target))
-        fields = expander.fields(redirect.target)
-        target = fields[0] if len(fields) == 1 else expander.single(redirect.target)
-        if redirect.op in (">&", "<&"):
-            text = target.text
-            if text is not None and re.fullmatch(r"\d*-?", text):
-                return stdin
-            if redirect.op == "<&" or (text is None and target.parts and _all_atoms(target)):
-                return stdin
-        self.rules.check_write(target, scope.directories)
-        self._note(f"{redirect.op} {target.show()}")
-        return stdin
-
-    def _assign(self, node: tree.Assign, expander: Expander, scope: Scope) -> tuple[Value, ...]:
-        """The values that an assignment gives."""
-        if node.index is not None:
-            expander.single(node.index)
-        if node.array is not None:
-            elements = [f for word in node.array for f in expander.fields(word)]
-            scope.variables.pop(node.name, None)
-            kept = scope.arrays.get(node.name, ()) if node.append else ()
-            scope.arrays[node.name] = (*kept, *elements)
-            return ()
-        if node.value is None:
-            return (EMPTY,)
-        values: list[Value] = []
-        for world in expander.worlds((node.value,)):
-            expander.choice = world
-            value = expander.single(node.value)
-            if node.append:
-                old = scope.lookup(node.name)
-                value = join([*(old[0] if len(old) == 1 else UNKNOWN).parts, *value.parts])
-            values.append(value)
-        expander.choice = {}
-        return tuple(values) if node.index is None else (UNKNOWN,)
 
     def set_variable(self, name: str, values: tuple[Value, ...], scope: Scope) -> None:
         """Give the variable these values, and judge what that makes later commands do."""
@@ -308,42 +143,26 @@ class Walk:
             for effect in check_variable(name, value, self.rules.implements):
                 self._effect(effect, scope, TERMINAL, False, False)
 
-    def _declare(self, node: tree.Declare, scope: Scope) -> Output:
-        expander = self._expander(scope)
-        flags = ""
-        for arg in node.args:
-            if arg.naked and arg.name == "" and arg.value is not None:
-                value = expander.single(arg.value)
-                flags += value.text or ""
-                continue
-            if arg.naked:
-                continue
-            values = self._assign(arg, expander, scope)
-            if values:
-                if "n" in flags.replace("-", "") and node.variant != "export":
-                    values = (UNKNOWN,)
-                self.set_variable(arg.name, values, scope)
-        return SILENT
-
     # --- simple commands -----------------------------------------------------------------------
 
-    def _expander(self, scope: Scope) -> Expander:
+    def expander(self, scope: Scope) -> Expander:
+        """What words become in the scope."""
         return Expander(scope, self._substitute, self.rules.places.home)
 
     def _substitute(self, body: tree.Script, scope: Scope) -> Output:
         return self.statements(body, scope, TERMINAL)
 
     def _call(self, node: tree.Call, scope: Scope, stdin: Input) -> Output:
-        expander = self._expander(scope)
+        expander = self.expander(scope)
         if not node.args:
             for assign in node.assigns:
-                values = self._assign(assign, expander, scope)
+                values = assigned(assign, expander, scope)
                 if values:
                     self.set_variable(assign.name, values, scope)
             return SILENT
         env: list[tuple[str, Value]] = []
         for assign in node.assigns:
-            values = self._assign(assign, expander, scope)
+            values = assigned(assign, expander, scope)
             self._variable(assign.name, values, scope)
             env.extend((assign.name, value) for value in values[:1])
         worlds = expander.worlds(node.args)
@@ -403,7 +222,7 @@ class Walk:
         if builtin is not None:
             output: Output | None = builtin(self, argv[1:], scope, stdin)
             if output is not None:
-                self._note(_shown(argv))
+                self.note(_shown(argv))
                 return output
         for key, value in scope.variables.items():
             seen = key.startswith("GIT_") or key == "TMPDIR"
@@ -420,7 +239,7 @@ class Walk:
         for effect in effects:
             result = self._effect(effect, scope, stdin, gate, allowed)
             nested = result if result is not None else nested
-        self._note(_shown(argv))
+        self.note(_shown(argv))
         if nested is not None:
             return nested
         return producers.output(command, self.rules.places.worktree)
@@ -485,33 +304,11 @@ class Walk:
         scope.depth -= 1
         return output
 
-    def _note(self, part: str) -> None:
+    def note(self, part: str) -> None:
+        """Tell a trace of a part that is allowed."""
         if self.trace is not None:
             self.trace.append(Part(part, "allow", "allowed", ""))
 
 
 def _shown(argv: tuple[Value, ...]) -> str:
     return " ".join(value.show() for value in argv)
-
-
-def _leaves(statement: tree.Stmt) -> bool:
-    """Whether the statement ends the shell, function or loop."""
-    command = statement.command
-    if isinstance(command, tree.Block) and command.body and not command.subshell:
-        return _leaves(command.body[-1])
-    if isinstance(command, tree.Call) and command.args:
-        first = command.args[0].parts
-        return len(first) == 1 and isinstance(first[0], tree.Lit) and first[0].text in _LEAVING
-    return False
-
-
-def _count(words: tuple[tree.Word, ...], scope: Scope) -> None:
-    """Variables that arithmetic names and nothing else has set are numbers."""
-    for word in words:
-        first = word.parts[0] if len(word.parts) == 1 else None
-        if isinstance(first, tree.Lit) and first.text.isidentifier():
-            scope.variables.setdefault(first.text, (Value((ATOM,)),))
-
-
-def _all_atoms(value: Value) -> bool:
-    return all(isinstance(p, Hole) and p.kind == "atom" for p in value.parts)

@@ -19,8 +19,8 @@ from bridle.runtimes.planning import agent_env, check_options, readable_file, wo
 if TYPE_CHECKING:
     from bridle.drives.connection import RpcProcess, RuntimeConnection
     from bridle.drives.print_drive import PermissionPolicy
-    from bridle.running import AsyncPermissionPolicy
     from bridle.sessions.service import Receipt
+    from bridle.streaming import AsyncPermissionPolicy
 
 __all__ = [
     "AdapterSettings",
@@ -45,7 +45,7 @@ class AgentRuntime(RuntimeContract):
 
     async def run_once(self, options: RunOptions) -> RunResult:
         """Run a prompt to its end."""
-        from bridle.running import run_options
+        from bridle.streaming import run_options
 
         return await run_options(self, options)
 
@@ -53,7 +53,7 @@ class AgentRuntime(RuntimeContract):
         self, options: RunOptions, on_event: Callable[[Event], Awaitable[None] | None]
     ) -> RunResult:
         """Run a prompt to its end, handing over each event as it happens."""
-        from bridle.running import run_options
+        from bridle.streaming import run_options
 
         return await run_options(self, options, on_event=on_event)
 

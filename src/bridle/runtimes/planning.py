@@ -13,6 +13,20 @@ if TYPE_CHECKING:
     from bridle.runtimes.contract import RuntimeContract
 
 
+COMMON_OPTIONS = frozenset(
+    {
+        "append_system_prompt",
+        "append_system_prompt_file",
+        "model",
+        "provider",
+        "provider_options",
+        "account_dir",
+        "model_server",
+    }
+)
+"""What the adapter to every coding agent honours."""
+
+
 def check_options(
     runtime: "RuntimeContract", options: RunOptions, features: Features
 ) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from anyio.lowlevel import checkpoint_if_cancelled, current_token
 from bridle.core.events import Drive, Event
 from bridle.drives.print_drive import PermissionPolicy
 from bridle.drives.spec import Question
-from bridle.running import AsyncPermissionPolicy, EventHandler
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions import operations as op
 from bridle.sessions.clocks import Clocks
@@ -25,6 +24,7 @@ from bridle.sessions.opening import Wanted, forked, opened, resumed, started
 from bridle.sessions.service import Receipt, SessionService, TurnReport
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.waiting import Opening, SessionEvents, in_thread, outcome
+from bridle.streaming import AsyncPermissionPolicy, EventHandler
 
 if TYPE_CHECKING:
     from anyio import CancelScope

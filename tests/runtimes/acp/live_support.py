@@ -17,6 +17,8 @@ from bridle.runtimes.acp.plan import SessionPlan
 from bridle.testing.contract import check_event_order
 from tests.runtimes.acp.support import Message, update, word
 
+MESSAGE = ["message_start", "text_start", "text_delta", "text_end", "message_end"]
+CANCELLED = {"outcome": {"outcome": "cancelled"}}
 CAN = {"loadSession": True, "promptCapabilities": {"image": True}}
 
 
@@ -160,3 +162,10 @@ class LiveDesk:
     @property
     def trace(self) -> list[str]:
         return [word(event) for event in self.events]
+
+
+def opened(agent: agents.AcpAgent = agents.PLAIN, **fields: Any) -> LiveDesk:
+    """A conversation with `agent` that is ready."""
+    desk = LiveDesk(agent, **fields)
+    desk.open()
+    return desk

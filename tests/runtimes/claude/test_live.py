@@ -1,231 +1,28 @@
-"""The live wire on captures and on single lines: turns, deliveries, races, requests."""
+"""The live wire on single lines: turns, deliveries, races, requests."""
 
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from bridle.core import events as ev
-from bridle.core.errors import Aborted, ResumeRefused
-from bridle.core.options import RunOptions
-from bridle.drives.live import Delivery, LiveFacts, Outgoing
-from bridle.drives.recorder import Recorder
+from bridle.core.errors import ResumeRefused
+from bridle.drives.live import Outgoing
 from bridle.drives.spec import ProcessExit
-from bridle.runtimes.claude import ClaudeRuntime
-from bridle.runtimes.claude.live import ClaudeLiveWire
-from tests.runtimes.claude.support import TESTDATA, check_order, read_lines
-from tests.support.replaying import WireLog
-
-NATIVE = "11111111-2222-4333-8444-555555555555"
-CAPTURES = sorted(TESTDATA.glob("live/*.jsonl"))
-READY = {"type": "control_response", "response": {"subtype": "success", "request_id": "bridle-1"}}
-
-
-def message_id(number: int) -> str:
-    return f"0a0a0a0a-0000-4000-8000-{number:012d}"
-
-
-class Talk:
-    """A wire without a process, and what came of it."""
-
-    def __init__(self, *, resume: str | None = None, version: str = "2.1.197") -> None:
-        self.recorder = Recorder(
-            runtime="claude",
-            session_id=NATIVE,
-            options=RunOptions(prompt=""),
-            cwd="/",
-            runtime_version=version,
-            drive="rpc",
-        )
-        facts = LiveFacts(
-            runtime="claude",
-            runtime_version=version,
-            dialect="",
-            cwd="/",
-            resume=resume,
-            own={"session": resume or NATIVE},
-        )
-        build = ClaudeRuntime().live_wire
-        self.log = WireLog(build, facts, self.recorder)
-        wire = build(facts, self.recorder)
-        assert isinstance(wire, ClaudeLiveWire)
-        self.wire = wire
-        self.log.attach(wire)
-        self.events: list[ev.Event] = []
-        self.deliveries: list[Delivery] = []
-        wire.begin()
-
-    def hear(self, *lines: dict[str, Any] | bytes) -> "Talk":
-        """The agent says something."""
-        for line in lines:
-            self.wire.feed(line if isinstance(line, bytes) else msgspec.json.encode(line))
-        self._take()
-        return self
-
-    def say(self, number: int, *, steer: bool = False) -> "Talk":
-        """We say something."""
-        message = Outgoing(id=message_id(number), text=f"text {number}")
-        (self.wire.steer if steer else self.wire.prompt)(message)
-        self._take()
-        return self
-
-    def abort(self) -> "Talk":
-        self.recorder.fail(Aborted("enough"))
-        self.wire.abort()
-        return self
-
-    def finish(self, code: int = 0) -> "Talk":
-        """The process is gone; what must hold after every conversation is checked."""
-        self.recorder.leaving = self.recorder.leaving or ("done" if code == 0 else None)
-        self.wire.finish(ProcessExit(code=code))
-        self._take()
-        check_order(self.events)
-        self.log.check_repeatable()
-        return self
-
-    def _take(self) -> None:
-        self.events += self.recorder.drain()
-        self.deliveries += self.recorder.deliveries
-        self.recorder.deliveries.clear()
-
-    @property
-    def sent(self) -> list[dict[str, Any]]:
-        """The lines for the agent so far."""
-        return [msgspec.json.decode(line) for line in self.recorder.replies]
-
-    @property
-    def asked(self) -> list[str]:
-        """The kinds of our requests so far."""
-        return [line["request"]["subtype"] for line in self.sent if "request" in line]
-
-    @property
-    def taken(self) -> list[tuple[int, int]]:
-        """The numbers of the messages that were taken, each with its turn."""
-        return [(int(each.id[-4:]), each.turn) for each in self.deliveries if each.taken]
-
-    def of(self, kind: type[ev.Event]) -> list[Any]:
-        return [event for event in self.events if isinstance(event, kind)]
-
-    @property
-    def statuses(self) -> list[str]:
-        return [end.status for end in self.of(ev.AgentEnd)]
-
-
-def init(session: str = NATIVE) -> dict[str, Any]:
-    return {"type": "system", "subtype": "init", "session_id": session, "model": "m"}
-
-
-def echo(number: int) -> dict[str, Any]:
-    body = {"role": "user", "content": f"text {number}"}
-    return {"type": "user", "message": body, "uuid": message_id(number), "isReplay": True}
-
-
-def starts(name: str = "msg_a") -> dict[str, Any]:
-    message = {"id": name, "model": "m"}
-    return {"type": "stream_event", "event": {"type": "message_start", "message": message}}
-
-
-def result(text: str = "done", **fields: Any) -> dict[str, Any]:
-    return {"type": "result", "subtype": "success", "result": text, **fields}
-
-
-def ack(number: int, **response: Any) -> dict[str, Any]:
-    answer = {"subtype": "success", "request_id": f"bridle-{number}", "response": response}
-    return {"type": "control_response", "response": answer}
-
-
-WOKEN = {"kind": "task-notification"}
-ABORTED = {
-    "is_error": True,
-    "subtype": "error_during_execution",
-    "terminal_reason": "aborted_streaming",
-}
-
-
-def notified(status: str = "completed") -> dict[str, Any]:
-    return {
-        "type": "system",
-        "subtype": "task_notification",
-        "task_id": "t",
-        "status": status,
-        "summary": "s",
-    }
-
-
-# -- captures -------------------------------------------------------------------------------------
-
-
-def played(path: Path) -> Talk:
-    """A recorded conversation, our calls where they were made."""
-    talk = Talk(version=path.stem.rpartition("_")[2])
-    for line in read_lines(path):
-        entry = msgspec.json.decode(line)
-        match entry.get("call"):
-            case "prompt" | "steer" as call:
-                talk.say(int(entry["id"][-4:]), steer=call == "steer")
-            case "abort":
-                talk.abort()
-            case _:
-                talk.hear(line)
-    return talk
-
-
-EXPECTED: dict[str, tuple[list[str], list[tuple[int, int]], list[str]]] = {
-    "steer_and_late": (
-        ["completed"] * 3,
-        [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3)],
-        ["steered", "w w w w ", "late"],
-    ),
-    "abort_at_once": (["aborted", "completed"], [(1, 1), (2, 2)], ["", "unheard " * 4]),
-    "abort_with_steer": (["aborted", "completed"], [(1, 1), (2, 2)], ["working", "afterwards"]),
-    "woken": (["completed", "completed"], [(1, 1)], ["started", "noticed"]),
-}
-
-
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_a_recorded_conversation(path: Path) -> None:
-    talk = played(path)
-    assert talk.recorder.is_ready
-    talk.finish()
-    statuses, taken, texts = EXPECTED[path.stem.rpartition("_")[0]]
-    assert (talk.statuses, talk.taken) == (statuses, taken)
-    assert [end.text for end in talk.of(ev.AgentEnd)] == texts
-    assert not talk.of(ev.Unknown)
-    assert talk.recorder.state == "stopped"
-
-
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_the_agent_may_die_at_any_line(path: Path) -> None:
-    lines = read_lines(path)
-    for length in range(1, len(lines)):
-        talk = Talk()
-        for line in lines[:length]:
-            entry = msgspec.json.decode(line)
-            if "call" not in entry:
-                talk.hear(line)
-            elif entry["call"] == "abort":
-                talk.abort()
-            else:
-                talk.say(int(entry["id"][-4:]), steer=entry["call"] == "steer")
-        open_turn = talk.recorder.turn_open
-        talk.finish(code=-9)
-        sent = {line["uuid"] for line in talk.sent if line["type"] == "user"}
-        assert sorted(each.id for each in talk.deliveries) == sorted(sent)
-        assert talk.recorder.state == "failed"
-        if open_turn:
-            assert talk.of(ev.AgentEnd)[-1].status in ("failed", "aborted")
-
-
-def test_the_old_capture_of_a_steer() -> None:
-    talk = Talk().hear(READY).say(1)
-    for line in read_lines(TESTDATA / "bidi/bidi_steer.stdout.jsonl"):
-        if b'"tool_use"' in line and len(talk.sent) == 2:
-            talk.say(2, steer=True)
-        talk.hear(line)
-    assert talk.finish().taken == [(1, 1), (2, 1)]
-    assert talk.statuses == ["completed"]
-
+from tests.runtimes.claude.support import TESTDATA, read_lines
+from tests.runtimes.claude.talk import (
+    ABORTED,
+    NATIVE,
+    READY,
+    WOKEN,
+    Talk,
+    ack,
+    echo,
+    init,
+    message_id,
+    notified,
+    result,
+    starts,
+)
 
 # -- the beginning --------------------------------------------------------------------------------
 

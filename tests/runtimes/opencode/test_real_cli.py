@@ -6,62 +6,34 @@ from typing import Any
 
 import pytest
 
-from bridle.core import events as ev
 from bridle.core.options import Provider
 from bridle.runtimes.opencode.transcript import database_path, summarize
 from bridle.testing import ScriptedModel
 from tests.runtimes.opencode.support import real_runtime
-from tests.support.driving import (
-    COMMON_SCRIPT,
-    Outcome,
-    Place,
-    check_common,
-    drive,
-    kinds,
-    own_place,
-)
+from tests.support.driving import kinds, own_place
+from tests.support.real_bench import RealBench, Script, check_stored
 
 pytestmark = pytest.mark.real_cli
 
-Script = list[dict[str, Any]]
-
 
 @pytest.fixture
-def place() -> Iterator[Place]:
-    with own_place("opencode") as made:
-        yield made
+def bench() -> Iterator[RealBench]:
+    with own_place("opencode") as place:
+        yield RealBench(real_runtime(), place)
 
 
-def run(
-    place: Place, script: list[dict[str, Any]], **options: Any
-) -> tuple[Outcome, ScriptedModel]:
-    with ScriptedModel(script) as model:
-        return drive(real_runtime(), place, model, **options), model
-
-
-def test_the_common_script(place: Place) -> None:
-    prompt = 'Write "it"\n\n  now. ' + "x" * 200_000
-    outcome, model = run(
-        place,
-        COMMON_SCRIPT,
-        prompt=prompt,
-        permission_mode="bypass",
-        system_prompt="MY-BASE",
-        append_system_prompt="MY-ADDITION",
-        denied_tools=("webfetch",),
-    )
-    check_common(outcome, place, prompt, model)
+def test_the_common_script(bench: RealBench) -> None:
+    outcome, model = bench.run_common_script("webfetch")
     assert outcome.result.model == "scripted/model"
     asked = model.requests[0]
     assert asked.question is not None
     assert "MY-BASE" in asked.question.system
     assert "MY-ADDITION" in asked.question.system
-    assert "webfetch" not in [tool.name for tool in asked.question.tools]
-    assert not (place.home / ".local" / "share" / "opencode").exists()
+    assert not (bench.place.home / ".local" / "share" / "opencode").exists()
 
 
-def test_a_title_takes_no_turn_and_without_permission_tools_only_look(place: Place) -> None:
-    outcome, model = run(place, [{"text": "Hi."}], provider_options={"title_call": True})
+def test_a_title_takes_no_turn_and_without_permission_tools_only_look(bench: RealBench) -> None:
+    outcome, model = bench.run([{"text": "Hi."}], provider_options={"title_call": True})
     assert outcome.result.status == "completed"
     assert sorted(str(request.side) for request in model.requests) == ["None", "title"]
     model.assert_finished()
@@ -82,40 +54,30 @@ def test_a_title_takes_no_turn_and_without_permission_tools_only_look(place: Pla
     ],
 )
 def test_a_failing_service_ends_the_run_with_its_reason(
-    place: Place, fault: dict[str, Any], kind: str, retries: int
+    bench: RealBench, fault: dict[str, Any], kind: str, retries: int
 ) -> None:
-    outcome, _ = run(place, [{"fault": fault}], provider_options={"max_retries": 1})
-    assert outcome.kind == kind, outcome.result.error
-    told = [event for event in outcome.events if isinstance(event, ev.Retry)]
-    assert len(told) == retries
+    bench.check_fault(fault, kind, retries)
 
 
-def test_a_long_wait_that_the_service_asks_for_is_not_waited_for(place: Place) -> None:
-    script: Script = [{"fault": {"status": 429, "retry_after": 600}}]
-    outcome, _ = run(place, script, provider_options={"retry_seconds": 3})
-    assert outcome.kind == "rate_limited"
-    assert outcome.result.error is not None
-    assert outcome.result.error.until is not None
+def test_a_long_wait_that_the_service_asks_for_is_not_waited_for(bench: RealBench) -> None:
+    bench.check_long_wait(600, provider_options={"retry_seconds": 3})
 
 
-def test_a_tool_that_runs_when_the_agent_is_stopped_is_gone_with_it(place: Place) -> None:
-    script: Script = [{"text": "Wait.", "shell": "echo $$ > pid; sleep 600"}, {"text": "never"}]
-    outcome, _ = run(place, script, permission_mode="bypass", stop_at=place.repo / "pid")
-    assert outcome.result.status == "aborted"
-    assert (place.repo / "pid").exists(), "the tool never began"
+def test_a_tool_that_runs_when_the_agent_is_stopped_is_gone_with_it(bench: RealBench) -> None:
+    bench.check_stop_in_a_tool()
 
 
-def test_a_refused_permission_is_no_success(place: Place) -> None:
+def test_a_refused_permission_is_no_success(bench: RealBench) -> None:
     script: Script = [{"write_file": {"path": "a.txt", "content": "x\n"}}, {"text": "never"}]
-    outcome, _ = run(place, script, settings='{"permission": {"edit": "ask"}}')
+    outcome, _ = bench.run(script, settings='{"permission": {"edit": "ask"}}')
     assert outcome.kind == "guard_refused"
-    assert not (place.repo / "a.txt").exists()
+    assert not (bench.place.repo / "a.txt").exists()
     assert "permission_decision" in kinds(outcome.events)
 
 
-def test_the_users_own_home_resume_and_files(place: Place) -> None:
+def test_the_users_own_home_resume_and_files(bench: RealBench) -> None:
     """One session in the user's home, gone on with later; the user's files stay as they are."""
-    folder = place.home / ".config" / "opencode"
+    folder = bench.place.home / ".config" / "opencode"
     folder.mkdir(parents=True)
     with ScriptedModel([{"text": "One."}, {"text": "Two."}]) as model:
         entry = {
@@ -137,25 +99,12 @@ def test_the_users_own_home_resume_and_files(place: Place) -> None:
             "NPM_CONFIG_OFFLINE": "true",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
         }
-        first = drive(real_runtime(), place, env=env, **options)
-        assert first.result.status == "completed", first.result.error
-        session = first.result.native_session_id
-        assert session is not None
-        again = drive(real_runtime(), place, env=env, resume=session, prompt="Go on.", **options)
-        assert again.result.text == "Two."
-        assert again.result.native_session_id == session
+        first, again = bench.check_resumed(lambda session: session[:-2] + "zz", env=env, **options)
         assert again.result.cost_usd is not None
         asked = model.requests[0].question
         assert asked is not None
         assert "GLOBAL-RULE" in asked.system
         assert (folder / "opencode.json").read_text() == mine
         assert (folder / "AGENTS.md").read_text() == "GLOBAL-RULE"
-        stored = summarize(f"{database_path(place.env())}#{session}")
-        assert stored is not None
-        both = first.result.usage + again.result.usage
-        assert (stored.input_tokens, stored.output_tokens) == (
-            both.input_tokens,
-            both.output_tokens,
-        )
-        lost = drive(real_runtime(), place, env=env, resume=session[:-2] + "zz", **options)
-        assert lost.kind == "resume_refused"
+        session = first.result.native_session_id
+        check_stored(summarize(f"{database_path(bench.place.env())}#{session}"), first, again)

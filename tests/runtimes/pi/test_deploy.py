@@ -12,7 +12,7 @@ OLD, NEW = DIALECTS
 
 
 def deploy(folder: Path, content: str, dialect: PiDialect, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(PiRuntime, "_installed_dialect", lambda self: dialect)
+    monkeypatch.setattr(PiRuntime, "installed_dialect", lambda self: dialect)
     who = HooksDef(agent_name="a", capability="builder", worktree_path=".")
     (path,) = PiRuntime().deploy_config(str(folder), OverlayContent(content=content), who)
     return Path(path).name

@@ -17,11 +17,12 @@ def exit_words(exit: ProcessExit) -> str:
     return f"was killed by {exit.signal_name}" if exit.code < 0 else f"exited {exit.code}"
 
 
-def death(exit: ProcessExit) -> AgentError:
-    """The error of an agent whose process ended although its turn had not."""
+def death(exit: ProcessExit, *, in_turn: bool = True) -> AgentError:
+    """The error of an agent whose process ended although nobody asked it to."""
     if exit.signal_name == "SIGINT":
         return Aborted("the agent was interrupted")
-    return Crashed(f"the agent's process {exit_words(exit)} without finishing its turn")
+    when = "without finishing its turn" if in_turn else "while no turn was open"
+    return Crashed(f"the agent's process {exit_words(exit)} {when}")
 
 
 class Outcome:
@@ -65,10 +66,10 @@ class Outcome:
     def conversation_ended(
         self, exit: ProcessExit, *, why: AgentError | None, asked_for: bool
     ) -> None:
-        """Say why a live conversation ended between turns, unless its last turn told it or its end
-        was asked for."""
-        if why is None and not asked_for and self.error is None:
-            why = death(exit)
+        """Say why a live conversation ended outside of a turn, unless its end was asked for. `why`
+        is the cause, where it is known; the last turn may have told it."""
+        if why is None and not asked_for:
+            why = death(exit, in_turn=False)
         if why is not None and why is not self.error:
             self._tell(why)
 

@@ -27,6 +27,7 @@ from bridle.runtimes.installation import (
     find_executable,
     remembered_version,
 )
+from bridle.runtimes.planning import COMMON_OPTIONS
 from bridle.runtimes.private import new_private_dir, write_private
 from bridle.runtimes.supporting import supporters
 
@@ -41,20 +42,11 @@ _WIDE = "10000000"
 """Columns of the terminal that Aider believes in: it must not break lines."""
 _GIT_DEFAULTS = "GIT_CONFIG_SYSTEM"
 _PRICE_CACHE = ".aider/caches/model_prices_and_context_window.json"
-_HONOURED = frozenset(
-    {
-        "append_system_prompt",
-        "append_system_prompt_file",
-        "model",
-        "provider",
-        "max_turns",
-        "provider_options",
-        "budget_usd",
-        "resume",
-        "account_dir",
-        "model_server",
-    }
-)
+_HONOURED = COMMON_OPTIONS | {
+    "max_turns",
+    "budget_usd",
+    "resume",
+}
 
 
 class AiderRuntime(AgentRuntime):

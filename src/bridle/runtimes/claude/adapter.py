@@ -53,6 +53,7 @@ from bridle.runtimes.claude.normalizer import ClaudeNormalizer
 from bridle.runtimes.claude.provider_options import ClaudeOptions, read_options
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
+from bridle.runtimes.planning import COMMON_OPTIONS
 
 if TYPE_CHECKING:
     from bridle.drives.live import LiveFacts
@@ -68,26 +69,17 @@ STOP = (
 )
 """SIGINT is the one signal on which every version ends its running tool as well."""
 
-_OPTIONS = frozenset(
-    {
-        "system_prompt",
-        "append_system_prompt",
-        "append_system_prompt_file",
-        "model",
-        "provider",
-        "max_turns",
-        "allowed_tools",
-        "denied_tools",
-        "settings",
-        "mcp_config",
-        "images",
-        "provider_options",
-        "budget_usd",
-        "resume",
-        "account_dir",
-        "model_server",
-    }
-)
+_OPTIONS = COMMON_OPTIONS | {
+    "system_prompt",
+    "max_turns",
+    "allowed_tools",
+    "denied_tools",
+    "settings",
+    "mcp_config",
+    "images",
+    "budget_usd",
+    "resume",
+}
 _HEADLESS_ONLY = ("max_turns", "budget_usd", "images", "model_server")
 
 

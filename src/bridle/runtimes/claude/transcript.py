@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from bridle.core.results import TranscriptSummary
+from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import Usage
 from bridle.runtimes.claude.wire import WireUsage, usage_of
 
@@ -92,13 +92,8 @@ def sum_transcripts(paths: list[str]) -> TranscriptSummary | None:
     for message in messages.values():
         if message.usage is not None:
             total += usage_of(message.usage)
-    return TranscriptSummary(
-        input_tokens=total.input_tokens,
-        output_tokens=total.output_tokens,
-        cache_read_tokens=total.cache_read_tokens,
-        cache_write_tokens=total.cache_write_tokens,
-        reasoning_tokens=total.reasoning_tokens,
-        model=next((each.model for each in reversed(messages.values()) if each.model), ""),
+    return transcript_summary(
+        total, model=next((each.model for each in reversed(messages.values()) if each.model), "")
     )
 
 

@@ -33,6 +33,7 @@ from bridle.runtimes.installation import (
     Installation,
     find_native_cli,
 )
+from bridle.runtimes.planning import COMMON_OPTIONS
 from bridle.runtimes.private import new_private_dir, write_private
 
 if TYPE_CHECKING:
@@ -61,24 +62,15 @@ _HEADLESS_ONLY = (
     "mcp_config",
     "budget_usd",
 )
-_HONOURED = frozenset(
-    {
-        "system_prompt",
-        "append_system_prompt",
-        "append_system_prompt_file",
-        "model",
-        "provider",
-        "max_turns",
-        "denied_tools",
-        "settings",
-        "mcp_config",
-        "images",
-        "provider_options",
-        "budget_usd",
-        "account_dir",
-        "model_server",
-    }
-)
+_HONOURED = COMMON_OPTIONS | {
+    "system_prompt",
+    "max_turns",
+    "denied_tools",
+    "settings",
+    "mcp_config",
+    "images",
+    "budget_usd",
+}
 
 STOP = (
     StopStep(signal=signal.SIGTERM, grace=2.5),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from bridle.core.results import TranscriptSummary
+from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.runtimes.token_counts import InclusiveCounts
 
@@ -73,15 +73,7 @@ def summarize(path: str) -> TranscriptSummary | None:
             usage += message.metrics.usage()
             cost += message.metrics.cost or 0.0
             model = message.model_info.id if message.model_info else model
-    return TranscriptSummary(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        model=model,
-        cost_usd=cost or None,
-    )
+    return transcript_summary(usage, model=model, cost_usd=cost or None)
 
 
 def noted_usage(path: str) -> Usage | None:

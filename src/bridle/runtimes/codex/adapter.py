@@ -21,6 +21,7 @@ from bridle.runtimes.codex.normalizer import CodexNormalizer
 from bridle.runtimes.codex.provider_options import read_options
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
+from bridle.runtimes.planning import COMMON_OPTIONS
 
 if TYPE_CHECKING:
     from bridle.drives.live import LiveFacts
@@ -35,22 +36,13 @@ STOP = (
     StopStep(signal=signal.SIGKILL, grace=2.0, to="group"),
 )
 
-HONOURED = frozenset(
-    {
-        "system_prompt",
-        "append_system_prompt",
-        "append_system_prompt_file",
-        "model",
-        "provider",
-        "settings",
-        "mcp_config",
-        "images",
-        "provider_options",
-        "resume",
-        "account_dir",
-        "model_server",
-    }
-)
+HONOURED = COMMON_OPTIONS | {
+    "system_prompt",
+    "settings",
+    "mcp_config",
+    "images",
+    "resume",
+}
 
 
 class CodexRuntime(AgentRuntime):

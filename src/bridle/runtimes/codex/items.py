@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bridle.drives.recorder import Recorder
 from bridle.runtimes.codex import wire
 
 
@@ -53,3 +54,24 @@ def refusal_of(item: wire.ToolItem) -> str | None:
         text = item.error.message
         return text if "requires approval" in text else None
     return "declined by codex" if getattr(item, "status", "") == "declined" else None
+
+
+def record_end(recorder: Recorder, item: wire.ToolItem, *, asked: bool = False) -> None:
+    """Tell that a tool ended. A refusal that nobody was `asked` about is Codex's own."""
+    refusal = refusal_of(item)
+    if refusal is not None and not asked:
+        recorder.permission_decided(
+            item.id,
+            tool_call_id=item.id,
+            tool_name=tool_name(item),
+            decision="deny",
+            by="codex",
+            reason=refusal,
+        )
+    recorder.tool_ended(
+        item.id,
+        tool_name=tool_name(item),
+        args=tool_args(item),
+        is_error=tool_failed(item),
+        result=tool_result(item),
+    )

@@ -12,11 +12,9 @@ from bridle.drives.recorder import Recorder
 from bridle.runtimes.codex import live_wire as wire
 from bridle.runtimes.codex import wire as exec_wire
 from bridle.runtimes.codex.items import (
-    refusal_of,
+    record_end,
     tool_args,
-    tool_failed,
     tool_name,
-    tool_result,
 )
 
 
@@ -163,24 +161,8 @@ class ItemPlayer:
         self._recorder.tool_started(item.id, tool_name(item), tool_args(item))
 
     def _tool_completed(self, item: exec_wire.ToolItem) -> None:
-        """A tool ended. A refusal that nobody was asked about is Codex's own."""
-        refusal = refusal_of(item)
-        if refusal is not None and item.id not in self._asked:
-            self._recorder.permission_decided(
-                item.id,
-                tool_call_id=item.id,
-                tool_name=tool_name(item),
-                decision="deny",
-                by="codex",
-                reason=refusal,
-            )
-        self._recorder.tool_ended(
-            item.id,
-            tool_name=tool_name(item),
-            args=tool_args(item),
-            is_error=tool_failed(item),
-            result=tool_result(item),
-        )
+        """A tool ended."""
+        record_end(self._recorder, item, asked=item.id in self._asked)
 
     def _tool_told(self, item: wire.ToolItem) -> None:
         """A tool ended. Older lines keep the output of many commands to themselves and the model:

@@ -17,11 +17,9 @@ from bridle.drives.spec import ProcessExit
 from bridle.runtimes.codex import wire
 from bridle.runtimes.codex.errors import start_error, turn_error
 from bridle.runtimes.codex.items import (
-    refusal_of,
+    record_end,
     tool_args,
-    tool_failed,
     tool_name,
-    tool_result,
 )
 from bridle.runtimes.codex.logs import CodexLog, without_log
 from bridle.runtimes.codex.transcript import (
@@ -251,20 +249,4 @@ class CodexNormalizer:
         self._running.pop(item.id, None)
         if isinstance(item, wire.CollabToolCall):
             self._spawned = True
-        refusal = refusal_of(item)
-        if refusal is not None:
-            self._recorder.permission_decided(
-                item.id,
-                tool_call_id=item.id,
-                tool_name=tool_name(item),
-                decision="deny",
-                by="codex",
-                reason=refusal,
-            )
-        self._recorder.tool_ended(
-            item.id,
-            tool_name=tool_name(item),
-            args=tool_args(item),
-            is_error=tool_failed(item),
-            result=tool_result(item),
-        )
+        record_end(self._recorder, item)

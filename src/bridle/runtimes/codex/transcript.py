@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.results import TranscriptSummary
+from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.runtimes.codex.wire import WireUsage
 
@@ -318,11 +318,4 @@ def summarize(path: str) -> TranscriptSummary | None:
     for other in subagent_files(path):
         more = read_rollout(other)
         usage += more.usage if more else NO_USAGE
-    return TranscriptSummary(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        model=part.model or "",
-    )
+    return transcript_summary(usage, model=part.model or "")

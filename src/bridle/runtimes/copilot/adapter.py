@@ -39,6 +39,7 @@ from bridle.runtimes.installation import (
     Installation,
     find_native_cli,
 )
+from bridle.runtimes.planning import COMMON_OPTIONS
 from bridle.runtimes.private import new_private_dir
 
 if TYPE_CHECKING:
@@ -52,23 +53,14 @@ PACKAGE = "@github/copilot"
 _NATIVE = "@github/copilot-{platform}/copilot"
 _USAGE_FILE = "usage.json"
 _HEADLESS_ONLY = ("max_turns", "images", "mcp_config", "model_server", "append_system_prompt")
-_HONOURED = frozenset(
-    {
-        "append_system_prompt",
-        "append_system_prompt_file",
-        "model",
-        "provider",
-        "max_turns",
-        "allowed_tools",
-        "denied_tools",
-        "mcp_config",
-        "images",
-        "provider_options",
-        "resume",
-        "account_dir",
-        "model_server",
-    }
-)
+_HONOURED = COMMON_OPTIONS | {
+    "max_turns",
+    "allowed_tools",
+    "denied_tools",
+    "mcp_config",
+    "images",
+    "resume",
+}
 
 STOP = (
     StopStep(signal=signal.SIGTERM, grace=4.0),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from bridle.core.results import TranscriptSummary
+from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.runtimes.token_counts import InclusiveCounts
 
@@ -124,11 +124,4 @@ def summarize(path: str) -> TranscriptSummary | None:
     usage, model = noted_usage(path)
     if usage is None:
         return None
-    return TranscriptSummary(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        model=model,
-    )
+    return transcript_summary(usage, model=model)

@@ -25,7 +25,7 @@ from bridle.runtimes.gemini import home
 from bridle.runtimes.gemini.dialects import CREDENTIALS, DIALECTS, GeminiDialect
 from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import Installation, find_npm_cli
-from bridle.runtimes.planning import refuse_system_prompts
+from bridle.runtimes.planning import COMMON_OPTIONS, refuse_system_prompts
 from bridle.runtimes.private import new_private_dir, state_dir, write_private
 from bridle.runtimes.provider_options import check_range, read_provider_options
 from bridle.runtimes.retries import RetryReader
@@ -34,24 +34,15 @@ if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds
 
 _PACKAGE = "@google/gemini-cli"
-_HONOURED = frozenset(
-    {
-        "system_prompt",
-        "append_system_prompt",
-        "append_system_prompt_file",
-        "model",
-        "provider",
-        "max_turns",
-        "allowed_tools",
-        "denied_tools",
-        "settings",
-        "mcp_config",
-        "provider_options",
-        "resume",
-        "account_dir",
-        "model_server",
-    }
-)
+_HONOURED = COMMON_OPTIONS | {
+    "system_prompt",
+    "max_turns",
+    "allowed_tools",
+    "denied_tools",
+    "settings",
+    "mcp_config",
+    "resume",
+}
 _ID_PARTS = (8, 4, 4, 4, 12)
 
 STOP = (

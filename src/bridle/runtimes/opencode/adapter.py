@@ -45,7 +45,7 @@ from bridle.runtimes.opencode.choices import (
 )
 from bridle.runtimes.opencode.dialects import DIALECTS, KEY_VARIABLES, OpenCodeDialect
 from bridle.runtimes.opencode.transcript import data_dir, database_path, model_of, summarize
-from bridle.runtimes.planning import PROXY_VARIABLES
+from bridle.runtimes.planning import COMMON_OPTIONS, PROXY_VARIABLES
 from bridle.runtimes.private import new_private_dir
 
 if TYPE_CHECKING:
@@ -53,26 +53,17 @@ if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds
 
 _PACKAGE = "opencode"
-_HONOURED = frozenset(
-    {
-        "system_prompt",
-        "append_system_prompt",
-        "append_system_prompt_file",
-        "model",
-        "provider",
-        "max_turns",
-        "allowed_tools",
-        "denied_tools",
-        "settings",
-        "mcp_config",
-        "images",
-        "provider_options",
-        "budget_usd",
-        "resume",
-        "account_dir",
-        "model_server",
-    }
-)
+_HONOURED = COMMON_OPTIONS | {
+    "system_prompt",
+    "max_turns",
+    "allowed_tools",
+    "denied_tools",
+    "settings",
+    "mcp_config",
+    "images",
+    "budget_usd",
+    "resume",
+}
 _QUIET = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
 
 STOP = (

@@ -1,31 +1,18 @@
 """The adapter to Pi: how its CLI is found, asked, started and stopped."""
 
 import os
-import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
-from bridle.core.errors import ResumeRefused
 from bridle.core.features import Features
-from bridle.core.options import (
-    ResolvedModel,
-    RunOptions,
-    SpawnOptions,
-)
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
-from bridle.runtimes.base import (
-    AgentRuntime,
-    RunPlan,
-    agent_env,
-    check_options,
-    readable_file,
-    working_dir,
-)
+from bridle.drives.spec import Normalizer, ProcessSpec
+from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import (
     Installation,
@@ -34,22 +21,11 @@ from bridle.runtimes.installation import (
     package_version,
     remembered_version,
 )
-from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi import home
-from bridle.runtimes.pi.choices import (
-    ProviderOptions,
-    expand_model,
-    image_arguments,
-    mcp_servers,
-    prompt_words,
-    provider_options,
-    settings_object,
-    thinking_flags,
-    tool_flags,
-    trust_flags,
-)
+from bridle.runtimes.pi.choices import expand_model
 from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, PiDialect
-from bridle.runtimes.private import new_private_dir, write_private
+from bridle.runtimes.pi.planning import plan
+from bridle.runtimes.planning import COMMON_OPTIONS
 
 if TYPE_CHECKING:
     from bridle.drives.live import LiveFacts, LiveWire
@@ -60,33 +36,16 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
 _SCRIPTED_MODEL = "sonnet"
-_SCRIPTED_RETRIES = 3
-_HONOURED = frozenset(
-    {
-        "system_prompt",
-        "append_system_prompt",
-        "append_system_prompt_file",
-        "model",
-        "provider",
-        "max_turns",
-        "allowed_tools",
-        "denied_tools",
-        "settings",
-        "images",
-        "provider_options",
-        "budget_usd",
-        "resume",
-        "account_dir",
-        "model_server",
-    }
-)
-
-STOP = (
-    StopStep(signal=signal.SIGTERM, grace=5.0),
-    StopStep(signal=signal.SIGKILL, grace=2.0, to="group"),
-)
-"""SIGTERM ends Pi and its tools (exit 143). SIGINT and SIGKILL leave tools running, in sessions of
-their own; the holder finds those by the session's mark."""
+_HONOURED = COMMON_OPTIONS | {
+    "system_prompt",
+    "max_turns",
+    "allowed_tools",
+    "denied_tools",
+    "settings",
+    "images",
+    "budget_usd",
+    "resume",
+}
 
 
 class PiRuntime(AgentRuntime):
@@ -153,25 +112,25 @@ class PiRuntime(AgentRuntime):
 
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything, then make the private files that the run needs."""
-        return self._plan(options, env, session_id, live=False)
+        return plan(self, options, env, session_id, live=False)
 
     def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """As a run, in Pi's rpc mode; every prompt comes by the wire."""
         from bridle.drives.live import LiveFacts
 
         options = msgspec.structs.replace(options, prompt="", images=())
-        plan = self._plan(options, env, session_id, live=True)
+        made = plan(self, options, env, session_id, live=True)
         names = {name: self.settings.options.get(name) for name in ("provider", "modelMap")}
         return msgspec.structs.replace(
-            plan,
-            spec=msgspec.structs.replace(plan.spec, stdin=None, keep_stdin=True),
+            made,
+            spec=msgspec.structs.replace(made.spec, stdin=None, keep_stdin=True),
             live=LiveFacts(
                 runtime=self.id,
-                runtime_version=plan.installation.version or "",
-                dialect=plan.dialect.name,
-                cwd=plan.spec.cwd,
+                runtime_version=made.installation.version or "",
+                dialect=made.dialect.name,
+                cwd=made.spec.cwd,
                 resume=options.resume,
-                own={"model": self._model(options), "names": names},
+                own={"model": self.model(options), "names": names},
             ),
         )
 
@@ -180,66 +139,6 @@ class PiRuntime(AgentRuntime):
         from bridle.runtimes.pi.live import PiLiveWire
 
         return PiLiveWire(facts, recorder)
-
-    def _plan(
-        self, options: RunOptions, env: Mapping[str, str], session_id: str, *, live: bool
-    ) -> RunPlan:
-        installation = self.installation()
-        dialect, _, warning = self.dialect(installation.version)
-        ignored = check_options(self, options, self.features_of(dialect))
-        choices = provider_options(options.provider_options, dialect)
-        cwd = working_dir(options)
-        model = self._model(options)
-        changes = self._changes(options, choices, model, env, dialect)
-        alone = options.model_server is not None and options.account_dir is None
-        user_dir = None if alone else home.agent_dir(env, options.account_dir)
-        native, session_flags = self._session(options, user_dir, cwd, env, dialect, session_id)
-        trust, trust_warning = trust_flags(dialect, cwd, choices.trust_project)
-        flags = [
-            *(_RPC_MODE if live else _JSON_MODE),
-            *(("--model", model) if model else ()),
-            *thinking_flags(choices, options),
-            *session_flags,
-            *trust,
-            *tool_flags(options, dialect),
-        ]
-        tail = [*options.raw_args, *image_arguments(options.images)]
-        if options.append_system_prompt_file is not None:
-            readable_file(options.append_system_prompt_file, "system prompt")
-        # There a choice of model is saved, which must not reach the user's own folder.
-        own_home = live and dialect.saves_model
-        private, files, agent_home = self._files(
-            options, changes, user_dir, env, live=live, own_home=own_home
-        )
-        child = {
-            name: value
-            for name, value in agent_env(env, options, session_id, cwd).items()
-            if name not in changes.drop_env
-        }
-        child |= {"PI_SKIP_VERSION_CHECK": "1", **changes.env}
-        if agent_home is not None:
-            child[home.DIR_VARIABLE] = agent_home
-        return RunPlan(
-            spec=ProcessSpec(
-                argv=(*installation.command, *flags, *files, *tail),
-                env=child,
-                cwd=cwd,
-                stdin=options.prompt.encode(errors="surrogateescape"),
-                stop=STOP,
-            ),
-            session_id=session_id,
-            installation=installation,
-            dialect=dialect,
-            secrets=tuple(
-                value
-                for name, value in changes.env.items()
-                if name == home.KEY_VARIABLE or name in _ALL_KEY_VARIABLES
-            ),
-            ignored_options=ignored,
-            warnings=tuple(text for text in (warning, trust_warning) if text),
-            private_dirs=private,
-            native_session_id=native,
-        )
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
@@ -250,7 +149,7 @@ class PiRuntime(AgentRuntime):
             recorder,
             settles=plan.dialect.settles,
             resumed=recorder.options.resume,
-            requested_model=self._model(recorder.options) or "",
+            requested_model=self.model(recorder.options) or "",
         )
 
     def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
@@ -275,190 +174,45 @@ class PiRuntime(AgentRuntime):
 
     def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
         """Its folder, without what its later sessions obey or run: see `home.sandbox_needs`."""
+        from bridle.runtimes.pi.spawn import AND_REMOVE
+
         # A session at the terminal removes its own folder, which it cannot from inside.
-        own = (spec.argv[4],) if spec.argv[:3] == ("/bin/sh", "-c", _AND_REMOVE) else ()
+        own = (spec.argv[4],) if spec.argv[:3] == ("/bin/sh", "-c", AND_REMOVE) else ()
         return home.sandbox_needs(spec.env, spec.cwd, own)
 
-    def _model(self, options: RunOptions) -> str | None:
+    def model(self, options: RunOptions) -> str | None:
+        """The model that `options` ask for, by Pi's own name for it."""
         name = options.model or (_SCRIPTED_MODEL if options.model_server else None)
         return expand_model(name, self.settings.options) if name else None
-
-    def _changes(
-        self,
-        options: RunOptions,
-        choices: ProviderOptions,
-        model: str | None,
-        env: Mapping[str, str],
-        dialect: PiDialect,
-    ) -> home.Changes:
-        """How this run's configuration folder differs from the user's."""
-        asked = settings_object(options.settings) if options.settings else {}
-        servers = mcp_servers(options.mcp_config) if options.mcp_config and dialect.mcp else {}
-        if options.model_server is not None:
-            retries = _SCRIPTED_RETRIES if choices.max_retries is None else choices.max_retries
-            changes = home.server_changes(options.model_server, model or "", retries, dialect)
-        else:
-            if choices.max_retries is not None:
-                asked = merged(asked, home.retry_settings(choices.max_retries))
-            changes = (
-                home.provider_changes(
-                    options.provider, model, choices.api, {**env, **options.env}, dialect
-                )
-                if options.provider is not None
-                else home.Changes()
-            )
-        return msgspec.structs.replace(
-            changes,
-            settings=merged(changes.settings, asked),
-            mcp_servers=servers,
-        )
-
-    def _session(
-        self,
-        options: RunOptions,
-        user_dir: str | None,
-        cwd: str,
-        env: Mapping[str, str],
-        dialect: PiDialect,
-        session_id: str,
-    ) -> tuple[str | None, list[str]]:
-        """The conversation's id, where it is known before, and the flags that choose it."""
-        if options.resume is None:
-            if dialect.session_id_flag:
-                return session_id, ["--session-id", session_id]
-            return None, []
-        from bridle.runtimes.pi.transcript import find_session, session_dir
-
-        found = None
-        if user_dir is not None:
-            folder = session_dir(user_dir, cwd, {**env, **options.env})
-            found = find_session(folder, options.resume)
-        if found is None:
-            raise ResumeRefused(
-                f"pi has no conversation {options.resume} in {cwd}",
-                hint="resume it in the folder where it began, by its whole id",
-                runtime=self.id,
-            )
-        path, header = found
-        if os.path.realpath(header.cwd) != os.path.realpath(cwd):
-            raise ResumeRefused(
-                f"conversation {options.resume} belongs to {header.cwd}, not to {cwd}",
-                hint="resume it in the folder where it began",
-                runtime=self.id,
-            )
-        # The file, not the id: Pi takes the beginning of an id for the whole, and asks on stdin
-        # whether it may copy a conversation of another folder.
-        return options.resume, ["--session", path]
-
-    def _files(
-        self,
-        options: RunOptions,
-        changes: home.Changes,
-        user_dir: str | None,
-        env: Mapping[str, str],
-        *,
-        live: bool,
-        own_home: bool,
-    ) -> tuple[tuple[str, ...], list[str], str | None]:
-        """Private folders, flags that name files, and the configuration folder if not the user's.
-
-        System prompts go by file: an argument is limited in size, shows in the process list, and a
-        text that happens to name a file would be taken for it.
-        """
-        texts = [
-            (flag, text)
-            for flag, text in (
-                ("--system-prompt", options.system_prompt),
-                ("--append-system-prompt", options.append_system_prompt),
-            )
-            if text
-        ]
-        needs_home = user_dir is None or changes.needs_folder or own_home
-        asks = options.permission_mode == "ask"
-        private = new_private_dir(env, "pi") if needs_home or texts or asks else None
-        flags: list[str] = []
-        if asks:
-            from bridle.runtimes.pi.ask import FILE_NAME, extension_code
-
-            assert private is not None
-            flags += ["-e", write_private(private, FILE_NAME, extension_code(live=live))]
-        for flag, text in texts:
-            assert private is not None
-            flags += [flag, write_private(private, f"{flag.strip('-')}.md", text)]
-        if options.append_system_prompt_file is not None:
-            path = os.path.abspath(os.path.expanduser(options.append_system_prompt_file))
-            flags += ["--append-system-prompt", path]
-        agent_home = options.account_dir and user_dir
-        if needs_home:
-            assert private is not None
-            agent_home = os.path.join(private, "agent")
-            os.mkdir(agent_home, 0o700)
-            home.fill_home(agent_home, user_dir, changes)
-        return (private,) if private else (), flags, agent_home or None
 
     # -- sessions a person drives ---------------------------------------------------------------
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """Pi's own terminal interface with the same choices; the prompt is its first message."""
-        from bridle.running import new_session_id
+        from bridle.runtimes.pi.spawn import interactive
 
-        plan = self.plan_run(options, env, new_session_id())
-        dialect, _, _ = self.dialect(plan.installation.version)
-        words = list(plan.installation.command)
-        # The rest without `--mode json`, which stands first.
-        words += plan.spec.argv[len(words) + len(_JSON_MODE) :]
-        if options.prompt:
-            words += prompt_words(options.prompt, dialect)
-        for folder in plan.private_dirs:
-            words = ["/bin/sh", "-c", _AND_REMOVE, "pi", folder, *words]
-        return msgspec.structs.replace(plan.spec, argv=tuple(words), stdin=None)
+        return interactive(self, options, env)
 
     def build_spawn_command(self, options: SpawnOptions) -> str:
-        """The shell command of Pi's terminal interface.
+        """The shell command of Pi's terminal interface, which trusts no project; see `spawn`."""
+        from bridle.runtimes.pi.spawn import spawn_command
 
-        Where Pi would ask whether it may trust the project, it is told not to: a stray Enter in
-        that dialog would trust it for good.
-        """
-        import shlex
-
-        dialect = self._installed_dialect()
-        words = [self.settings.binary or self.binary]
-        words += ["--model", expand_model(options.model, self.settings.options)]
-        if dialect.trust_flags:
-            words.append("--no-approve")
-        if options.system_prompt is not None:
-            words += ["--system-prompt", options.system_prompt]
-        for text in (options.append_system_prompt, options.append_system_prompt_file):
-            if text is not None:
-                words += ["--append-system-prompt", text]
-        if options.initial_prompt is not None:
-            words += prompt_words(options.initial_prompt, dialect)
-        return " ".join(shlex.quote(word) for word in words)
+        return spawn_command(self, options)
 
     def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
         """The argv of a one-shot call whose answer is plain text; the prompt is the last word."""
-        words = [self.settings.binary or self.binary, "--print"]
-        if model is not None:
-            words += ["--model", expand_model(model, self.settings.options)]
-        return [*words, *prompt_words(prompt, self._installed_dialect())]
+        from bridle.runtimes.pi.spawn import print_command
+
+        return print_command(self, prompt, model)
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
-        """Variables that route Pi to the model's provider.
+        """Variables that route Pi to the model's provider; see `spawn`."""
+        from bridle.runtimes.pi.spawn import provider_env
 
-        Pi takes addresses from a file only, so an address of the provider's own makes a
-        configuration folder (links to the user's, and a models.json that holds no key).
-        """
-        if model.provider is None:
-            return dict(model.env)
-        env = {**os.environ, **model.env}
-        name = expand_model(model.model, self.settings.options)
-        changes = home.provider_changes(model.provider, name, None, env, self._installed_dialect())
-        variables = {**model.env, **dict.fromkeys(changes.drop_env, ""), **changes.env}
-        if changes.needs_folder:
-            variables[home.DIR_VARIABLE] = home.lasting_home(env, changes)
-        return variables
+        return provider_env(self, model)
 
-    def _installed_dialect(self) -> PiDialect:
+    def installed_dialect(self) -> PiDialect:
+        """The dialect of the installed version; the newest when none is."""
         found = self.find()
         return self.dialect(found.version if found else None)[0]
 
@@ -495,7 +249,7 @@ class PiRuntime(AgentRuntime):
         versions an override of it."""
         from bridle.runtimes.instructions import Place, override_places
 
-        if self._installed_dialect().override_file:
+        if self.installed_dialect().override_file:
             return override_places(worktree, self.instruction_path, "CLAUDE.md")
         return (Place(self.instruction_path, carries=("CLAUDE.md",)),)
 
@@ -520,10 +274,3 @@ class PiRuntime(AgentRuntime):
         from bridle.runtimes.pi.transcript import session_dir
 
         return session_dir(home.agent_dir(os.environ), project, os.environ)
-
-
-_JSON_MODE = ("--mode", "json")
-_RPC_MODE = ("--mode", "rpc")
-_AND_REMOVE = 'folder=$1; shift; trap : INT; "$@"; code=$?; rm -rf -- "$folder"; exit $code'
-"""Runs a command and then removes a folder; for a session whose end nobody else waits for."""
-_ALL_KEY_VARIABLES = frozenset(name for names in KEY_VARIABLES.values() for name in names)

@@ -11,6 +11,7 @@ from bridle.core.options import RunOptions
 from bridle.drives.live import LiveFacts
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.pi import home
+from bridle.runtimes.pi.planning import JSON_MODE
 from bridle.runtimes.pi.transcript import find_session, read_header, session_dir
 
 if TYPE_CHECKING:
@@ -21,12 +22,10 @@ def plan(
     runtime: "PiRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
 ) -> RunPlan:
     """The process of a terminal session: that of a run, without its JSON mode."""
-    from bridle.runtimes.pi.adapter import _JSON_MODE
-
     # A person at the terminal is asked by Pi itself; the run's own way to refuse is not needed.
     made = runtime.plan_run(options, env, session_id)
     words = list(made.installation.command)
-    words += made.spec.argv[len(words) + len(_JSON_MODE) :]
+    words += made.spec.argv[len(words) + len(JSON_MODE) :]
     spec = msgspec.structs.replace(made.spec, argv=tuple(words), stdin=None)
     folder = session_dir(home.agent_dir(spec.env), spec.cwd, spec.env)
     return msgspec.structs.replace(

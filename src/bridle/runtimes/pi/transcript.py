@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from bridle.core.results import TranscriptSummary
+from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.runtimes.pi.home import SESSION_DIR_VARIABLE
 from bridle.runtimes.pi.wire import WireUsage
@@ -125,15 +125,7 @@ def summarize(path: str) -> TranscriptSummary | None:
             priced = priced or used.cost.total > 0
     except OSError:
         return None
-    return TranscriptSummary(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        model=model,
-        cost_usd=cost if priced else None,
-    )
+    return transcript_summary(usage, model=model, cost_usd=cost if priced else None)
 
 
 def _inherited_ids(path: str, header: Header) -> set[str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from bridle.core.results import TranscriptSummary
+from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 
 
@@ -49,12 +49,4 @@ def summarize(path: str) -> TranscriptSummary | None:
         return None
     if not known:
         return None
-    return TranscriptSummary(
-        input_tokens=total.input_tokens,
-        output_tokens=total.output_tokens,
-        model=model,
-        cache_read_tokens=total.cache_read_tokens,
-        cache_write_tokens=total.cache_write_tokens,
-        reasoning_tokens=total.reasoning_tokens,
-        cost_usd=cost,
-    )
+    return transcript_summary(total, model=model, cost_usd=cost)

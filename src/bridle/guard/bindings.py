@@ -1,0 +1,109 @@
+"""What a command is bound to: the files of its redirections, the values of its variables."""
+
+import re
+from typing import TYPE_CHECKING
+
+from bridle.guard import tree
+from bridle.guard.scope import Scope
+from bridle.guard.values import (
+    EMPTY,
+    SILENT,
+    TERMINAL,
+    UNKNOWN,
+    UNKNOWN_OUTPUT,
+    Hole,
+    Input,
+    Output,
+    Value,
+    join,
+)
+from bridle.guard.words import Expander
+
+if TYPE_CHECKING:
+    from bridle.guard.walk import Walk
+
+
+def redirected(
+    walk: "Walk", redirects: tuple[tree.Redirect, ...], scope: Scope, stdin: Input
+) -> Input:
+    """Judge where redirections write; what the command reads then."""
+    for redirect in redirects:
+        expander = walk.expander(scope)
+        if redirect.body is not None:
+            text = expander.heredoc(redirect.body, redirect.quoted)
+            stdin = Input(Output((text,)), True)
+            continue
+        for world in expander.worlds((redirect.target,)):
+            expander.choice = world
+            stdin = _redirect(walk, redirect, expander, scope, stdin)
+    return stdin
+
+
+def _redirect(
+    walk: "Walk", redirect: tree.Redirect, expander: Expander, scope: Scope, stdin: Input
+) -> Input:
+    parts = redirect.target.parts
+    if redirect.op == "<<<":
+        return Input(Output((expander.single(redirect.target),)), True)
+    if redirect.op == "<":
+        if len(parts) == 1 and isinstance(parts[0], tree.ProcSubst):
+            return Input(walk.statements(parts[0].body, scope.copy(), TERMINAL), True)
+        return Input(UNKNOWN_OUTPUT, True, expander.single(redirect.target))
+    fields = expander.fields(redirect.target)
+    target = fields[0] if len(fields) == 1 else expander.single(redirect.target)
+    if redirect.op in (">&", "<&"):
+        text = target.text
+        if text is not None and re.fullmatch(r"\d*-?", text):
+            return stdin
+        if redirect.op == "<&" or (text is None and target.parts and _all_atoms(target)):
+            return stdin
+    walk.rules.check_write(target, scope.directories)
+    walk.note(f"{redirect.op} {target.show()}")
+    return stdin
+
+
+def assigned(node: tree.Assign, expander: Expander, scope: Scope) -> tuple[Value, ...]:
+    """The values that an assignment gives."""
+    if node.index is not None:
+        expander.single(node.index)
+    if node.array is not None:
+        elements = [f for word in node.array for f in expander.fields(word)]
+        scope.variables.pop(node.name, None)
+        kept = scope.arrays.get(node.name, ()) if node.append else ()
+        scope.arrays[node.name] = (*kept, *elements)
+        return ()
+    if node.value is None:
+        return (EMPTY,)
+    values: list[Value] = []
+    for world in expander.worlds((node.value,)):
+        expander.choice = world
+        value = expander.single(node.value)
+        if node.append:
+            old = scope.lookup(node.name)
+            value = join([*(old[0] if len(old) == 1 else UNKNOWN).parts, *value.parts])
+        values.append(value)
+    expander.choice = {}
+    return tuple(values) if node.index is None else (UNKNOWN,)
+
+
+def declare(walk: "Walk", node: tree.Declare, scope: Scope) -> Output:
+    """Judge a declaration and take in the values it gives."""
+    expander = walk.expander(scope)
+    flags = ""
+    for arg in node.args:
+        if arg.naked and arg.name == "" and arg.value is not None:
+            value = expander.single(arg.value)
+            flags += value.text or ""
+            continue
+        if arg.naked:
+            continue
+        values = assigned(arg, expander, scope)
+        if values:
+            if "n" in flags.replace("-", "") and node.variant != "export":
+                values = (UNKNOWN,)
+            walk.set_variable(arg.name, values, scope)
+    return SILENT
+
+
+def _all_atoms(value: Value) -> bool:
+    return all(isinstance(p, Hole) and p.kind == "atom" for p in value.parts)
