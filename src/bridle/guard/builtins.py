@@ -3,9 +3,11 @@
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from bridle.guard import producers
+from bridle.guard import producers, tree
 from bridle.guard.effects import Command, Shell
+from bridle.guard.parse import parse
 from bridle.guard.scope import Scope
+from bridle.guard.shfmt import ParseError
 from bridle.guard.values import EMPTY, SILENT, TERMINAL, UNKNOWN, Hole, Input, Output, Value, join
 from bridle.guard.verdict import Blocked
 
@@ -126,8 +128,18 @@ def _mapfile(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) 
 def _trap(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
     operands = [a for a in args if a.text not in ("--", "-p", "-l")]
     if len(operands) > 1 and operands[0].text != "-":
-        walk.nested(Shell(operands[0]), scope, TERMINAL)
+        effect = Shell(operands[0])
+        late = all(a.text in _LATE_SIGNALS for a in operands[1:])
+        try:
+            walk.nested(effect, scope.copy(), TERMINAL)
+        except Blocked as block:
+            if not late or block.rule != "path-unresolved":
+                raise
+            walk.at_exit.append((effect, scope))
     return SILENT
+
+
+_LATE_SIGNALS = frozenset({"EXIT", "0", "INT", "TERM", "HUP", "SIGINT", "SIGTERM", "SIGHUP"})
 
 
 def _alias(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
@@ -137,7 +149,15 @@ def _alias(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) ->
             continue
         if not walk.rules.implements:
             raise Blocked("command-unresolved", "an alias hides what a command does")
-        walk.nested(Shell(arg.after(len(name) + 1)), scope, TERMINAL)
+        text = arg.after(len(name) + 1)
+        walk.nested(Shell(text), scope, TERMINAL)
+        if text.text is not None:
+            # From here on the name stands for the text with the words after it.
+            try:
+                body = parse(text.text + ' "$@"')
+            except ParseError:
+                raise Blocked("shell-unparsed", f"the alias {name}") from None
+            scope.functions[name] = tree.Stmt(tree.Block(body))
     return SILENT
 
 

@@ -273,7 +273,7 @@ class Judge:
     def _unknown(self, name: str, fields: dict[str, Any], trace: list[Part] | None) -> None:
         """A tool that no table knows: its name and its fields must do."""
         self._no_escalation(fields)
-        reads = tools.first_verb(name) in tools.READING_VERBS
+        reads = tools.only_reads(name)
         lowered = {key.lower(): value for key, value in fields.items()}
         commands = [key for key in lowered if key in tools.COMMAND_FIELDS]
         if not self.rules.implements:

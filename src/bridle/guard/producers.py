@@ -1,11 +1,15 @@
 """What reading commands print, as far as a later command's arguments depend on it."""
 
+import os
 import re
 
 from bridle.guard.commands.options import read
-from bridle.guard.effects import Command
+from bridle.guard.commands.system import kill_by_name
+from bridle.guard.effects import Command, Deny
 from bridle.guard.names import names
+from bridle.guard.paths import is_directory
 from bridle.guard.values import (
+    AGENTS,
     ATOM,
     NAME,
     REL,
@@ -53,6 +57,10 @@ def output(command: Command, worktree: str) -> Output:
     if name == "date":
         shown = "".join(a.show() for a in args)
         return UNKNOWN_OUTPUT if "/" in shown.replace("date/", "") or ".." in shown else _atom()
+    if name in ("pgrep", "pidof") and any(
+        isinstance(effect, Deny) for effect in kill_by_name(command)
+    ):
+        return Output((Value((AGENTS,)),))
     if name in _ATOMS:
         return _atom()
     if name == "git":
@@ -236,8 +244,19 @@ def _listing(name: str, command: Command) -> Output:
             return Output((Value((REL,)),))
         if any(o.holds("glob") for o in operands):
             return Output(tuple(operands))
+        if _lists_folders(command, operands):
+            return _atom()
         return Output((Value((NAME,)),))
     return UNKNOWN_OUTPUT
+
+
+def _lists_folders(command: Command, operands: list[Value]) -> bool:
+    """Whether `ls` prints nothing but plain names: one folder that is there, dot files left out."""
+    flags = "".join(a.text or "a" for a in command.args if a.lead.startswith("-"))
+    text = operands[0].text
+    if len(operands) != 1 or text is None or any(c in flags for c in "adfR"):
+        return False
+    return all(d is not None and is_directory(os.path.join(d, text)) for d in command.directories)
 
 
 def _below(place: Value) -> Value:

@@ -7,6 +7,7 @@ from bridle.guard.builtins import BUILTINS
 from bridle.guard.commands.registry import base_name, effects_of
 from bridle.guard.effects import Command, Effect, Run, Shell
 from bridle.guard.environment import check_variable
+from bridle.guard.hidden import check_words, is_text
 from bridle.guard.parse import parse
 from bridle.guard.rules import Rules
 from bridle.guard.scope import Scope
@@ -46,6 +47,8 @@ class Walk:
         self.trace = trace
         self.steps = 0
         self.defined: dict[int, tuple[tree.Stmt, Scope]] = {}
+        self.at_exit: list[tuple[Shell, Scope]] = []
+        """Traps that could not be judged where they were set: judged with the last values."""
 
     # --- programs and statements ---------------------------------------------------------------
 
@@ -65,6 +68,8 @@ class Walk:
             _, (body, seen) = self.defined.popitem()
             seen.positional = None
             self.statement(body, seen, TERMINAL)
+        for effect, seen in self.at_exit:
+            self.nested(effect, seen, TERMINAL)
 
     def text(self, text: str, scope: Scope, stdin: Input = TERMINAL) -> Output:
         """Judge program text in the scope."""
@@ -393,6 +398,10 @@ class Walk:
             return self._function(path, argv[1:], scope, stdin)
         self.rules.check_denied(argv)
         name = base_name(path)
+        check_words(name, argv)
+        if is_text(path):
+            # No program has such a name: whatever runs this word hands it to a shell.
+            self.nested(Shell(argv[0]), scope, stdin)
         if name in _SAME_SHELL:
             rest = argv[1:]
             while rest and rest[0].text in ("-p", "--"):
