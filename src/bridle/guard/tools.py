@@ -202,7 +202,9 @@ def only_reads(name: str) -> bool:
     words = _words(tail or name)
     if words[0] in READING_VERBS:
         return True
-    return tail is not None and words[-1] in READING_VERBS and not CHANGING_VERBS.intersection(words)
+    if tail is None or CHANGING_VERBS.intersection(words):
+        return False
+    return words[-1] in READING_VERBS
 
 
 def _words(tail: str) -> list[str]:
