@@ -75,7 +75,7 @@ class GuardSession:
         )
         _write(self.script, text)
         self._service.listen(self)
-        return hook_command(self.script)
+        return hook_command(self.script, shape)
 
     def address(self) -> GuardAddress:
         """Where a program inside the agent asks over loopback."""

@@ -16,6 +16,7 @@ from bridle.core.errors import GuardRefused, WrongUse
 from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import RunPlan
+from bridle.runtimes.claude.dialects import ClaudeDialect
 from bridle.runtimes.git_files import is_tracked
 from bridle.runtimes.private import write_private
 
@@ -54,9 +55,13 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
             plan.spec, stdin=initialize_line() + (plan.spec.stdin or b""), keep_stdin=True
         )
         return msgspec.structs.replace(plan, spec=spec, guard=STDIO)
-    argv = _with_settings(argv, hook)
+    dialect = plan.dialect
+    watched = not (isinstance(dialect, ClaudeDialect) and dialect.blocks_when_hook_dies)
+    shape = msgspec.structs.replace(SHAPE, watched=watched)
+    argv = _with_settings(argv, hook, shape)
     spec = msgspec.structs.replace(plan.spec, argv=argv)
-    return msgspec.structs.replace(plan, spec=spec, guard=SETTINGS)
+    mechanism = msgspec.structs.replace(SETTINGS, shape=shape)
+    return msgspec.structs.replace(plan, spec=spec, guard=mechanism)
 
 
 def _talks_json(argv: Sequence[str]) -> bool:
@@ -99,7 +104,7 @@ def answer_callback(recorder: Recorder, payload: Any) -> dict[str, Any]:
 # -- settings by flag -----------------------------------------------------------------------------
 
 
-def _with_settings(argv: tuple[str, ...], hook: GuardHook) -> tuple[str, ...]:
+def _with_settings(argv: tuple[str, ...], hook: GuardHook, shape: HookShape) -> tuple[str, ...]:
     """The arguments with our hooks in the settings they name: Claude takes that flag once."""
     words = list(argv)
     given: dict[str, Any] = {}
@@ -110,7 +115,8 @@ def _with_settings(argv: tuple[str, ...], hook: GuardHook) -> tuple[str, ...]:
             break
     # Before every other flag: the last ones may be followed by a prompt.
     place = next((i for i, word in enumerate(words) if i and word.startswith("-")), len(words))
-    path = write_private(hook.folder, "settings.json", msgspec.json.encode(_merged(given, hook)))
+    merged = msgspec.json.encode(_merged(given, hook, shape))
+    path = write_private(hook.folder, "settings.json", merged)
     words[place:place] = ["--settings", path]
     return tuple(words)
 
@@ -127,9 +133,9 @@ def _read(given: str) -> dict[str, Any]:
         ) from None
 
 
-def _merged(given: dict[str, Any], hook: GuardHook) -> dict[str, Any]:
+def _merged(given: dict[str, Any], hook: GuardHook, shape: HookShape) -> dict[str, Any]:
     """The caller's settings with our hooks beside theirs."""
-    ours = hook_entries(hook.command(SHAPE), log_events=hook.log_events)
+    ours = hook_entries(hook.command(shape), log_events=hook.log_events)
     hooks = given.get("hooks") if isinstance(given.get("hooks"), dict) else {}
     assert isinstance(hooks, dict)
     for event, entries in ours.items():
