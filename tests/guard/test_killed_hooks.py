@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from bridle.drives.guarding import HookShape
 from bridle.guard import JudgeService, Policy
 from bridle.guard.desk import Answer
 from bridle.guard.service import GuardSession
+from bridle.runtimes.claude import guarding as claude_guarding
 from tests.conftest import wait_until
 from tests.guard.agents import AGENTS, DRIVES, Agent, play
 from tests.guard.test_hooks import MECHANISM, SHELLS, Place, reason
@@ -115,7 +117,8 @@ from bridle.guard import JudgeService, Policy
 service = JudgeService()
 session = service.open(sys.argv[1], stdio=False)
 session.patience = 600
-command = session.command(HookShape(watched=sys.argv[3] == "watched"))
+shape = HookShape(watched=sys.argv[3] == "watched", timed=sys.argv[3] != "untimed")
+command = session.command(shape)
 session.begin(GuardMechanism(name="test", fails="open", proof="none"),
               Policy(capability="builder", worktree=sys.argv[2]))
 def hang(payload):
@@ -127,7 +130,7 @@ threading.Event().wait()
 """
 
 
-@pytest.mark.parametrize("kind", ["plain", "watched"])
+@pytest.mark.parametrize("kind", ["plain", "watched", "untimed"])
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_call_in_flight_is_refused_when_the_judge_dies(
     tmp_path: Path, shell: str, kind: str
@@ -179,6 +182,17 @@ def test_a_judge_that_is_stopped_is_waited_for_no_longer_than_patience(tmp_path:
     assert "does not answer" in reason(done.stdout.decode())
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_hook_that_need_not_keep_the_time_gives_the_same_answers(
+    place: Place, shell: str
+) -> None:
+    shape = HookShape(timed=False)
+    place.command = place.session.command(shape)
+    assert place.run(place.payload("a.txt"), shell) == ""
+    assert "outside the worktree" in reason(place.run(place.payload("/etc/x"), shell))
+    assert place.run(place.payload("a.txt"), shell, by_socket=True) == ""
+
+
 # -- in real agents -------------------------------------------------------------------------------
 
 
@@ -216,3 +230,34 @@ def test_an_agent_whose_hook_is_killed_runs_nothing(worked: Bench, agent: Agent)
     assert worked.written_outside() == []
     assert all(end.is_error for end in played.ended), played.ended
     assert not any(decision == "allow" for decision, _ in played.verdicts)
+
+
+@pytest.mark.real_cli
+def test_claude_stops_a_tool_whose_hook_is_late(
+    worked: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the hook does not keep the time itself."""
+    agent = next(a for a in AGENTS if str(a) == "claude-2.1.325")
+    monkeypatch.setattr(claude_guarding, "_PATIENCE", 1)
+    release = threading.Event()
+
+    def hanging(session: GuardSession) -> None:
+        assert not session.shape.timed
+        whole = session.answer
+
+        def answer(payload: bytes) -> Answer:
+            if any(f'"{event}"'.encode() in payload for event in session.shape.asks):
+                release.wait(60)
+                return Answer(allowed=True)
+            return whole(payload)
+
+        session.answer = answer  # type: ignore[method-assign]  # it hangs
+
+    script = [{"shell": "echo bad > inside.txt"}, forbidden(worked)[0]]
+    try:
+        played = play(worked, agent, DRIVES["print-hooks"], "builder", script, hanging)
+    finally:
+        release.set()
+    assert not (worked.worktree / "inside.txt").exists()
+    assert worked.written_outside() == []
+    assert all(end.is_error for end in played.ended), played.ended

@@ -4,8 +4,11 @@ A runtime starts a hook for each tool call, so what it costs is paid each time. 
 touches the payload and starts no other program on its way: it writes its process id into a FIFO,
 the judge takes the payload from the shell's own stdin, and answers into a pipe that only the two
 of them have. Where the judge cannot reach that stdin it asks for a copy, and where there is no
-judge at all a program judges alone. Whatever goes wrong, the call is refused. While it waits, the
-hook looks once a second whether the judge still lives.
+judge at all a program judges alone. Whatever goes wrong, the call is refused.
+
+Once the judge has taken a call, it alone holds the pipe's other end, so that the hook's waiting
+ends with the judge. Before that, and against a judge that lives and does not answer, the hook looks
+at the clock once a second, unless the runtime stops a tool whose hook takes too long.
 """
 
 import shlex
@@ -50,56 +53,71 @@ exec 3<>/proc/self/fd/3 <&3
 read -r said
 [ "$said" = x ] || alone
 me=$$
-{whoami}left={seconds} tries=0
-tick() {{
-  left=$((left - 1))
-  [ $left -gt 0 ] && lives || refuse
-  if [ -z "$late" ]; then
-    {sleep} 1 >/dev/null 2>&1 3>&- 5>&- </dev/null &
-  fi
-}}
-hear() {{
+{whoami}{time}hear() {{
   until read -r $late said rest; do
     tries=$((tries + 1))
     [ $tries -lt 100 ] || refuse
     [ -z "$late" ] || tick
   done
 }}
-late=
-if [ -n "$BASH_VERSION" ]; then late='-t 1'; else
-  trap tick CHLD
-  {sleep} 1 >/dev/null 2>&1 3>&- 5>&- </dev/null &
-fi
-printf '%s\\n' "$me" 1<>{fifo} || alone
-hear
+ask() {{
+  printf '%s\\n' "$me$1" 1<>{fifo} || alone
+  hear
+  [ "$said" = here ] || refuse
+  exec 3</proc/self/fd/3 <&3
+  hear
+}}
+tries=0 late=
+{start}ask
 if [ "$said" = send ]; then
   trap - CHLD
-  exec 4<<X
+  exec 3<>/proc/self/fd/3 <&3 4<<X
 x
 X
   exec 4<>/proc/self/fd/4
   read -r said <&4
   [ "$said" = x ] || refuse
-  [ -n "$late" ] || trap tick CHLD
-  printf '%s 4\\n' "$me" 1<>{fifo}
-  hear
+  {again}ask ' 4'
   [ "$said" = go ] || refuse
   trap - CHLD
   {cat} <&5 >&4 3>&-
   exec 4>&-
-  [ -n "$late" ] || {{
-    trap tick CHLD
-    {sleep} 1 >/dev/null 2>&1 3>&- 5>&- </dev/null &
-  }}
-  hear
+  {again}hear
 fi
-trap - CHLD
-[ -n "$late" ] || kill $! 2>/dev/null
-case $said in
+{stop}case $said in
   allow) {consent} exit 0 ;;
   block) printf '%s\\n' "$rest"; exit {status} ;;
 esac
 refuse
+"""
+
+_TIME = """\
+left={seconds}
+tick() {{
+  left=$((left - 1))
+  [ $left -gt 0 ] && lives || refuse
+  if [ -z "$late" ]; then
+    {nap}
+  fi
+}}
+"""
+"""Where the hook keeps the time: in bash by its own reading, elsewhere by a process that sleeps."""
+_NAP = "{sleep} 1 >/dev/null 2>&1 3>&- 4>&- 5>&- </dev/null &"
+_START = """\
+if [ -n "$BASH_VERSION" ]; then late='-t 1'; else
+  trap tick CHLD
+  {nap}
+fi
+"""
+_AGAIN = """\
+[ -n "$late" ] || {{
+    trap tick CHLD
+    {nap}
+  }}
+  """
+_STOP = """\
+trap - CHLD
+[ -n "$late" ] || kill $! 2>/dev/null
 """
 
 
@@ -115,7 +133,13 @@ def hook_script(
     limit = [shutil.which("timeout") or ""]
     bounded = [*limit, str(seconds), *alone] if limit[0] else alone
     consent = shape.allowed().decode()
+    nap = _NAP.format(sleep=quote(shutil.which("sleep") or "sleep"))
+    timed = shape.timed
     return _SCRIPT.format(
+        time=_TIME.format(seconds=seconds, nap=nap) if timed else "",
+        start=_START.format(nap=nap) if timed else "",
+        again=_AGAIN.format(nap=nap) if timed else "",
+        stop=_STOP if timed else "",
         silent=quote(shape.refused(SILENT).decode()),
         lost=quote(shape.refused(LOST).decode()),
         status=shape.refusal_status,
@@ -124,9 +148,7 @@ def hook_script(
         fifo=quote(fifo),
         pid=pid,
         born=born,
-        seconds=seconds,
         whoami=_OWN_ID if shape.watched else "",
-        sleep=quote(shutil.which("sleep") or "sleep"),
         cat=quote(shutil.which("cat") or "cat"),
     )
 

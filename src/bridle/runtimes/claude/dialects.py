@@ -24,7 +24,7 @@ class ClaudeDialect(Dialect, frozen=True, kw_only=True):
     """Whether it leaves, once its input has ended, without waiting until a long last line was
     read. Its input is then kept open until the result is there."""
     blocks_when_hook_dies: bool
-    """Whether a hook with `onFailure: block` that is killed stops the tool."""
+    """Whether a hook with `onFailure: block` that is killed, or late, stops the tool."""
     hidden_flags: frozenset[str]
     """Flags that it takes but leaves out of its help."""
     traps: tuple[str, ...] = ()

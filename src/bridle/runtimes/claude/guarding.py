@@ -24,6 +24,8 @@ CALLBACK = "bridle_guard"
 """The callback that asks about a tool; with anything else a callback only shows that hooks fire."""
 _CANARY = "bridle_canary"
 _SECONDS = 600
+_PATIENCE = 25
+"""Seconds after which a version that blocks then stops a tool whose hook has not answered."""
 _SWITCHES = ("--bare", "--safe-mode")
 """Flags that switch every hook off."""
 
@@ -56,8 +58,8 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
         )
         return msgspec.structs.replace(plan, spec=spec, guard=STDIO)
     dialect = plan.dialect
-    watched = not (isinstance(dialect, ClaudeDialect) and dialect.blocks_when_hook_dies)
-    shape = msgspec.structs.replace(SHAPE, watched=watched)
+    open_ended = not (isinstance(dialect, ClaudeDialect) and dialect.blocks_when_hook_dies)
+    shape = msgspec.structs.replace(SHAPE, watched=open_ended, timed=open_ended)
     argv = _with_settings(argv, hook, shape)
     spec = msgspec.structs.replace(plan.spec, argv=argv)
     mechanism = msgspec.structs.replace(SETTINGS, shape=shape)
@@ -135,7 +137,7 @@ def _read(given: str) -> dict[str, Any]:
 
 def _merged(given: dict[str, Any], hook: GuardHook, shape: HookShape) -> dict[str, Any]:
     """The caller's settings with our hooks beside theirs."""
-    ours = hook_entries(hook.command(shape), log_events=hook.log_events)
+    ours = hook_entries(hook.command(shape), log_events=hook.log_events, timed=shape.timed)
     hooks = given.get("hooks") if isinstance(given.get("hooks"), dict) else {}
     assert isinstance(hooks, dict)
     for event, entries in ours.items():
@@ -145,13 +147,16 @@ def _merged(given: dict[str, Any], hook: GuardHook, shape: HookShape) -> dict[st
     return {**kept, "hooks": hooks}
 
 
-def hook_entries(command: str, *, log_events: bool) -> dict[str, list[dict[str, Any]]]:
-    """The hooks of settings that run `command`."""
+def hook_entries(
+    command: str, *, log_events: bool, timed: bool = True
+) -> dict[str, list[dict[str, Any]]]:
+    """The hooks of settings that run `command`, which keeps the time itself when `timed`."""
     events = [*SHAPE.asks, *SHAPE.live]
     if log_events:
         events += [*SHAPE.tool_ends, *SHAPE.turn_ends, *SHAPE.session_ends]
     # Newer versions honour `onFailure`; what older ones let pass, the command itself refuses.
-    entry = {"type": "command", "command": command, "timeout": _SECONDS, "onFailure": "block"}
+    seconds = _SECONDS if timed else _PATIENCE
+    entry = {"type": "command", "command": command, "timeout": seconds, "onFailure": "block"}
     return {event: [{"hooks": [entry]}] for event in events}
 
 
