@@ -135,6 +135,8 @@ def _trap(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> 
         except Blocked as block:
             if not late or block.rule != "path-unresolved":
                 raise
+        if late:
+            # It runs with what its variables hold in the end.
             walk.at_exit.append((effect, scope))
     return SILENT
 
@@ -152,13 +154,22 @@ def _alias(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) ->
         text = arg.after(len(name) + 1)
         walk.nested(Shell(text), scope, TERMINAL)
         if text.text is not None:
-            # From here on the name stands for the text with the words after it.
-            try:
-                body = parse(text.text + ' "$@"')
-            except ParseError:
-                raise Blocked("shell-unparsed", f"the alias {name}") from None
-            scope.functions[name] = tree.Stmt(tree.Block(body))
+            scope.functions[name] = _alias_body(walk, name, text.text)
     return SILENT
+
+
+def _alias_body(walk: "Walk", name: str, text: str) -> tree.Stmt:
+    """What the name stands for from here on: the text with the words after it."""
+    first = (text.split() or [""])[0]
+    if first in walk.aliases - {name}:
+        raise Blocked("command-unresolved", f"the alias {name} of an alias")
+    walk.aliases.add(name)
+    # Inside its own text the name is the command again.
+    own = "command " if first == name else ""
+    try:
+        return tree.Stmt(tree.Block(parse(f'{own}{text} "$@"')))
+    except ParseError:
+        raise Blocked("shell-unparsed", f"the alias {name}") from None
 
 
 def _getopts(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:

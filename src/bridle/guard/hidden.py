@@ -16,7 +16,7 @@ _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[[^]]*(?:\$\(|`)")
 def check_words(name: str, argv: tuple[Value, ...]) -> None:
     """Refuse a command whose words hide another. Raises `Blocked`."""
     path = argv[0].text or ""
-    if path.startswith("-") and path != "-":
+    if name != "declare" and path.startswith("-") and path != "-":
         # `time -o FILE cmd`: whether the word is a command or an option depends on the shell.
         raise Blocked("command-unresolved", f"the command {path}")
     if name in _EVALUATING:

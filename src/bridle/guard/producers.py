@@ -102,6 +102,9 @@ def _as_text(part: str | Hole) -> str | Hole:
     return REL if isinstance(part, Hole) and part.kind == "glob" else part
 
 
+_CONVERSION = r"%(?:[sd%]|[-0 +]*\d*[dixXou])"
+
+
 def _printf(args: tuple[Value, ...]) -> Output:
     if args and args[0].text == "--":
         args = args[1:]
@@ -114,14 +117,18 @@ def _printf(args: tuple[Value, ...]) -> Output:
     form = form.replace("\\\\", "\\")
     if "%" not in form:
         return Output(tuple(literal(line) for line in form.splitlines()))
-    if re.sub(r"%[sd%]", "", form).count("%"):
+    if re.sub(_CONVERSION, "", form).count("%"):
         return UNKNOWN_OUTPUT
     lines: list[Value] = []
     while True:
         pieces: list[str | Hole] = []
-        for piece in re.split(r"(%[sd%])", form):
+        for piece in re.split(f"({_CONVERSION})", form):
             if piece == "%%":
                 pieces.append("%")
+            elif re.fullmatch(_CONVERSION, piece) and piece not in ("%s", "%d"):
+                # A number in some form.
+                rest = rest[1:]
+                pieces.append(ATOM)
             elif piece in ("%s", "%d"):
                 parts = rest.pop(0).parts if rest else ()
                 pieces.extend(_as_text(p) for p in parts)
@@ -191,7 +198,11 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
     )
     if named or words[0] in ("ls-files", "ls-tree"):
         return Output((Value((REL,)),))
-    if words[0] == "grep" and any(w in ("-l", "--files-with-matches") for w in words):
+    if words[0] == "grep" and any(
+        w in ("--files-with-matches", "--name-only", "--files-without-match")
+        or re.fullmatch(r"-[a-zA-Z]*[lL][a-zA-Z]*", w)
+        for w in words
+    ):
         return Output((Value((REL,)),))
     if words[0] == "rev-parse":
         if "--show-toplevel" in words:

@@ -47,8 +47,9 @@ class Walk:
         self.trace = trace
         self.steps = 0
         self.defined: dict[int, tuple[tree.Stmt, Scope]] = {}
+        self.aliases: set[str] = set()
         self.at_exit: list[tuple[Shell, Scope]] = []
-        """Traps that could not be judged where they were set: judged with the last values."""
+        """Traps, judged once more with the values that their variables have in the end."""
 
     # --- programs and statements ---------------------------------------------------------------
 
@@ -63,6 +64,7 @@ class Walk:
         if scratch is not None:
             variables["TMPDIR"] = (literal(scratch),)
         scope = Scope(directory, variables)
+        scope.arrays["COPROC"] = (Value((ATOM,)), Value((ATOM,)))
         self.text(text, scope)
         while self.defined:
             _, (body, seen) = self.defined.popitem()
@@ -319,6 +321,7 @@ class Walk:
         for arg in node.args:
             if arg.naked and arg.name == "" and arg.value is not None:
                 value = expander.single(arg.value)
+                check_words("declare", (value, value))
                 flags += value.text or ""
                 continue
             if arg.naked:

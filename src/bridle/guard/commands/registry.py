@@ -55,7 +55,8 @@ HANDLERS: dict[str, Handler] = {
     "killall": system.kill_by_name, "killall5": system.kill_by_name, "skill": system.kill_by_name,
     "jar": tools_more.jar, "sqlite3": tools_more.sqlite, "less": tools_more.pager,
     "gdb": tools_more.debugger, "lldb": tools_more.debugger, "hostname": tools_more.host_name,
-    "dbus-send": tools_more.bus, "gdbus": tools_more.bus, "busctl": tools_more.bus,
+    "openssl": tools_more.openssl, "dbus-send": tools_more.bus, "gdbus": tools_more.bus,
+    "busctl": tools_more.bus,
     "qdbus": tools_more.bus, "watch": tools_more.watch,
     "gh": system.github, "glab": system.github, "hub": system.github, "tea": system.github,
 }  # fmt: skip

@@ -64,7 +64,7 @@ READERS = names("""
     getfattr lscgroup lsns lslocks lsipc ipcs sensors acpi sw_vers system_profiler otool dwarfdump
     c++filt addr2line icdiff ugrep sift pt csvcut csvgrep csvlook csvstat glow mdcat sha3sum
     xxhsum crc32 namei pcregrep pcre2grep units loc sloccount dmesg hwinfo inxi neofetch
-    screenfetch fastfetch getopt stty
+    screenfetch fastfetch getopt stty col colrm
     """)
 """Commands that only read and print, whatever their options."""
 

@@ -181,6 +181,25 @@ def host_name(command: Command) -> list[Effect]:
     return []
 
 
+_OPENSSL_READS = frozenset({
+    "version", "x509", "verify", "dgst", "sha1", "sha256", "sha512", "md5", "rand", "asn1parse",
+    "crl", "ciphers", "list", "help", "pkey", "rsa", "ec", "req", "pkcs7", "errstr", "prime",
+    "speed", "enc", "base64",
+})  # fmt: skip
+
+
+def openssl(command: Command) -> list[Effect]:
+    """openssl: what it prints is free; what its options name as output is written."""
+    from bridle.guard.commands.programs import output_options
+
+    words = [a.text or "" for a in command.args]
+    writes = output_options(command.args)
+    makes = any(w in ("-new", "-newkey", "-x509", "-CAcreateserial") for w in words)
+    if words and words[0] in _OPENSSL_READS and not writes and not makes:
+        return []
+    return [Mutates(f"openssl {words[0] if words else ''}".strip()), *writes]
+
+
 def bus(command: Command) -> list[Effect]:
     """D-Bus tools: a service on the other side acts outside of the session."""
     words = [a.text for a in command.args if not a.lead.startswith("-")]

@@ -90,6 +90,9 @@ WRAPPERS: dict[str, Wrapper] = {
                          shell=("run", "command")),
     "watchexec": Wrapper(short="ewifsd", long=("exts", "watch", "ignore", "filter", "signal")),
     "entr": Wrapper(),
+    "nodemon": Wrapper(short="xwei", long=("exec", "watch", "ext", "ignore", "signal", "delay"),
+                       shell=("x", "exec")),
+    "chokidar": Wrapper(short="cdti", long=("command", "ignore"), shell=("c", "command"), skip=99),
     "ssh-agent": Wrapper(short="aEOPt"),
     "firejail": Wrapper(),
     "proot": Wrapper(short="rbqwv"),
@@ -270,7 +273,10 @@ def parallel(command: Command) -> list[Effect]:
     places = options.values("workdir", "wd")
     place = places[-1] if places else None
     for item in items:
-        words = [replaced(word, "{}", item) for word in operands]
+        words = operands
+        for mark in ("{}", "{.}", "{/}", "{/.}", "{//}"):
+            # A part of the item stays where the item may be.
+            words = [replaced(word, mark, item) for word in words]
         if words == operands:
             words = [*words, item]
         pieces: list[str | Hole] = []
@@ -280,7 +286,7 @@ def parallel(command: Command) -> list[Effect]:
         # The command is a shell text, unless holes make that unreadable: then its words.
         effects.append(
             Shell(text, directory=place)
-            if text.text is not None
+            if not text.holds("any")
             else Run(tuple(words), directory=place)
         )
     return effects
