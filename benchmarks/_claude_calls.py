@@ -9,6 +9,7 @@ scripted model) and of the hooks that have ended.
 
 import itertools
 import os
+import random
 import statistics
 import time
 from pathlib import Path
@@ -37,7 +38,7 @@ class CallCosts(NamedTuple):
 
 class Added(NamedTuple):
     """What a kind of session adds to each call, in seconds: the median over the calls' places, and
-    the quartiles of single pairs."""
+    the interval that 95 of 100 drawings of the sessions fall into."""
 
     median: float
     low: float
@@ -46,18 +47,21 @@ class Added(NamedTuple):
 
 def added(costs: list[list[float]], plain: list[list[float]]) -> Added:
     """The difference between sessions of two kinds, call by call."""
+    chance = random.Random(7)
+    drawn = [
+        _difference(chance.choices(costs, k=len(costs)), chance.choices(plain, k=len(plain)))
+        for _ in range(400)
+    ]
+    cuts = statistics.quantiles(drawn, n=40)
+    return Added(_difference(costs, plain), cuts[0], cuts[-1])
+
+
+def _difference(costs: list[list[float]], plain: list[list[float]]) -> float:
     places = range(min(len(session) for session in (*costs, *plain)))
-    per_place = [
+    return statistics.median(
         statistics.median(s[place] for s in costs) - statistics.median(s[place] for s in plain)
         for place in places
-    ]
-    pairs = [
-        one[place] - other[place]
-        for one, other in zip(costs, plain, strict=True)
-        for place in places
-    ]
-    low, _, high = statistics.quantiles(pairs, n=4)
-    return Added(statistics.median(per_place), low, high)
+    )
 
 
 def play(runtime: ClaudeRuntime, root: Path, calls: int, kind: Kind) -> CallCosts:

@@ -170,7 +170,7 @@ def inside_claude(binary: str, root: Path, rounds: int, calls: int) -> None:
                 f"{wall.median / shell:.2f}",
             ]
         )
-    head = ["guard", "CPU added", "quartiles", "CPU of hooks", "wall added", "quartiles",
+    head = ["guard", "CPU added", "95 %", "CPU of hooks", "wall added", "95 %",
             "x sh -c :"]  # fmt: skip
     title = f"added to each tool call of Claude Code ({rounds} sessions each, {calls} calls)"
     print_table(title, head, rows)
