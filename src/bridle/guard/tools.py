@@ -151,7 +151,10 @@ READING_VERBS = names("""
 CHANGING_VERBS = names("""
     write create delete remove update set add put push commit move rename edit insert run exec
     execute eval send post publish upload install click type fill press drag drop apply patch merge
-    close open start stop kill restart reset clear append replace save import call invoke
+    close open start stop kill restart reset clear append replace save import call invoke mark
+    toggle enable disable submit approve reject assign archive restore sync trigger deploy build
+    cancel schedule register subscribe convert generate export download switch checkout fork clone
+    rebase revert stash tag grant revoke share invite lock unlock pin unpin change modify fix
     """)
 """Words with which a name promises no such thing, whatever it ends in."""
 
