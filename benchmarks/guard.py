@@ -1,14 +1,12 @@
 """What a guarded tool call costs: verdicts in process, the hook process, a call inside Claude Code.
 
-    python benchmarks/guard.py [--claude PATH] [--rounds N]
+    python benchmarks/guard.py [--claude PATH] [--rounds N] [--calls N]
 
-Answers are checked first. Processor time of a guarded run is everything's: the agent, its hooks,
-and the judge and the scripted model in our own process.
+Answers are checked first. Rows of one table are taken in turns, and compared pair by pair.
 """
 
 import argparse
 import json
-import os
 import resource
 import shutil
 import statistics
@@ -19,18 +17,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-from _measure import median, print_table
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from benchmarks._claude_calls import CallCosts, Kind, added, play
+from benchmarks._measure import median, print_table
+from benchmarks.sandbox_start import rows as sandbox_rows
 
-from bridle.core.options import ModelServer, RunOptions
-from bridle.core.results import GuardReport
 from bridle.drives.guarding import GuardMechanism, HookShape
 from bridle.guard import Call, Judge, JudgeService, Policy
-from bridle.running import prepare
 from bridle.runtimes.claude import ClaudeRuntime
-from bridle.testing import ScriptedModel
-
-FEW, MANY = 10, 50
+from bridle.sandbox import preflight
 
 
 def in_process(worktree: str) -> None:
@@ -70,43 +65,54 @@ def _shell(command: str) -> Call:
 
 
 def hook_process(root: Path) -> None:
-    """The hook process against a shell that does nothing."""
+    """The hook process against a shell that does nothing.
+
+    `plain` is the hook of a runtime that stops a tool whose hook dies or is late (Claude 2.1.325);
+    others keep the time themselves, and where a killed hook would let the call pass a second shell
+    watches. Ratios are medians of pairs taken right after one another.
+    """
     service = JudgeService()
-    folder = root / "guard"
-    folder.mkdir(0o700)
-    session = service.open(str(folder), stdio=False)
-    command = session.command(HookShape())
     policy = Policy(capability="builder", worktree=str(root))
-    session.begin(GuardMechanism(name="benchmark", fails="open", proof="none"), policy)
-    works = {
-        "sh -c :": ([":"], _payload(root, 1_000)),
-        "hook, 1 KB": ([command], _payload(root, 1_000)),
-        "hook, 64 KB": ([command], _payload(root, 64_000)),
-        "bare Python": (None, b""),
+    shapes = {
+        "plain": HookShape(timed=False),
+        "keeps the time": HookShape(),
+        "and watched": HookShape(watched=True),
     }
+    commands = {}
+    for name, shape in shapes.items():
+        folder = root / name.replace(" ", "-")
+        folder.mkdir(0o700)
+        session = service.open(str(folder), stdio=False)
+        commands[name] = session.command(shape)
+        mechanism = GuardMechanism(name="benchmark", fails="open", proof="none", shape=shape)
+        session.begin(mechanism, policy)
+    small, large = _payload(root, 1_000), _payload(root, 64_000)
+    works: dict[str, tuple[list[str], bytes]] = {"sh -c :": (["sh", "-c", ":"], small)}
+    for name, command in commands.items():
+        works[f"hook, {name}, 1 KB"] = (["sh", "-c", command], small)
+    works["hook, plain, 64 KB"] = (["sh", "-c", commands["plain"]], large)
+    works["bash -c :"] = (["bash", "-c", ":"], small)
+    works["the same in bash, watched, 1 KB"] = (["bash", "-c", commands["and watched"]], small)
+    works["bare Python"] = ([sys.executable, "-I", "-S", "-c", "pass"], b"")
     wall: dict[str, list[float]] = {name: [] for name in works}
     cpu: dict[str, list[float]] = {name: [] for name in works}
     try:
-        assert _run(["sh", "-c", command], _payload(root, 10, "/etc/x"))[2]
-        assert not _run(["sh", "-c", command], _payload(root, 10))[2]
+        for command in commands.values():
+            assert _run(["sh", "-c", command], _payload(root, 10, "/etc/x"))[2]
+            assert not _run(["sh", "-c", command], _payload(root, 10))[2]
         for _ in range(200):
-            for name, (words, payload) in works.items():
-                argv = (
-                    [sys.executable, "-I", "-S", "-c", "pass"]
-                    if words is None
-                    else ["sh", "-c", *words]
-                )
+            for name, (argv, payload) in works.items():
                 took, used, _ = _run(argv, payload)
                 wall[name].append(took)
                 cpu[name].append(used)
     finally:
         service.close()
-    floor_wall, floor_cpu = median(wall["sh -c :"]), statistics.mean(cpu["sh -c :"])
+    floor_wall, floor_cpu = wall["sh -c :"], statistics.mean(cpu["sh -c :"])
     rows = [
         [
             name,
             f"{median(wall[name]) * 1e3:.2f} ms",
-            f"{median(wall[name]) / floor_wall:.2f}",
+            f"{median([a / b for a, b in zip(wall[name], floor_wall, strict=True)]):.2f}",
             f"{statistics.mean(cpu[name]) / floor_cpu:.2f}",
         ]
         for name in works
@@ -132,85 +138,63 @@ def _run(argv: list[str], payload: bytes) -> tuple[float, float, bytes]:
     return took, used, done.stdout
 
 
-def inside_claude(binary: str, root: Path, rounds: int) -> None:
-    """Processor time that the guard adds to each tool call of the real Claude Code.
-
-    A guarded run also pays once for the judge's import, so a call's price is how much faster its
-    cost grows with the number of calls.
-    """
+def inside_claude(binary: str, root: Path, rounds: int, calls: int) -> None:
+    """What the guard adds to each tool call of the real Claude Code; see `_claude_calls`."""
     runtime = ClaudeRuntime()
     runtime.use_binary(binary)
-    used: dict[tuple[str | None, int], list[float]] = {
-        (guard, calls): [] for guard in (None, "builder") for calls in (FEW, MANY)
-    }
-    for number in range(rounds + 1):
-        for (guard, calls), values in used.items():
-            cost = _claude(runtime, root, calls, guard)
-            if number:
-                values.append(cost)
-    typical = {key: median(values) for key, values in used.items()}
-    slope = {
-        guard: (typical[guard, MANY] - typical[guard, FEW]) / (MANY - FEW)
-        for guard in (None, "builder")
-    }
-    once = typical["builder", FEW] - typical[None, FEW] - FEW * (slope["builder"] - slope[None])
-    rows = [
-        [
-            "unguarded" if guard is None else "guarded over stdio",
-            f"{typical[guard, FEW] * 1e3:.0f} ms",
-            f"{typical[guard, MANY] * 1e3:.0f} ms",
-            f"{slope[guard] * 1e3:.2f} ms",
-        ]
-        for guard in (None, "builder")
-    ]
-    head = ["run", f"CPU, {FEW} calls", f"CPU, {MANY} calls", "per call"]
-    print_table("guarded tool call in Claude Code", head, rows)
-    added = slope["builder"] - slope[None]
-    print(f"added per call: {added * 1e3:.2f} ms; once: {once * 1e3:.0f} ms; each round:")
-    for (guard, calls), values in used.items():
-        shown = " ".join(f"{value * 1e3:.0f}" for value in sorted(values))
-        print(f"  {guard or 'unguarded'}, {calls} calls: {shown}")
-
-
-def _claude(runtime: ClaudeRuntime, root: Path, calls: int, guard: str | None) -> float:
-    home, folder = root / "home", root / "worktree"
-    for each in (home, folder):
-        each.mkdir(exist_ok=True)
-    (folder / "a.txt").write_text("hello\n")
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "IS_SANDBOX": "1"}
-    script: list[dict[str, str]] = [{"read_file": "a.txt"}] * calls
-    with ScriptedModel([*script, {"text": "Finished."}]) as model:
-        options = RunOptions(
-            prompt="Do it.",
-            cwd=str(folder),
-            permission_mode="bypass",
-            timeout=100.0,
-            guard=guard,
-            model_server=ModelServer(url=model.url, api_key=model.api_key),
+    kinds: tuple[Kind, ...] = ("unguarded", "stdio", "hooks")
+    costs: dict[Kind, list[CallCosts]] = {kind: [] for kind in kinds}
+    shells: list[float] = []
+    for kind in kinds:
+        play(runtime, root, 3, kind)
+    for number in range(rounds):
+        for kind in kinds if number % 2 == 0 else reversed(kinds):
+            costs[kind].append(play(runtime, root, calls, kind))
+        shells += [_run(["sh", "-c", ":"], b"")[0] for _ in range(20)]
+    plain = costs["unguarded"]
+    shell = median(shells)
+    rows = []
+    for kind in kinds[1:]:
+        cpu = added([c.cpu for c in costs[kind]], [c.cpu for c in plain])
+        wall = added([c.wall for c in costs[kind]], [c.wall for c in plain])
+        ended = statistics.median(c.children for c in costs[kind])
+        ended -= statistics.median(c.children for c in plain)
+        rows.append(
+            [
+                kind,
+                f"{cpu.median * 1e3:.2f} ms",
+                f"{cpu.low * 1e3:.1f} to {cpu.high * 1e3:.1f}",
+                f"{ended * 1e3:.2f} ms",
+                f"{wall.median * 1e3:.2f} ms",
+                f"{wall.low * 1e3:.1f} to {wall.high * 1e3:.1f}",
+                f"{wall.median / shell:.2f}",
+            ]
         )
-        began = _all_cpu()
-        run = prepare(runtime, options, env=env).run
-        for _ in run.events():
-            pass
-        used = _all_cpu() - began
-    assert run.result.status == "completed", run.result.error
-    if guard is not None:
-        assert isinstance(run.result.guard, GuardReport)
-        assert run.result.guard.allowed == calls
-    return used
+    head = ["guard", "CPU added", "95 %", "CPU of hooks", "wall added", "95 %",
+            "x sh -c :"]  # fmt: skip
+    title = f"added to each tool call of Claude Code ({rounds} sessions each, {calls} calls)"
+    print_table(title, head, rows)
+    each = statistics.median(value for c in plain for value in c.cpu)
+    print(f"an unguarded call: {each * 1e3:.1f} ms of processor time; sh -c : {shell * 1e3:.2f} ms")
 
 
-def _all_cpu() -> float:
-    """Processor time of this process and of every child that has ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+def sandbox_start(root: Path) -> None:
+    """What the sandbox adds to a start, as a ratio."""
+    folder = root / "sandbox"
+    folder.mkdir()
+    can = preflight()
+    if can.holds_writes:
+        sandbox_rows(folder, can, 40)
+    else:
+        print("\n".join(["", "no sandbox here:", *can.gaps]))
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--claude", help="Claude Code's command; without it that table is left out")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--calls", type=int, default=60)
     args = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="bridle-guard-"))
     try:
@@ -218,10 +202,10 @@ def main() -> None:
         hook_process(root)
         binary = args.claude or shutil.which("claude")
         if binary:
-            inside_claude(binary, root, args.rounds)
+            inside_claude(binary, root, args.rounds, args.calls)
         else:
             print("\nno Claude Code: give it with --claude")
-        print("\nsandbox start: see benchmarks/sandbox_start.py")
+        sandbox_start(root)
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

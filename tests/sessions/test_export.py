@@ -268,7 +268,7 @@ def test_no_format_tells_a_secret(made: MadeSession, format: str) -> None:
     made.accept("m6", "the word is hunter2hunter2")
     text = exported(made.home, made.record, format, redactor=Redactor(["hunter2hunter2"]))
     assert KEY not in text
-    assert "My key is [redacted]." in text
+    assert "My key is [redacted:anthropic]." in text
     assert "hunter2" not in text
 
 

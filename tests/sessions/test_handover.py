@@ -72,7 +72,7 @@ def test_a_brief_tells_all_of_a_short_session(tmp_path: Path) -> None:
         "2 turns, 3 tool calls",
         "- Task: bd-7",
         "## What was asked",
-        "1. Fix the parser. api_key=[redacted]",
+        "1. Fix the parser. api_key=[redacted:value]",
         "2. Now the lexer.",
         "## What was done",
         "- Turn 1 completed: The parser is fixed.",

@@ -9,7 +9,7 @@ shape is only known when one piece holds it whole; the message that the pieces m
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bridle.core.secret_shapes import without_shapes
+from bridle.core.secret_shapes import HIDDEN, is_secret_field, without_shapes
 
 REDACTED = "[redacted]"
 _REDACTED_BYTES = REDACTED.encode()
@@ -119,7 +119,12 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {self.value(key): self.value(item) for key, item in value.items()}
+            return {
+                self.value(key): HIDDEN
+                if isinstance(item, str) and is_secret_field(key, item)
+                else self.value(item)
+                for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
         if isinstance(value, bytes):

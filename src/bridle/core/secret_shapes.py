@@ -1,100 +1,243 @@
-"""Secrets that are known by their shape alone: keys of well-known services, private keys, tokens.
+"""Secrets that Bridle was not told of: by their shape, and by the place they stand in.
 
 The second line behind exact values (`redact`): what Bridle never handed out, but an agent may find
-in a file. Every shape is a long word or holds a text that is rare elsewhere, by which nearly every
-text is let through at the price of one search; only where that stands are the patterns tried.
+in a file, print in a header or set in a variable. `secret_table` says what they look like. Nearly
+every text is let through at the price of a few searches: a shape is a long word or holds a text
+that is rare elsewhere, and a secret place has one of ten words before it.
 """
 
 import re
 
-_WORD = r"[A-Za-z0-9_-]"
-_EDGE = r"(?<![A-Za-z0-9_])"
-"""Before a shape: `task-…` holds no `sk-…`."""
-
-_SHAPES: tuple[tuple[str, str, str], ...] = (
-    ("anthropic", "sk-ant-", rf"sk-ant-(?:api|admin|oat|ort)\d\d-{_WORD}{{20,}}"),
-    ("openrouter", "sk-or-v1-", r"sk-or-v1-[0-9a-f]{64}"),
-    ("openai", "sk-", rf"sk-(?:proj|svcacct|admin)-{_WORD}{{20,}}"),
-    ("api-key", "sk-", r"sk-(?=[A-Za-z0-9]*\d)[A-Za-z0-9]{32,}"),
-    ("google", "AIza", rf"AIza{_WORD}{{35}}"),
-    ("google", "ya29.", rf"ya29\.{_WORD}{{20,}}"),
-    ("google", "GOCSPX-", rf"GOCSPX-{_WORD}{{28}}"),
-    ("xai", "xai-", r"xai-[A-Za-z0-9]{80}"),
-    ("groq", "gsk_", r"gsk_[A-Za-z0-9]{52}"),
-    ("perplexity", "pplx-", r"pplx-[A-Za-z0-9]{48}"),
-    ("huggingface", "hf_", r"hf_[A-Za-z0-9]{34}(?![A-Za-z0-9])"),
-    ("replicate", "r8_", r"r8_[A-Za-z0-9]{37}"),
-    ("bedrock", "ABSK", r"ABSK[A-Za-z0-9+/]{60,}={0,2}"),
-    ("github", "gh", r"gh[pousr]_[A-Za-z0-9]{36,}"),
-    ("github", "github_pat_", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
-    ("gitlab", "gl", rf"gl(?:pat|dt|rt)-{_WORD}{{20,}}"),
-    ("npm", "npm_", r"npm_[A-Za-z0-9]{36}"),
-    ("pypi", "pypi-AgEIcHlwaS5vcmc", rf"pypi-AgEIcHlwaS5vcmc{_WORD}{{20,}}"),
-    ("docker", "dckr_pat_", rf"dckr_pat_{_WORD}{{27}}"),
-    ("aws", "A", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9])"),
-    ("azure", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{86}=="),
-    ("digitalocean", "_v1_", r"do[opr]_v1_[0-9a-f]{64}"),
-    ("databricks", "dapi", r"dapi[0-9a-f]{32}"),
-    ("vault", "hv", rf"hv[sbr]\.{_WORD}{{24,}}"),
-    ("supabase", "sbp_", r"sbp_[0-9a-f]{40}"),
-    ("slack", "xox", r"xox[abeprs]-[A-Za-z0-9-]{16,}"),
-    ("slack", "xapp-", r"xapp-[A-Za-z0-9-]{16,}"),
-    ("slack", "hooks.slack.com", r"hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"),
-    ("stripe", "k_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-    ("stripe", "whsec_", r"whsec_[A-Za-z0-9+/=]{24,}"),
-    ("sendgrid", "SG.", rf"SG\.{_WORD}{{22}}\.{_WORD}{{43}}"),
-    ("linear", "lin_api_", r"lin_api_[A-Za-z0-9]{32,}"),
-    ("notion", "ntn_", r"ntn_[A-Za-z0-9]{40,}"),
-    ("figma", "figd_", rf"figd_{_WORD}{{30,}}"),
-    ("sentry", "sntry", r"sntry[su]_[A-Za-z0-9+/=_]{30,}"),
-    ("grafana", "gl", r"gl(?:sa|c)_[A-Za-z0-9_+/=]{30,}"),
-    ("atlassian", "ATATT3", r"ATATT3[A-Za-z0-9_=-]{50,}"),
-    ("shopify", "shp", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
-    ("tailscale", "tskey-", r"tskey-[A-Za-z0-9-]{20,}"),
-    ("age", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
-    ("1password", "ops_eyJ", rf"ops_eyJ{_WORD}{{50,}}"),
-    ("jwt", "eyJ", rf"eyJ{_WORD}{{8,}}\.eyJ{_WORD}{{8,}}\.{_WORD}{{8,}}"),
-    (
-        "private-key",
-        "-----BEGIN",
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    ),
+from bridle.core.secret_table import (
+    INNER,
+    KEY_KINDS,
+    SHAPES,
+    SPEAKING,
+    SURE_WORDS,
+    TOKEN_KINDS,
+    WORDS,
 )
-"""Kind, a text that must stand in it, and the whole shape."""
 
-_AWS = ("AKIA", "ASIA", "ABIA", "ACCA")
-_HINTS = (*dict.fromkeys(begin for _, begin, _ in _SHAPES if begin != "A"), *_AWS)
-_RARE = ("PRIVATE KEY", "AccountKey=", "hooks.slack.com")
-"""What stands in the shapes that need not hold a long word."""
-_SHORTEST = 20
-"""Characters of the shortest shape; nearly every piece of a stream is shorter."""
-_LONG_WORD = re.compile(rf"[A-Za-z0-9_-]{{{_SHORTEST}}}")
+_BEGINS: dict[str, list[int]] = {}
+for _number, (_, _begins, _) in enumerate(SHAPES):
+    for _begin in _begins.split():
+        _BEGINS.setdefault(_begin, []).append(_number)
+_SHORTEST = 16
+"""Characters of the shortest text that can hold a secret; most pieces of a stream are shorter."""
+_LONG_WORD = re.compile(r"[A-Za-z0-9_-]{20}")
+"""What every shape holds, but for a few that are searched for by their own words."""
+_LONGEST_NAME = 64
+_LONGEST_VALUE = 4096
+_NAMING = ("key", "token", "secret", "passw", "passphrase", "credential")
 
-_compiled: "re.Pattern[str] | None" = None
+_WORD_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
+
+_shapes: "dict[str, re.Pattern[str]]" = {}
+_places: "dict[str, tuple[str, re.Pattern[str]]]" = {}
 
 
-def without_shapes(text: str) -> str:
-    """`text` with everything that has the shape of a secret replaced by `[redacted:KIND]`."""
+def without_shapes(text: str, *, guess: bool = False) -> str:
+    """`text` with everything that looks like a secret replaced by `[redacted:KIND]`.
+
+    Never raises. `guess` is for texts that leave Bridle (exports, briefs): what stands after
+    `password:` is taken out there even when it is an ordinary word, which in a stream of code is
+    mostly a type or a variable.
+    """
     if len(text) < _SHORTEST:
         return text
-    if _LONG_WORD.search(text) is None and not any(rare in text for rare in _RARE):
-        return text
-    if any(hint in text for hint in _HINTS):
-        return _all().sub(_named, text)
+    if (
+        _LONG_WORD.search(text) is not None
+        or "PRIVATE KEY" in text
+        or "AccountKey=" in text
+        or "hooks.slack.com" in text
+    ):
+        text = _without_keys(text)
+    if ":" in text or "=" in text or "earer " in text:
+        folded = text.lower()
+        if len(folded) != len(text):
+            folded = "".join(c.lower() if c.isascii() else c for c in text)
+        for word in WORDS:
+            if word in folded:
+                return _without_places(text, folded, guess)
     return text
 
 
-def _all() -> "re.Pattern[str]":
-    global _compiled
-    if _compiled is None:
-        parts = (
-            f"(?P<k{number}>{_EDGE if shape[0] != '-' else ''}(?:{shape}))"
-            for number, (_, _, shape) in enumerate(_SHAPES)
+def _without_keys(text: str) -> str:
+    """`text` without keys that are known by their own shape.
+
+    A shape is tried only where a text stands that it begins with: one pattern for all of them would
+    take a hundred times as long.
+    """
+    spans: list[tuple[int, int, str]] = []
+    for number, (kind, inside, _) in enumerate(INNER):
+        if inside in text:
+            found_here = _shape(number, INNER).finditer(text)
+            spans.extend((*found.span(), kind) for found in found_here)
+    for begin, numbers in _BEGINS.items():
+        at = text.find(begin)
+        while at >= 0:
+            # `task-…` holds no `sk-…`.
+            if at == 0 or begin[0] == "-" or text[at - 1] not in _WORD_CHARS:
+                for number in numbers:
+                    found = _shape(number, SHAPES).match(text, at)
+                    if found is not None:
+                        spans.append((at, found.end(), SHAPES[number][0]))
+                        break
+            at = text.find(begin, at + len(begin))
+    return _cut(text, spans)
+
+
+def _shape(number: int, table: tuple[tuple[str, str, str], ...]) -> "re.Pattern[str]":
+    pattern = table[number][2]
+    compiled = _shapes.get(pattern)
+    if compiled is None:
+        edge = r"(?<![A-Za-z0-9_])" if table is INNER and pattern[0] != "(" else ""
+        compiled = _shapes[pattern] = re.compile(edge + pattern)
+    return compiled
+
+
+def _cut(text: str, spans: list[tuple[int, int, str]]) -> str:
+    """`text` with the spans replaced by their kinds; one that lies in another is part of it."""
+    if not spans:
+        return text
+    pieces, done = [], 0
+    for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if start >= done:
+            pieces += [text[done:start], f"[redacted:{kind}]"]
+            done = end
+    return "".join([*pieces, text[done:]])
+
+
+_QUOTE = r"(?:\\{0,3}[\"'])?"
+_TOLD = rf"{_QUOTE}\s{{0,2}}(?:=>|:=|[:=])\s{{0,2}}{_QUOTE}"
+_VALUE = r"[^\s\"'`,;<>()\[\]{}\\$*%][^\s\"'`,;<>()\[\]{}\\]{5,}"
+_COOKIE = (
+    rf"cookie{_QUOTE}:\s{{0,2}}{_QUOTE}"
+    r"(?P<secret>[^\s\"'`<>(){}=]+=[^\"'`\n\\]{6,})"
+)
+_PLACES = {
+    "authorization": (
+        "header",
+        rf"authorization{_TOLD}(?:(?:bearer|basic|token|digest|apikey)\s+)?(?P<secret>{_VALUE})",
+    ),
+    "bearer": ("header", r"bearer\s+(?P<secret>[A-Za-z0-9._~+/-]{16,}=*)"),
+    "cookie": ("cookie", _COOKIE),
+    "://": (
+        "login",
+        r"://[^\s/:@\"'<>]{0,64}:(?P<secret>[^\s/@\"'<>{}$*]{3,256})(?=@)",
+    ),
+    "": (
+        "value",
+        r"(?:key|token|secret|passw(?:or)?d|passphrase|credentials?)"
+        rf"(?P<rest>[A-Za-z0-9_-]{{0,24}})(?P<told>{_TOLD})(?P<secret>{_VALUE})",
+    ),
+}
+"""By the word that leads to it: the kind, and what must stand there. Tried only where the word
+does, because searching for patterns takes many times as long as searching for words."""
+
+
+def _place(word: str) -> "tuple[str, re.Pattern[str]]":
+    found = _places.get(word)
+    if found is None:
+        kind, pattern = _PLACES.get(word) or _PLACES[""]
+        found = _places[word] = (kind, re.compile(pattern, re.IGNORECASE))
+    return found
+
+
+def _without_places(text: str, folded: str, guess: bool) -> str:
+    """`text` without the values that stand in a secret place."""
+    spans: list[tuple[int, int, str]] = []
+    for word in WORDS:
+        at = folded.find(word)
+        while at >= 0:
+            kind, pattern = _place(word)
+            found = pattern.match(text, at)
+            if found is not None and _holds(kind, found, guess):
+                spans.append((*found.span("secret"), kind))
+            at = folded.find(word, at + len(word))
+    return _cut(text, spans)
+
+
+def _holds(kind: str, found: "re.Match[str]", guess: bool) -> bool:
+    """Whether what stands in the place is a secret."""
+    if kind == "value":
+        name = _name_before(found) + found.string[found.start() : found.end("rest")]
+        return _is_secret(name, found, guess)
+    return kind != "header" or _is_opaque(found["secret"], sure=True)
+
+
+HIDDEN = "[redacted:value]"
+"""What stands in place of a field's value."""
+
+
+def is_secret_field(name: object, value: str) -> bool:
+    """Whether a field of this name holds a secret in this value, as it would in an assignment."""
+    if not isinstance(name, str) or not 8 <= len(value) <= _LONGEST_VALUE:
+        return False
+    folded = name.lower()
+    for word in _NAMING:
+        if word in folded:
+            told = f'{name}="{value}"'
+            return _without_places(told, told.lower(), False) == f'{name}="{HIDDEN}"'
+    return False
+
+
+def _name_before(found: "re.Match[str]") -> str:
+    """The part of a name that stands before the word that was found."""
+    text, start = found.string, found.start()
+    at = start
+    lowest = max(0, start - _LONGEST_NAME)
+    while at > lowest and (text[at - 1].isalnum() or text[at - 1] in "_-."):
+        at -= 1
+    return text[at:start]
+
+
+_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_HEX = r"(?:0x|sha\d+[:-])?[0-9a-fA-F]{16,}"
+_IDENTIFIER = r"[A-Za-z_][A-Za-z_-]*\d{0,2}"
+_MEMBER = r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+"
+_CAMEL = r"(?<=[a-z0-9])(?=[A-Z])|[_.\- ]+"
+
+
+def _is_secret(name: str, found: "re.Match[str]", guess: bool) -> bool:
+    words = [word.lower() for word in re.split(_CAMEL, name) if word]
+    if not words or words[-1] in SPEAKING:
+        return False
+    value = found["secret"]
+    after = found.string[found.end() : found.end() + 1]
+    quoted = found["told"][-1:] in ("'", '"')
+    if (after in ("(", "[", "{") and not quoted) or value.isdigit() or "://" in value:
+        return False
+    if value.startswith(("/", "./", "~/", "../")) and value.count("/") > 1:
+        return False
+    if not quoted and re.fullmatch(_MEMBER, value.rstrip(".!?")):
+        return False
+    joined = "".join(words)
+    sure = any(w in SURE_WORDS for w in words) or joined.endswith(("apikey", "password"))
+    before = words[words.index("key") - 1] if "key" in words[1:] else ""
+    sure = sure or before in KEY_KINDS
+    shouted = name.isupper() and "_" in name and len(words) > 1
+    if sure:
+        # A bare word after a name in lower case is mostly a variable or a type.
+        bare = not quoted and not shouted and re.fullmatch(_IDENTIFIER, value) is not None
+        return guess or (not bare and _is_opaque(value, sure=True))
+    opens = "token" in words and (
+        shouted or len(words) == 1 or words[words.index("token") - 1] in TOKEN_KINDS
+    )
+    if not opens and not (shouted and words[-1] == "key"):
+        return False
+    return _is_opaque(value)
+
+
+def _is_opaque(value: str, sure: bool = False) -> bool:
+    """Whether a value looks made up by a machine or a careful person: no word, hash, id or path."""
+    value = value.rstrip(".,;:!?=")
+    if len(value) < 8 or len(set(value)) < 4:
+        return False
+    if sure:
+        return any(c.isdigit() for c in value) or (
+            not re.fullmatch(_IDENTIFIER, value) and any(c in "!@#^&+~?/=" for c in value)
         )
-        _compiled = re.compile("|".join(parts))
-    return _compiled
-
-
-def _named(found: "re.Match[str]") -> str:
-    assert found.lastgroup is not None
-    return f"[redacted:{_SHAPES[int(found.lastgroup[1:])][0]}]"
+    if re.fullmatch(_UUID, value) or re.fullmatch(_HEX, value) or re.fullmatch(_IDENTIFIER, value):
+        return False
+    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)

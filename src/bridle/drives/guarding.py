@@ -67,6 +67,12 @@ class HookShape(msgspec.Struct, frozen=True, kw_only=True):
     """What is printed to allow; None prints nothing."""
     refusal_status: int = 0
     """Exit status of a hook that refuses."""
+    timed: bool = True
+    """Whether the hook must keep the time: not for a runtime that stops a tool whose hook takes too
+    long."""
+    watched: bool = False
+    """Whether a second shell refuses when the one that asks is killed: for a runtime that runs the
+    tool then."""
 
     def refused(self, reason: str) -> bytes:
         """What a hook prints to refuse, as one line."""

@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from bridle.guard import tree
+from bridle.guard.hidden import check_words
 from bridle.guard.scope import Scope
 from bridle.guard.values import (
     EMPTY,
@@ -93,6 +94,7 @@ def declare(walk: "Walk", node: tree.Declare, scope: Scope) -> Output:
     for arg in node.args:
         if arg.naked and arg.name == "" and arg.value is not None:
             value = expander.single(arg.value)
+            check_words("declare", (value, value))
             flags += value.text or ""
             continue
         if arg.naked:

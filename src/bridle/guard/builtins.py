@@ -3,9 +3,11 @@
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from bridle.guard import producers
+from bridle.guard import producers, tree
 from bridle.guard.effects import Command, Shell
+from bridle.guard.parse import parse
 from bridle.guard.scope import Scope
+from bridle.guard.shfmt import ParseError
 from bridle.guard.values import EMPTY, SILENT, TERMINAL, UNKNOWN, Hole, Input, Output, Value, join
 from bridle.guard.verdict import Blocked
 
@@ -126,8 +128,20 @@ def _mapfile(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) 
 def _trap(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
     operands = [a for a in args if a.text not in ("--", "-p", "-l")]
     if len(operands) > 1 and operands[0].text != "-":
-        walk.nested(Shell(operands[0]), scope, TERMINAL)
+        effect = Shell(operands[0])
+        late = all(a.text in _LATE_SIGNALS for a in operands[1:])
+        try:
+            walk.nested(effect, scope.copy(), TERMINAL)
+        except Blocked as block:
+            if not late or block.rule != "path-unresolved":
+                raise
+        if late:
+            # It runs with what its variables hold in the end.
+            walk.at_exit.append((effect, scope))
     return SILENT
+
+
+_LATE_SIGNALS = frozenset({"EXIT", "0", "INT", "TERM", "HUP", "SIGINT", "SIGTERM", "SIGHUP"})
 
 
 def _alias(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
@@ -137,8 +151,25 @@ def _alias(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) ->
             continue
         if not walk.rules.implements:
             raise Blocked("command-unresolved", "an alias hides what a command does")
-        walk.nested(Shell(arg.after(len(name) + 1)), scope, TERMINAL)
+        text = arg.after(len(name) + 1)
+        walk.nested(Shell(text), scope, TERMINAL)
+        if text.text is not None:
+            scope.functions[name] = _alias_body(walk, name, text.text)
     return SILENT
+
+
+def _alias_body(walk: "Walk", name: str, text: str) -> tree.Stmt:
+    """What the name stands for from here on: the text with the words after it."""
+    first = (text.split() or [""])[0]
+    if first in walk.aliases - {name}:
+        raise Blocked("command-unresolved", f"the alias {name} of an alias")
+    walk.aliases.add(name)
+    # Inside its own text the name is the command again.
+    own = "command " if first == name else ""
+    try:
+        return tree.Stmt(tree.Block(parse(f'{own}{text} "$@"')))
+    except ParseError:
+        raise Blocked("shell-unparsed", f"the alias {name}") from None
 
 
 def _getopts(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:

@@ -34,7 +34,7 @@ _HOME = re.compile(r"expanduser|Path\.home|homedir\(|Dir\.home|\bHOME\b|\$HOME|E
 
 def check_code(text: str, language: str, places: Places, directory: str) -> None:
     """Refuse program text that names a place outside, or pushes."""
-    if _STARTS.search(text) or language == "editor":
+    if language in ("editor", "make") or _STARTS.search(text):
         if _PUSH.search(text):
             raise Blocked("git-push", f"{language} code that runs git push")
         if _HARD.search(text):

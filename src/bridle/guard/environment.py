@@ -36,6 +36,12 @@ def check_variable(name: str, value: Value, implements: bool) -> list[Effect]:
             return [Deny("command-unresolved", f"{name} runs a command")]
         return []
     if name in LOADS or name.startswith("BASH_FUNC_"):
+        if name == "CDPATH" and value.text not in ("", "."):
+            return [Deny("command-unresolved", "CDPATH changes where cd leads")]
+        if name in ("BASH_ENV", "ENV", "ZDOTDIR") and (
+            value.text is None or value.text.startswith(("/dev/fd/", "/proc/"))
+        ):
+            return [Deny("command-unresolved", f"{name} runs a file only known at run time")]
         if name == "GIT_EXEC_PATH":
             return [Deny("command-unresolved", "git with other programs behind its subcommands")]
         return [] if implements else [Mutates(f"{name} changes what commands do")]

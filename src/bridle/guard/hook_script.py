@@ -5,6 +5,10 @@ touches the payload and starts no other program on its way: it writes its proces
 the judge takes the payload from the shell's own stdin, and answers into a pipe that only the two
 of them have. Where the judge cannot reach that stdin it asks for a copy, and where there is no
 judge at all a program judges alone. Whatever goes wrong, the call is refused.
+
+Once the judge has taken a call, it alone holds the pipe's other end, so that the hook's waiting
+ends with the judge. Before that, and against a judge that lives and does not answer, the hook looks
+at the clock once a second, unless the runtime stops a tool whose hook takes too long.
 """
 
 import shlex
@@ -16,6 +20,7 @@ SECONDS = 25
 """How long a hook waits for the judge before it refuses."""
 
 SILENT = "the guard does not answer; the call is refused. Report it, and stop if it stays so."
+KILLED = "the guard's hook was ended before it had an answer; the call is refused."
 LOST = "the guard cannot be reached and could not judge alone; the call is refused."
 
 PAYLOAD, COPY, ANSWERS = 5, 4, 3
@@ -34,45 +39,85 @@ alone() {{
   esac
   printf '%s\\n' {lost}; exit {status}
 }} 2>/dev/null
+lives() {{
+  read -r stat 2>/dev/null </proc/{pid}/stat || return 1
+  case $stat in *') '[ZX]' '*) return 1 ;; *' {born} '*) return 0 ;; esac
+  return 1
+}}
 [ -p {fifo} ] || alone
-read -r stat 2>/dev/null </proc/{pid}/stat || alone
-case $stat in *') '[ZX]' '*) alone ;; *' {born} '*) ;; *) alone ;; esac
+lives || alone
 exec 3<<X
 x
 X
 exec 3<>/proc/self/fd/3 <&3
 read -r said
 [ "$said" = x ] || alone
-late=
-if [ -n "$BASH_VERSION" ]; then late='-t {seconds}'; else
-  trap refuse CHLD
-  {sleep} {seconds} >/dev/null 2>&1 3>&- 5>&- </dev/null &
-fi
-printf '%s\\n' "$$" 1<>{fifo} || alone
-read -r $late said rest
+me=$$
+{whoami}{time}hear() {{
+  until read -r $late said rest; do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || refuse
+    [ -z "$late" ] || tick
+  done
+}}
+ask() {{
+  printf '%s\\n' "$me$1" 1<>{fifo} || alone
+  hear
+  [ "$said" = here ] || refuse
+  exec 3</proc/self/fd/3 <&3
+  hear
+}}
+tries=0 late=
+{start}ask
 if [ "$said" = send ]; then
   trap - CHLD
-  exec 4<<X
+  exec 3<>/proc/self/fd/3 <&3 4<<X
 x
 X
   exec 4<>/proc/self/fd/4
   read -r said <&4
   [ "$said" = x ] || refuse
-  printf '%s 4\\n' "$$" 1<>{fifo}
-  read -r $late said
+  {again}ask ' 4'
   [ "$said" = go ] || refuse
+  trap - CHLD
   {cat} <&5 >&4 3>&-
   exec 4>&-
-  [ -n "$late" ] || trap refuse CHLD
-  read -r $late said rest
+  {again}hear
 fi
-trap - CHLD
-[ -n "$late" ] || kill $! 2>/dev/null
-case $said in
+{stop}case $said in
   allow) {consent} exit 0 ;;
   block) printf '%s\\n' "$rest"; exit {status} ;;
 esac
 refuse
+"""
+
+_TIME = """\
+left={seconds}
+tick() {{
+  left=$((left - 1))
+  [ $left -gt 0 ] && lives || refuse
+  if [ -z "$late" ]; then
+    {nap}
+  fi
+}}
+"""
+"""Where the hook keeps the time: in bash by its own reading, elsewhere by a process that sleeps."""
+_NAP = "{sleep} 1 >/dev/null 2>&1 3>&- 4>&- 5>&- </dev/null &"
+_START = """\
+if [ -n "$BASH_VERSION" ]; then late='-t 1'; else
+  trap tick CHLD
+  {nap}
+fi
+"""
+_AGAIN = """\
+[ -n "$late" ] || {{
+    trap tick CHLD
+    {nap}
+  }}
+  """
+_STOP = """\
+trap - CHLD
+[ -n "$late" ] || kill $! 2>/dev/null
 """
 
 
@@ -88,7 +133,13 @@ def hook_script(
     limit = [shutil.which("timeout") or ""]
     bounded = [*limit, str(seconds), *alone] if limit[0] else alone
     consent = shape.allowed().decode()
+    nap = _NAP.format(sleep=quote(shutil.which("sleep") or "sleep"))
+    timed = shape.timed
     return _SCRIPT.format(
+        time=_TIME.format(seconds=seconds, nap=nap) if timed else "",
+        start=_START.format(nap=nap) if timed else "",
+        again=_AGAIN.format(nap=nap) if timed else "",
+        stop=_STOP if timed else "",
         silent=quote(shape.refused(SILENT).decode()),
         lost=quote(shape.refused(LOST).decode()),
         status=shape.refusal_status,
@@ -97,14 +148,30 @@ def hook_script(
         fifo=quote(fifo),
         pid=pid,
         born=born,
-        seconds=seconds,
-        sleep=quote(shutil.which("sleep") or "sleep"),
+        whoami=_OWN_ID if shape.watched else "",
         cat=quote(shutil.which("cat") or "cat"),
     )
 
 
-def hook_command(path: str) -> str:
+_OWN_ID = "read -r me stat </proc/self/stat || alone\n"
+"""A subshell's own process id, which `$$` does not tell."""
+
+
+def hook_command(path: str, shape: HookShape) -> str:
     """The command that runs the script at `path` in the shell that was started for the hook; a
-    script that is gone refuses."""
+    script that is gone refuses.
+
+    Where the runtime lets a call pass whose hook was killed, the script runs in a subshell, and the
+    shell over it refuses in its place.
+    """
     quoted = shlex.quote(path)
-    return f"[ -r {quoted} ] || {{ echo 'the guard is gone' >&2; exit 2; }}; . {quoted}"
+    there = f"[ -r {quoted} ] || {{ echo 'the guard is gone' >&2; exit 2; }}"
+    if not shape.watched:
+        return f"{there}; . {quoted}"
+    lost = shlex.quote(shape.refused(KILLED).decode())
+    status = shape.refusal_status
+    return (
+        f"{there}; {{ (. {quoted}); said=$?; }} 2>/dev/null; "
+        f"[ $said = 0 ] || [ $said = {status} ] || {{ printf '%s\\n' {lost}; exit {status}; }}; "
+        "exit $said"
+    )

@@ -276,7 +276,7 @@ class Judge:
         self._no_escalation(fields)
         if UNSEEN in fields:
             raise Blocked("unknown-tool", f"what {name} is called with is not told")
-        reads = tools.first_verb(name) in tools.READING_VERBS
+        reads = tools.only_reads(name)
         lowered = {key.lower(): value for key, value in fields.items()}
         commands = [key for key in lowered if key in tools.COMMAND_FIELDS]
         if not self.rules.implements:

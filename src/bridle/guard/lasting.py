@@ -57,7 +57,7 @@ class LastingHook:
             self._commanded = True
             os.mkfifo(os.path.join(self.folder, _FIFO), 0o600)
             _replace(os.path.join(self.folder, NOTES), "")
-        return hook_command(os.path.join(self.folder, _SCRIPT))
+        return hook_command(os.path.join(self.folder, _SCRIPT), shape)
 
     def address(self) -> GuardAddress:
         """There is none that lasts."""

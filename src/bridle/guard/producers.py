@@ -1,11 +1,15 @@
 """What reading commands print, as far as a later command's arguments depend on it."""
 
+import os
 import re
 
 from bridle.guard.commands.options import read
-from bridle.guard.effects import Command
+from bridle.guard.commands.system import kill_by_name
+from bridle.guard.effects import Command, Deny
 from bridle.guard.names import names
+from bridle.guard.paths import is_directory
 from bridle.guard.values import (
+    AGENTS,
     ATOM,
     NAME,
     REL,
@@ -53,6 +57,10 @@ def output(command: Command, worktree: str) -> Output:
     if name == "date":
         shown = "".join(a.show() for a in args)
         return UNKNOWN_OUTPUT if "/" in shown.replace("date/", "") or ".." in shown else _atom()
+    if name in ("pgrep", "pidof") and any(
+        isinstance(effect, Deny) for effect in kill_by_name(command)
+    ):
+        return Output((Value((AGENTS,)),))
     if name in _ATOMS:
         return _atom()
     if name == "git":
@@ -94,6 +102,9 @@ def _as_text(part: str | Hole) -> str | Hole:
     return REL if isinstance(part, Hole) and part.kind == "glob" else part
 
 
+_CONVERSION = r"%(?:[sd%]|[-0 +]*\d*[dixXou])"
+
+
 def _printf(args: tuple[Value, ...]) -> Output:
     if args and args[0].text == "--":
         args = args[1:]
@@ -106,14 +117,18 @@ def _printf(args: tuple[Value, ...]) -> Output:
     form = form.replace("\\\\", "\\")
     if "%" not in form:
         return Output(tuple(literal(line) for line in form.splitlines()))
-    if re.sub(r"%[sd%]", "", form).count("%"):
+    if re.sub(_CONVERSION, "", form).count("%"):
         return UNKNOWN_OUTPUT
     lines: list[Value] = []
     while True:
         pieces: list[str | Hole] = []
-        for piece in re.split(r"(%[sd%])", form):
+        for piece in re.split(f"({_CONVERSION})", form):
             if piece == "%%":
                 pieces.append("%")
+            elif re.fullmatch(_CONVERSION, piece) and piece not in ("%s", "%d"):
+                # A number in some form.
+                rest = rest[1:]
+                pieces.append(ATOM)
             elif piece in ("%s", "%d"):
                 parts = rest.pop(0).parts if rest else ()
                 pieces.extend(_as_text(p) for p in parts)
@@ -183,7 +198,11 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
     )
     if named or words[0] in ("ls-files", "ls-tree"):
         return Output((Value((REL,)),))
-    if words[0] == "grep" and any(w in ("-l", "--files-with-matches") for w in words):
+    if words[0] == "grep" and any(
+        w in ("--files-with-matches", "--name-only", "--files-without-match")
+        or re.fullmatch(r"-[a-zA-Z]*[lL][a-zA-Z]*", w)
+        for w in words
+    ):
         return Output((Value((REL,)),))
     if words[0] == "rev-parse":
         if "--show-toplevel" in words:
@@ -236,8 +255,19 @@ def _listing(name: str, command: Command) -> Output:
             return Output((Value((REL,)),))
         if any(o.holds("glob") for o in operands):
             return Output(tuple(operands))
+        if _lists_folders(command, operands):
+            return _atom()
         return Output((Value((NAME,)),))
     return UNKNOWN_OUTPUT
+
+
+def _lists_folders(command: Command, operands: list[Value]) -> bool:
+    """Whether `ls` prints nothing but plain names: one folder that is there, dot files left out."""
+    flags = "".join(a.text or "a" for a in command.args if a.lead.startswith("-"))
+    text = operands[0].text
+    if len(operands) != 1 or text is None or any(c in flags for c in "adfR"):
+        return False
+    return all(d is not None and is_directory(os.path.join(d, text)) for d in command.directories)
 
 
 def _below(place: Value) -> Value:

@@ -161,6 +161,9 @@ class Rules:
             real = self.places.real(path)
             if not self.places.inside(real):
                 raise Blocked("link-outside", f"the link to {target} leads to {real}")
+            if real != self.places.worktree:
+                # A second name for what guards the worktree would be a way around it.
+                self.places.check_real(real, target, "entry")
 
     def _check_mutates(self, effect: Mutates, directories: Directories, lifted: bool) -> None:
         if not self.implements and not lifted:

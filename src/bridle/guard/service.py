@@ -75,7 +75,7 @@ class GuardSession:
         )
         _write(self.script, text)
         self._service.listen(self)
-        return hook_command(self.script)
+        return hook_command(self.script, shape)
 
     def address(self) -> GuardAddress:
         """Where a program inside the agent asks over loopback."""
@@ -294,6 +294,8 @@ def _reply_of(asked: _Asked | None, answer: Answer) -> bytes:
 def _answer_hook(session: GuardSession, pid: int, number: int) -> None:
     """Answer the hook process `pid`, whose payload stands at its descriptor `number`."""
     with contextlib.suppress(OSError), Reached(pid, session.script) as hook:
+        # From here on the hook knows that its waiting ends with us.
+        hook.say(b"here")
         try:
             payload = reach(hook, number)
         except NeedsCopy:

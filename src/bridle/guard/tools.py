@@ -154,7 +154,17 @@ READING_VERBS = names("""
     explain status diff log logs blame grep glob tree info help ping echo say resolve compare
     summarize analyze preview snapshot navigate screenshot wait
     """)
-"""First words of an unknown tool's name that promise to change nothing."""
+"""Words of an unknown tool's name that promise to change nothing."""
+
+CHANGING_VERBS = names("""
+    write create delete remove update set add put push commit move rename edit insert run exec
+    execute eval send post publish upload install click type fill press drag drop apply patch merge
+    close open start stop kill restart reset clear append replace save import call invoke mark
+    toggle enable disable submit approve reject assign archive restore sync trigger deploy build
+    cancel schedule register subscribe convert generate export download switch checkout fork clone
+    rebase revert stash tag grant revoke share invite lock unlock pin unpin change modify fix
+    """)
+"""Words with which a name promises no such thing, whatever it ends in."""
 
 PATH_FIELDS = names("""
     path file_path filepath filename file absolute_path target_file notebook_path destination dest
@@ -193,12 +203,29 @@ def mcp_tail(name: str) -> str | None:
     return None
 
 
-def first_verb(name: str) -> str:
-    """The first word of a tool's own name, in lower case."""
-    tail = mcp_tail(name) or name
-    word = ""
+def only_reads(name: str) -> bool:
+    """Whether a tool's own name promises to change nothing.
+
+    By its first word; a name of an MCP server, whose tools often begin with the thing they are
+    about (`git_status`), also by its last, unless another word tells of a change.
+    """
+    tail = mcp_tail(name)
+    words = _words(tail or name)
+    if words[0] in READING_VERBS:
+        return True
+    if tail is None or CHANGING_VERBS.intersection(words):
+        return False
+    return words[-1] in READING_VERBS
+
+
+def _words(tail: str) -> list[str]:
+    """The words of a name in snake, kebab or camel case, in lower case."""
+    words = [""]
     for number, char in enumerate(tail):
-        if char in "_- " or (number and char.isupper() and not tail[number - 1].isupper()):
-            break
-        word += char
-    return word.lower()
+        if char in "_- ":
+            words.append("")
+            continue
+        if number and char.isupper() and not tail[number - 1].isupper():
+            words.append("")
+        words[-1] += char.lower()
+    return [word for word in words if word] or [""]

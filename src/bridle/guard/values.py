@@ -29,6 +29,8 @@ REL = Hole("rel")
 NAME = Hole("name")
 ATOM = Hole("atom")
 SCRATCH = Hole("scratch")
+AGENTS = Hole("any", "processes of agents")
+"""What a search for agents' processes prints."""
 
 
 class Value(msgspec.Struct, frozen=True):

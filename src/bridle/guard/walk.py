@@ -9,12 +9,14 @@ from bridle.guard.commands.registry import base_name, effects_of
 from bridle.guard.compounds import compound, count
 from bridle.guard.effects import Command, Effect, Run, Shell
 from bridle.guard.environment import check_variable
+from bridle.guard.hidden import check_words, is_text
 from bridle.guard.parse import parse
 from bridle.guard.rules import Rules
 from bridle.guard.scope import Scope
 from bridle.guard.shfmt import ParseError
 from bridle.guard.values import (
     ANY,
+    ATOM,
     SILENT,
     TERMINAL,
     UNKNOWN,
@@ -43,6 +45,9 @@ class Walk:
         self.trace = trace
         self.steps = 0
         self.defined: dict[int, tuple[tree.Stmt, Scope]] = {}
+        self.aliases: set[str] = set()
+        self.at_exit: list[tuple[Shell, Scope]] = []
+        """Traps, judged once more with the values that their variables have in the end."""
 
     # --- programs and statements ---------------------------------------------------------------
 
@@ -57,11 +62,14 @@ class Walk:
         if scratch is not None:
             variables["TMPDIR"] = (literal(scratch),)
         scope = Scope(directory, variables)
+        scope.arrays["COPROC"] = (Value((ATOM,)), Value((ATOM,)))
         self.text(text, scope)
         while self.defined:
             _, (body, seen) = self.defined.popitem()
             seen.positional = None
             self.statement(body, seen, TERMINAL)
+        for effect, seen in self.at_exit:
+            self.nested(effect, seen, TERMINAL)
 
     def text(self, text: str, scope: Scope, stdin: Input = TERMINAL) -> Output:
         """Judge program text in the scope."""
@@ -212,6 +220,10 @@ class Walk:
             return self._function(path, argv[1:], scope, stdin)
         self.rules.check_denied(argv)
         name = base_name(path)
+        check_words(name, argv)
+        if is_text(path):
+            # No program has such a name: whatever runs this word hands it to a shell.
+            self.nested(Shell(argv[0]), scope, stdin)
         if name in _SAME_SHELL:
             rest = argv[1:]
             while rest and rest[0].text in ("-p", "--"):

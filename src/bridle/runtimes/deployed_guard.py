@@ -98,7 +98,7 @@ def deploy(
     )
     nobody = f'[ -n "${CAPABILITY}${AGENT_NAME}" ] || exit 0\n'
     path = write_private(folder, "hook.sh", nobody + script)
-    file = runtime.deploy_guard(root, hook_command(path), folder)
+    file = runtime.deploy_guard(root, hook_command(path, shape), folder)
     record = _Record(runtime=runtime.id, capability=capability, file=file)
     write_private(folder, "record.json", msgspec.json.encode(record))
     return Deployed(runtime=runtime.id, worktree=root, guarded=True, files=(file, path))
@@ -162,8 +162,9 @@ def _asked(folder: str, shape: Mapping[str, Any], root: str, path: str, *, agent
         shape["input"]: {"file_path": path, "content": ""},
         shape["cwd"]: root,
     }
+    command = hook_command(os.path.join(folder, "hook.sh"), msgspec.convert(shape, HookShape))
     done = subprocess.run(
-        ["/bin/sh", "-c", hook_command(os.path.join(folder, "hook.sh"))],
+        ["/bin/sh", "-c", command],
         input=json.dumps(payload).encode(),
         env={"PATH": os.environ.get("PATH", os.defpath), AGENT_NAME: agent},
         cwd=root,

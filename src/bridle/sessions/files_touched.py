@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from bridle.guard.patches import patch_paths
-from bridle.guard.tools import PATH_FIELDS, READING_VERBS, first_verb, lookup
+from bridle.guard.tools import PATH_FIELDS, lookup, only_reads
 from bridle.sessions.conversation import ToolUse
 
 Touch = Literal["changed", "read"]
@@ -27,7 +27,7 @@ def files_of(tool: ToolUse, workdir: str) -> dict[str, Touch]:
     known = lookup(tool.name)
     if known is not None and known.action not in ("read", "write", "patch", "editor"):
         return {}
-    changes = known is None and first_verb(tool.name) not in READING_VERBS
+    changes = known is None and not only_reads(tool.name)
     if known is not None:
         changes = known.action in ("write", "patch")
         if known.action == "editor":

@@ -13,7 +13,7 @@ import msgspec
 
 from bridle.core.events import AgentStart, SessionEnd, decode_event
 from bridle.core.redact import Redactor, secrets_in
-from bridle.core.secret_patterns import without_secret_shapes
+from bridle.core.secret_shapes import without_shapes
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Accept, Begin, Drop, Entry, MessageKind, Send
@@ -52,7 +52,7 @@ class TextCleaner:
 
     def text(self, text: str) -> str:
         """`text` without secrets."""
-        return without_secret_shapes(self._redactor.text(text))
+        return without_shapes(self._redactor.text(text), guess=True)
 
 
 class _Sent(msgspec.Struct):

@@ -292,6 +292,9 @@ def seven_zip(command: Command) -> list[Effect]:
     operands = [a for a in command.args[1:] if not a.lead.startswith("-")]
     outs = [a.after(2) for a in command.args if a.lead.startswith("-o")]
     if action in ("x", "e"):
+        if command.name in ("unrar", "rar"):
+            # The destination is an operand that ends in a slash.
+            outs = [o for o in operands[1:] if o.show().endswith("/")]
         return [Write(out, "merge") for out in outs or [literal(".")]]
     return [Write(operands[0] if operands else UNKNOWN)]
 

@@ -57,10 +57,51 @@ _VALUED = (
 )  # fmt: skip
 
 
+_OWN_PLACES: dict[str, tuple[str, ...]] = {
+    "pip": ("d", "w", "dest", "wheel-dir", "log"),
+    "npm": ("pack-destination",),
+    "pnpm": ("pack-destination", "store-dir", "virtual-store-dir"),
+    "composer": ("d", "working-dir"),
+    "mvn": ("f", "file"), "mvnw": ("f", "file"),
+    "gradle": ("p", "project-dir", "project-cache-dir"),
+    "gradlew": ("p", "project-dir", "project-cache-dir"),
+    "conda": ("p", "prefix"), "mamba": ("p", "prefix"),
+    "gem": ("i", "install-dir", "n", "bindir", "output"),
+    "bundle": ("path", "gemfile"),
+    "bazel": ("output_base", "output_user_root", "symlink_prefix"),
+    "go": ("coverprofile", "cpuprofile", "memprofile", "modfile", "overlay"),
+    "tox": ("workdir",), "nox": ("envdir",), "meson": ("d", "destdir"),
+}  # fmt: skip
+"""Options of one tool that name where it writes or works; single letters are short options."""
+
+_QUERIES_OF_TWO: dict[str, tuple[tuple[str, str], ...]] = {
+    "go": (("mod", "graph"), ("mod", "why"), ("mod", "verify"), ("tool", "dist")),
+    "uv": (("pip", "list"), ("pip", "show"), ("pip", "tree"), ("python", "list"),
+           ("python", "find"), ("cache", "dir"), ("tool", "list")),
+    "npm": (("run", "--list"), ("pkg", "get"), ("cache", "ls")),
+    "dotnet": (("nuget", "list"),),
+}  # fmt: skip
+"""First two words with which the tool only looks."""
+
+
+def _publishes(name: str, words: list[str]) -> bool:
+    first = words[0] if words else ""
+    if first in _PUBLISH or words[:2] in (["profile", "set"], ["nuget", "push"]):
+        return True
+    if name in ("mvn", "mvnw"):
+        return any(w in ("deploy", "site-deploy") or w.startswith("release:") for w in words)
+    if name in ("gradle", "gradlew"):
+        return any(re.search(r"(^|:)(publish|upload)(?!ToMavenLocal)\w*$", w) for w in words)
+    return False
+
+
 def package_tool(command: Command) -> list[Effect]:
     """Effects of a package manager or build tool by its first word."""
     name = "pip" if re.fullmatch(r"pip[\d.]*", command.name) else command.name
-    options = read(command.args, short="Ctopw" if name != "cargo" else "pFjZ", long=_VALUED)
+    own = _OWN_PLACES.get(name, ())
+    letters = "Ctopw" if name != "cargo" else "CpFjZ"
+    letters += "".join(place for place in own if len(place) == 1)
+    options = read(command.args, short=letters, long=(*_VALUED, *own))
     words = [o.text or "" for o in options.operands]
     first = words[0] if words else ""
     queries = _QUERIES.get(name, frozenset())
@@ -69,22 +110,29 @@ def package_tool(command: Command) -> list[Effect]:
         return []
     sets = first == "config" and len(words) > 1 and words[1] not in ("list", "get", "ls")
     bumps = first in ("version", "env", "pm") and len(words) > 1 and name in ("npm", "poetry")
-    if first in queries and not sets and not bumps:
+    fixes = first == "audit" and words[1:2] == ["fix"]
+    if first in queries and not sets and not bumps and not fixes:
+        return []
+    if tuple(words[:2]) in _QUERIES_OF_TWO.get(name, ()) or (
+        first == "run" and len(words) == 1 and name in ("npm", "pnpm", "yarn", "bun")
+    ):
         return []
     nested = _nested(name, command, options.operands)
     if nested is not None:
         return nested
-    if first in _PUBLISH or (name == "npm" and words[:2] == ["profile", "set"]):
+    if _publishes(name, words):
         return [Deny("publish", f"{name} {first}")]
     effects: list[Effect] = [
         Mutates(f"{name} {first}".strip(), _first_place(options.values("C", "cwd")))
     ]
     if _is_global(name, words, texts):
         effects.append(Deny("system", f"{name} {first} installs outside the worktree"))
-    ignored = options.values("p") if name == "cargo" else []
-    places = [v for v in options.values(*_PLACES) if v.parts and v not in ignored]
+    places = [v for v in options.values(*_PLACES, *own) if v.parts]
     effects.extend(Write(place, "merge") for place in places)
-    if first in ("new", "init", "venv", "create", "startproject", "generate"):
+    if name == "go":
+        # Its long options have one dash.
+        effects.extend(output_options(command.args))
+    if first in ("new", "init", "venv", "create", "startproject", "generate", "setup"):
         effects.extend(Write(v, "merge") for v in options.operands[1:] if "/" in v.show())
     if any(AGENT_PACKAGES.match(word) for word in words[1:]) and first not in (
         "install",
@@ -181,7 +229,19 @@ def test_runner(command: Command) -> list[Effect]:
     texts = [a.text for a in command.args]
     if texts in (["--version"], ["-V"], ["--help"], ["-h"]) or "--collect-only" in texts:
         return [] if texts != ["--collect-only"] else [Mutates("collects tests")]
-    return [Mutates(f"{command.name} runs code of the worktree"), *output_options(command.args)]
+    effects = [Mutates(f"{command.name} runs code of the worktree"), *output_options(command.args)]
+    for number, arg in enumerate(command.args):
+        # pytest --cov-report=html:DIR, pytest -o cache_dir=DIR, coverage html -d DIR
+        before = texts[number - 1] if number else ""
+        report = re.match(r"(?:--cov-report[= ])?(?:html|xml|json|lcov|annotate):", arg.lead)
+        setting = re.match(r"(?:--override-ini=|-o)?(?:cache_dir|log_file)=", arg.lead)
+        if report and (arg.lead.startswith("--cov-report") or before == "--cov-report"):
+            effects.append(Write(arg.after(report.end()), "merge"))
+        elif setting and (arg.lead.startswith("-") or before in ("-o", "--override-ini")):
+            effects.append(Write(arg.after(setting.end()), "merge"))
+        elif command.name == "coverage" and before in ("-d", "--directory", "--data-file"):
+            effects.append(Write(arg, "merge"))
+    return effects
 
 
 def tsc(command: Command) -> list[Effect]:

@@ -13,6 +13,10 @@ SHELLS = names("sh bash dash zsh ksh mksh ash fish rbash posh yash")
 _PYTHON_MODULES_READ = names(
     "json.tool this calendar tokenize ast dis platform site sysconfig tabnanny symtable"
 )
+_MODULE_PROGRAMS = names(
+    "pip ruff pytest coverage twine flit hatch poetry uv pdm virtualenv black isort nox tox pipx"
+)
+"""Modules that are a program of the same name."""
 _PYTHON_WRITERS = {
     "zipfile": ("-e", "--extract", "-c", "--create"),
     "tarfile": ("-e", "--extract", "-c", "--create"),
@@ -130,20 +134,36 @@ def _module(module: Value, args: list[Value], command: Command) -> list[Effect]:
     if name == "venv":
         made = [a for a in args if not a.lead.startswith("-")]
         return [Mutates("makes an environment"), *(Write(a, "merge") for a in made)]
-    if name == "pip":
-        return [Run((literal("pip"), *args), functions=False)]
+    if name == "compileall":
+        made = [a for a in args if not a.lead.startswith("-")]
+        return [Mutates("compiles modules"), *(Write(a, "merge") for a in made)]
     known = name.replace("_", "-")
     from bridle.guard.commands.table import CHECKERS, SPECS
 
-    if known in CHECKERS or known in SPECS or known in ("ruff", "pytest", "coverage"):
+    if known in CHECKERS or known in SPECS or known in _MODULE_PROGRAMS:
         return [Run((literal(known), *args), functions=False)]
     return [Mutates(f"the module {name}"), *agent_script(module), *output_options(args)]
 
 
-def output_options(args: list[Value] | tuple[Value, ...]) -> list[Effect]:
-    """Writes that the options of an unknown program look like."""
+_OUTPUT_NAME = re.compile(
+    r"(?:.*[-_])?(?:out|output|outfile|outdir|outfolder|dest|destdir|destination|logfile)"
+    r"(?:[-_]?(?:dir|directory|file|filename|path|folder|root|base))?"
+    r"|(?:cover|cpu|mem|block|mutex)?profile(?:-?(?:dir|out|file))?|trace-?(?:file|dir|out)"
+    r"|(?:log|report|cache|coverage|artifacts?|snapshot|data|build|dist|install|target|work)"
+    r"[-_]?(?:dir|directory|file|path|folder)",
+    re.IGNORECASE,
+)
+
+
+def _is_output(name: str) -> bool:
+    """Whether an unknown program's option is taken for one that names what it writes."""
     from bridle.guard.commands.table import OUTPUT_OPTIONS
 
+    return name in OUTPUT_OPTIONS or (len(name) > 2 and _OUTPUT_NAME.fullmatch(name) is not None)
+
+
+def output_options(args: list[Value] | tuple[Value, ...]) -> list[Effect]:
+    """Writes that the options of an unknown program look like."""
     effects: list[Effect] = []
     for number, arg in enumerate(args):
         lead = arg.lead
@@ -151,9 +171,9 @@ def output_options(args: list[Value] | tuple[Value, ...]) -> list[Effect]:
             continue
         name, equals, _ = lead.lstrip("-").partition("=")
         if equals:
-            if name in OUTPUT_OPTIONS:
+            if _is_output(name):
                 effects.append(Write(arg.after(len(lead.partition("=")[0]) + 1), "merge"))
-        elif name in OUTPUT_OPTIONS and number + 1 < len(args):
+        elif _is_output(name) and number + 1 < len(args):
             value = args[number + 1]
             if not value.lead.startswith("-") and not value.holds("any"):
                 effects.append(Write(value, "merge"))
@@ -189,7 +209,6 @@ _CODE_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "osascript": ("e", (), "lis"),
     "pwsh": ("c", ("Command", "command", "EncodedCommand"), "f"),
     "powershell": ("c", ("Command", "command", "EncodedCommand"), "f"),
-    "gdb": ("", ("ex", "eval-command", "command"), "x"),
     "raku": ("e", (), "I"),
     "deno": ("", (), ""),
     "ipython": ("c", (), "im"),
@@ -275,6 +294,8 @@ def make(command: Command) -> list[Effect]:
     directory = places[-1] if places else None
     effects: list[Effect] = [Mutates(f"{command.name} runs what its files say", directory)]
     effects.extend(Code(v, "make") for v in options.values("eval"))
+    if any(v.text in ("-", "/dev/stdin") for v in options.values("f", "file", "makefile")):
+        effects.extend(_program_stdin(command, "make"))
     for operand in options.operands:
         name, equals, _ = operand.lead.partition("=")
         if equals and name in (

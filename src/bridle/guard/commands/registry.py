@@ -12,6 +12,7 @@ from bridle.guard.commands import (
     search,
     sed,
     system,
+    tools_more,
     wrappers,
 )
 from bridle.guard.commands.options import read
@@ -52,6 +53,11 @@ HANDLERS: dict[str, Handler] = {
     "ruff": packages.ruff, "tsc": packages.tsc, "curl": packages.curl, "wget": packages.wget,
     "systemctl": system.systemctl, "kill": system.kill, "pkill": system.kill_by_name,
     "killall": system.kill_by_name, "killall5": system.kill_by_name, "skill": system.kill_by_name,
+    "jar": tools_more.jar, "sqlite3": tools_more.sqlite, "less": tools_more.pager,
+    "gdb": tools_more.debugger, "lldb": tools_more.debugger, "hostname": tools_more.host_name,
+    "openssl": tools_more.openssl, "dbus-send": tools_more.bus, "gdbus": tools_more.bus,
+    "busctl": tools_more.bus,
+    "qdbus": tools_more.bus, "watch": tools_more.watch,
     "gh": system.github, "glab": system.github, "hub": system.github, "tea": system.github,
 }  # fmt: skip
 
@@ -59,6 +65,8 @@ for _handler, _names in (
     (programs.shell, programs.SHELLS),
     (programs.interpreter, frozenset(programs._CODE_OPTIONS) - {"bun", "deno"}),
     (programs.editor, frozenset(n for n, s in SPECS.items() if s is SPECS["vim"])),
+    (tools_more.release, tools_more.RELEASES),
+    (tools_more.compiler, names("gcc cc clang g++ clang++ c++ ld ghc gfortran as rustc")),
     (system.agent_cli, system.AGENT_CLIS),
     (system.privilege, system.PRIVILEGE),
     (system.scheduler, system.SCHEDULERS),
@@ -79,6 +87,7 @@ for _handler, _names in (
     for _name in _names:
         HANDLERS.setdefault(_name, _handler)
 
+SPECS.update(tools_more.MORE_SPECS)
 HANDLERS["chmod"] = lambda command: chmod(command)
 
 _STANDARD_BINS = re.compile(

@@ -6,7 +6,7 @@ import re
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Write
 from bridle.guard.names import names
-from bridle.guard.values import Value, literal
+from bridle.guard.values import AGENTS, Value, literal
 
 AGENT_CLIS = names("""
     claude claude-code codex pi gemini gemini-cli copilot opencode cline aider goose amp
@@ -205,6 +205,8 @@ def kill(command: Command) -> list[Effect]:
             targets.append(args[number])
         number += 1
     for target in targets:
+        if AGENTS in target.parts:
+            return [Deny("session-control", "kill may end other agents")]
         if target.text in ("-1", "1", "-0"):
             return [Deny("session-control", f"kill {target.text} ends other agents' processes")]
     own = all((t.text or "").startswith("%") or t.holds("atom") for t in targets)
@@ -311,6 +313,8 @@ def kubectl(command: Command) -> list[Effect]:
     words = [a.text for a in command.args if not a.lead.startswith("-")]
     if not words or words[0] in reading:
         return []
+    if command.name == "helm" and words[0] == "push":
+        return [Deny("publish", "helm push")]
     return [Mutates(f"{command.name} {words[0]}")]
 
 

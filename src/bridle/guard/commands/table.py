@@ -60,11 +60,11 @@ READERS = names("""
     logname users last vmstat iostat mpstat netstat ss ping dig nslookup host traceroute whois
     base64 base32 basenc shuf pr expand unexpand ptx colordiff difft delta tokei scc exa eza lsd
     duf dust procs btop htop top glances figlet cowsay banner hostid uuidgen pkg-config wait jobs
-    times fg bg break continue return exit logout ulimit caller compgen dirs nop lsattr getfacl
+    times fg bg break continue return exit logout ulimit caller dirs nop lsattr getfacl
     getfattr lscgroup lsns lslocks lsipc ipcs sensors acpi sw_vers system_profiler otool dwarfdump
     c++filt addr2line icdiff ugrep sift pt csvcut csvgrep csvlook csvstat glow mdcat sha3sum
     xxhsum crc32 namei pcregrep pcre2grep units loc sloccount dmesg hwinfo inxi neofetch
-    screenfetch fastfetch getopt
+    screenfetch fastfetch getopt stty col colrm
     """)
 """Commands that only read and print, whatever their options."""
 
@@ -149,8 +149,6 @@ SPECS: dict[str, Spec] = {
     ),
     "date": Spec(short="dfrs", long=("date", "file", "reference", "set", "iso-8601?"),
                  mutates="sets the clock", mutates_when=("s", "set")),
-    "hostname": Spec(operands="none", short="F", mutates="sets the host name",
-                     mutates_when=("F", "b")),
     "yes": _READ,
     "split": Spec(
         operands="second", here="split", short="abClnt",
@@ -226,15 +224,12 @@ SPECS: dict[str, Spec] = {
                    writes=("o", "output"), into=("extract-media",)),
     "ffmpeg": Spec(operands="last"), "convert": Spec(operands="last"),
     "magick": Spec(operands="last"), "sox": Spec(operands="last"),
-    "gcc": Spec(short="oIDLlxM", long=(), writes=("o",), here="a compiler"),
     "virtualenv": Spec(operands="all", mode="merge", short="p", long=("python", "prompt"),
                        mutates="makes an environment"),
-    "gpg": Spec(mutates="gpg"), "age": Spec(short="oriR", writes=("o",)),
+    "age": Spec(short="oriR", writes=("o",)),
     "ssh-keygen": Spec(short="fbtCNPI", writes=("f",), mutates="makes a key"),
     "logger": Spec(mutates="writes to the system log"),
     "wall": Spec(mutates="writes to other terminals"),
-    "logrotate": Spec(mutates="rotates logs"),
-    "sqlite3": Spec(operands="first", unless=("readonly",), long=("cmd",)),
     "journalctl": Spec(short="unpo", long=("unit", "since", "until", "lines", "output",
                                            "vacuum-size", "vacuum-time"),
                        mutates="trims the journal",
@@ -262,9 +257,6 @@ SPECS: dict[str, Spec] = {
     "dc": Spec(mutates="dc, which can run commands"),
 }  # fmt: skip
 """Commands with writing operands or options."""
-
-for _name in ("cc", "clang", "g++", "clang++", "c++", "ld", "rustc", "ghc", "gfortran", "as"):
-    SPECS[_name] = SPECS["gcc"]
 
 CHECKERS = names("""
     flake8 pyflakes pycodestyle pylint bandit vulture mypy pyright pyre ty shellcheck hadolint

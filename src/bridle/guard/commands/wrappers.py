@@ -39,6 +39,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "gtime": Wrapper(short="fo", long=("format", "output"), writes=("o", "output")),
     "stdbuf": Wrapper(short="ioe", long=("input", "output", "error")),
     "setsid": Wrapper(),
+    "repeat": Wrapper(skip=1),
     "unbuffer": Wrapper(),
     "chronic": Wrapper(),
     "ifne": Wrapper(),
@@ -46,7 +47,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "caffeinate": Wrapper(short="tw"),
     "strace": Wrapper(short="abeEIkoOpPsSuUX", long=("output", "trace"), writes=("o", "output")),
     "ltrace": Wrapper(short="aADeEFlnopsuwx", writes=("o", "output")),
-    "valgrind": Wrapper(long=()),
+    "valgrind": Wrapper(writes=("log-file", "xml-file", "massif-out-file", "callgrind-out-file")),
     "perf": Wrapper(short="eo", writes=("o", "output"), subcommands=("stat", "record")),
     "prlimit": Wrapper(short="po"),
     "xvfb-run": Wrapper(short="nfesw", long=("server-num", "server-args")),
@@ -87,9 +88,11 @@ WRAPPERS: dict[str, Wrapper] = {
     "pyenv": Wrapper(subcommands=("exec",)),
     "nix-shell": Wrapper(short="pIA", long=("run", "command", "packages"),
                          shell=("run", "command")),
-    "watch": Wrapper(short="n", long=("interval",), optional="d"),
     "watchexec": Wrapper(short="ewifsd", long=("exts", "watch", "ignore", "filter", "signal")),
     "entr": Wrapper(),
+    "nodemon": Wrapper(short="xwei", long=("exec", "watch", "ext", "ignore", "signal", "delay"),
+                       shell=("x", "exec")),
+    "chokidar": Wrapper(short="cdti", long=("command", "ignore"), shell=("c", "command"), skip=99),
     "ssh-agent": Wrapper(short="aEOPt"),
     "firejail": Wrapper(),
     "proot": Wrapper(short="rbqwv"),
@@ -212,6 +215,12 @@ def xargs(command: Command) -> list[Effect]:
     if not marks:
         return [Run((*argv, *items))]
     mark = marks[-1].text or "{}"
+    if not options.has("a", "arg-file") and command.stdin.lines:
+        # With a mark the item is the whole line, not a word of it.
+        items = tuple(
+            line if line.text is None else literal(line.text.strip())
+            for line in command.stdin.lines
+        )
     return [Run(tuple(replaced(arg, mark, item) for arg in argv)) for item in items or (EMPTY,)]
 
 
@@ -247,7 +256,7 @@ def parallel(command: Command) -> list[Effect]:
     options = read(
         command.args, short="jIadCnNsP",
         long=("jobs", "arg-file", "colsep", "joblog", "results", "tmpdir", "delay", "timeout",
-              "max-args", "workdir", "sshlogin"),
+              "max-args", "workdir", "wd", "sshlogin"),
         permute=False,
     )  # fmt: skip
     effects: list[Effect] = [Write(v) for v in options.values("joblog", "results", "tmpdir")]
@@ -261,8 +270,13 @@ def parallel(command: Command) -> list[Effect]:
             operands = operands[:number]
             break
     items = inputs or list(_items(command.stdin))
+    places = options.values("workdir", "wd")
+    place = places[-1] if places else None
     for item in items:
-        words = [replaced(word, "{}", item) for word in operands]
+        words = operands
+        for mark in ("{}", "{.}", "{/}", "{/.}", "{//}"):
+            # A part of the item stays where the item may be.
+            words = [replaced(word, mark, item) for word in words]
         if words == operands:
             words = [*words, item]
         pieces: list[str | Hole] = []
@@ -270,7 +284,11 @@ def parallel(command: Command) -> list[Effect]:
             pieces.extend([*word.parts, " "])
         text = join(pieces)
         # The command is a shell text, unless holes make that unreadable: then its words.
-        effects.append(Shell(text) if text.text is not None else Run(tuple(words)))
+        effects.append(
+            Shell(text, directory=place)
+            if not text.holds("any")
+            else Run(tuple(words), directory=place)
+        )
     return effects
 
 

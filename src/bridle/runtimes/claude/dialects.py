@@ -23,6 +23,8 @@ class ClaudeDialect(Dialect, frozen=True, kw_only=True):
     drops_output_at_exit: bool
     """Whether it leaves, once its input has ended, without waiting until a long last line was
     read. Its input is then kept open until the result is there."""
+    blocks_when_hook_dies: bool
+    """Whether a hook with `onFailure: block` that is killed, or late, stops the tool."""
     hidden_flags: frozenset[str]
     """Flags that it takes but leaves out of its help."""
     traps: tuple[str, ...] = ()
@@ -49,6 +51,7 @@ CLAUDE_DIALECTS = (
         sigterm_orphans_tools=True,
         reads_agents_md=False,
         drops_output_at_exit=True,
+        blocks_when_hook_dies=False,
         hidden_flags=_HIDDEN | {"--permission-prompt-tool"},
         traps=(
             "a failed model call ends in subtype success with is_error true",
@@ -71,6 +74,7 @@ CLAUDE_DIALECTS = (
         sigterm_orphans_tools=False,
         reads_agents_md=True,
         drops_output_at_exit=False,
+        blocks_when_hook_dies=True,
         hidden_flags=_HIDDEN,
         traps=(
             "result has its type in the middle of the line",

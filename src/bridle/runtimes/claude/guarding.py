@@ -16,6 +16,7 @@ from bridle.core.errors import GuardRefused, WrongUse
 from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import RunPlan
+from bridle.runtimes.claude.dialects import ClaudeDialect
 from bridle.runtimes.git_files import is_tracked
 from bridle.runtimes.private import write_private
 
@@ -23,6 +24,8 @@ CALLBACK = "bridle_guard"
 """The callback that asks about a tool; with anything else a callback only shows that hooks fire."""
 _CANARY = "bridle_canary"
 _SECONDS = 600
+_PATIENCE = 25
+"""Seconds after which a version that blocks then stops a tool whose hook has not answered."""
 _SWITCHES = ("--bare", "--safe-mode")
 """Flags that switch every hook off."""
 
@@ -54,9 +57,13 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
             plan.spec, stdin=initialize_line() + (plan.spec.stdin or b""), keep_stdin=True
         )
         return msgspec.structs.replace(plan, spec=spec, guard=STDIO)
-    argv = _with_settings(argv, hook)
+    dialect = plan.dialect
+    open_ended = not (isinstance(dialect, ClaudeDialect) and dialect.blocks_when_hook_dies)
+    shape = msgspec.structs.replace(SHAPE, watched=open_ended, timed=open_ended)
+    argv = _with_settings(argv, hook, shape)
     spec = msgspec.structs.replace(plan.spec, argv=argv)
-    return msgspec.structs.replace(plan, spec=spec, guard=SETTINGS)
+    mechanism = msgspec.structs.replace(SETTINGS, shape=shape)
+    return msgspec.structs.replace(plan, spec=spec, guard=mechanism)
 
 
 def _talks_json(argv: Sequence[str]) -> bool:
@@ -99,7 +106,7 @@ def answer_callback(recorder: Recorder, payload: Any) -> dict[str, Any]:
 # -- settings by flag -----------------------------------------------------------------------------
 
 
-def _with_settings(argv: tuple[str, ...], hook: GuardHook) -> tuple[str, ...]:
+def _with_settings(argv: tuple[str, ...], hook: GuardHook, shape: HookShape) -> tuple[str, ...]:
     """The arguments with our hooks in the settings they name: Claude takes that flag once."""
     words = list(argv)
     given: dict[str, Any] = {}
@@ -110,7 +117,8 @@ def _with_settings(argv: tuple[str, ...], hook: GuardHook) -> tuple[str, ...]:
             break
     # Before every other flag: the last ones may be followed by a prompt.
     place = next((i for i, word in enumerate(words) if i and word.startswith("-")), len(words))
-    path = write_private(hook.folder, "settings.json", msgspec.json.encode(_merged(given, hook)))
+    merged = msgspec.json.encode(_merged(given, hook, shape))
+    path = write_private(hook.folder, "settings.json", merged)
     words[place:place] = ["--settings", path]
     return tuple(words)
 
@@ -127,9 +135,9 @@ def _read(given: str) -> dict[str, Any]:
         ) from None
 
 
-def _merged(given: dict[str, Any], hook: GuardHook) -> dict[str, Any]:
+def _merged(given: dict[str, Any], hook: GuardHook, shape: HookShape) -> dict[str, Any]:
     """The caller's settings with our hooks beside theirs."""
-    ours = hook_entries(hook.command(SHAPE), log_events=hook.log_events)
+    ours = hook_entries(hook.command(shape), log_events=hook.log_events, timed=shape.timed)
     hooks = given.get("hooks") if isinstance(given.get("hooks"), dict) else {}
     assert isinstance(hooks, dict)
     for event, entries in ours.items():
@@ -139,13 +147,16 @@ def _merged(given: dict[str, Any], hook: GuardHook) -> dict[str, Any]:
     return {**kept, "hooks": hooks}
 
 
-def hook_entries(command: str, *, log_events: bool) -> dict[str, list[dict[str, Any]]]:
-    """The hooks of settings that run `command`."""
+def hook_entries(
+    command: str, *, log_events: bool, timed: bool = True
+) -> dict[str, list[dict[str, Any]]]:
+    """The hooks of settings that run `command`, which keeps the time itself when `timed`."""
     events = [*SHAPE.asks, *SHAPE.live]
     if log_events:
         events += [*SHAPE.tool_ends, *SHAPE.turn_ends, *SHAPE.session_ends]
     # Newer versions honour `onFailure`; what older ones let pass, the command itself refuses.
-    entry = {"type": "command", "command": command, "timeout": _SECONDS, "onFailure": "block"}
+    seconds = _SECONDS if timed else _PATIENCE
+    entry = {"type": "command", "command": command, "timeout": seconds, "onFailure": "block"}
     return {event: [{"hooks": [entry]}] for event in events}
 
 

@@ -22,7 +22,7 @@ _SOURCE = "/<session-flags>/config.toml"
 _SECONDS = 600
 _COMMANDS = ("exec", "e", "app-server", "resume", "fork")
 
-SHAPE = HookShape()
+SHAPE = HookShape(watched=True)
 
 HOOKS = GuardMechanism(
     name="hooks by -c with computed trust",

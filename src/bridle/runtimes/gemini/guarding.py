@@ -23,6 +23,7 @@ SHAPE = HookShape(
     tool_ends=("AfterTool",),
     turn_ends=("AfterAgent",),
     refusal={"decision": "deny", "reason": REASON},
+    watched=True,
 )
 
 HOOKS = GuardMechanism(
