@@ -152,6 +152,7 @@ class Recorder:
         self._tools: dict[str, str] = {}
         self._tool_held: dict[str, str] = {}
         self._tools_done: set[str] = set()
+        self._tool_ends: dict[str, bool] = {}
         self._compacting = False
         self._before_compaction: ev.SessionState = "ready"
         self._settled_messages: set[str] = set()
@@ -292,6 +293,24 @@ class Recorder:
         """Names of the tools that run now."""
         return tuple(self._tools.values())
 
+    @property
+    def turn_text(self) -> str:
+        """The last text of the turn that runs, or ran last."""
+        return self._turn_text
+
+    @property
+    def open_tools(self) -> dict[str, str]:
+        """The tools that run now: names by call, the oldest first."""
+        return dict(self._tools)
+
+    def knows_tool(self, tool_call_id: str) -> bool:
+        """Whether this call was told in the turn that runs, or ran last."""
+        return tool_call_id in self._tools or tool_call_id in self._tools_done
+
+    def failed_tool(self, tool_call_id: str) -> bool | None:
+        """Whether a call of this turn failed; None while it runs, or when it is not known."""
+        return self._tool_ends.get(tool_call_id)
+
     def ready(self, evidence: str) -> None:
         """The agent can take a prompt. No effect while a turn is open."""
         if self.turn_open or self._finished:
@@ -379,6 +398,7 @@ class Recorder:
         self._turn_text = ""
         self._turn_marker = False
         self._tools_done.clear()
+        self._tool_ends.clear()
         self._turn_usage_base = self.usage
         self._turn_cost_base = self.cost_usd or 0.0
         self._change_state("working", evidence)
@@ -595,6 +615,7 @@ class Recorder:
         if held:
             self._emit(ev.ToolExecutionUpdate, tool_call_id=tool_call_id, text=held)
         self._tools_done.add(tool_call_id)
+        self._tool_ends[tool_call_id] = is_error
         self._emit(
             ev.ToolExecutionEnd,
             tool_call_id=tool_call_id,

@@ -284,6 +284,10 @@ def _plan(
     plan_it = {"rpc": planned_live, "tmux": planned_tmux}.get(record.drive)
     if plan_it is None:
         raise UnsupportedOption(runtime.id, f"drive {record.drive}", [], reason="not in a session")
+    if record.drive == "tmux":
+        from bridle.runtimes.reporting import reporting
+
+        adapt = reporting(runtime, env, adapt)
     plan = plan_it(runtime, options, dict(env), record.session_id, adapt)
     if plan.live is None:
         raise WrongUse(f"{runtime.id} planned no live conversation")

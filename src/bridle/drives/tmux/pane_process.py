@@ -23,7 +23,9 @@ from bridle.drives.spec import ProcessExit, ProcessSpec
 from bridle.drives.tmux.errors import ConnectionLost, NotDelivered, PaneGone, ServerGone
 from bridle.drives.tmux.facts import TerminalFacts
 from bridle.drives.tmux.following import TranscriptFollower, lines_in
-from bridle.drives.tmux.pane_wire import Order, Seen, line_of, seen_in, told
+from bridle.drives.tmux.orders import Order, Seen, line_of, seen_in, told
+from bridle.drives.tmux.permissions import PermissionWatch
+from bridle.drives.tmux.reports import Spool
 from bridle.drives.tmux.server import TmuxServer
 from bridle.drives.tmux.terminal import Terminal
 
@@ -34,6 +36,10 @@ _QUIET = 3.0
 """Seconds of silence in the transcript, with a prompt on the pane, after which a turn is over
 whatever the transcript says."""
 _QUIET_LOOK = 0.5
+_DUE = 1.0
+"""Seconds that the transcript has to tell what a hook reported."""
+_GLANCE = 0.7
+"""Seconds of silence in a turn after which the pane is looked at for a permission dialog."""
 _FAREWELL = 1.5
 _STARTS = 3
 """Tries to start a pane when the server ends right then."""
@@ -69,7 +75,9 @@ class PaneProcess(RunFiles):
         find_transcript: FindTranscript,
         *,
         verify: bool,
+        reports: str = "",
     ) -> None:
+        """`reports` is the folder that the agent's hooks report into."""
         super().__init__(folder)
         self._skip = 0
         self._facts = facts
@@ -84,6 +92,11 @@ class PaneProcess(RunFiles):
         self._silent_since = time.monotonic()
         self._quiet_at = 0.0
         self._taken: set[str] = set()
+        self._spool = Spool(reports, facts.reports) if reports and facts.reports else None
+        self._reported: set[str] = set()
+        self._due_at: float | None = None
+        self._glance_at = 0.0
+        self._permissions = PermissionWatch(facts, detect, self._saw)
 
     # -- starting -------------------------------------------------------------------------------
 
@@ -132,6 +145,8 @@ class PaneProcess(RunFiles):
         with contextlib.suppress(PaneGone, ServerGone, ConnectionLost):
             wake = self._step()
         self._read(now)
+        with contextlib.suppress(PaneGone, ServerGone, ConnectionLost, TimedOut):
+            self._glance(now)
         self._look_for_quiet(now)
         busy = self.expects or self._order is not None or not self._ready
         wakes = [now + (_READ if busy else _IDLE_READ), *([wake] if wake is not None else [])]
@@ -151,6 +166,8 @@ class PaneProcess(RunFiles):
             return None
         if was_busy and not terminal.busy:
             self._reached(terminal.evidence)
+        if self._permissions.open:
+            self._answer(terminal)
         if not terminal.busy and self._ready and self._order is None:
             return self._next_order(terminal)
         return wake
@@ -182,10 +199,16 @@ class PaneProcess(RunFiles):
                 end = at
                 self._ready = self._ready or seen.kind == "ready"
                 self._skip = seen.count if seen.kind == "at" else self._skip
+                self._permissions.take_up(seen)
+                if seen.kind == "hook":
+                    self._reported.add(seen.id)
         if end < len(data):
             # Lines whose number does not stand behind them were not written whole: they come again.
             os.truncate(self.path("journal"), end)
         self._input_at = read_number(self.path("done")) or 0
+        if self._spool is not None:
+            # Only what was written down and not yet taken away could come twice.
+            self._reported &= set(self._spool.names())
 
     def _reached(self, evidence: str) -> None:
         self._silent_since = time.monotonic()
@@ -226,9 +249,24 @@ class PaneProcess(RunFiles):
             except WrongUse as error:
                 self._failed(NotDelivered(error.message, hint=error.hint))
             return 0.0
-        (terminal.interrupt if order[0].do == "interrupt" else terminal.leave)()
+        if order[0].do != "answer":
+            # An answer was given when its dialog was there (`_answer`), or comes too late.
+            (terminal.interrupt if order[0].do == "interrupt" else terminal.leave)()
         self._done()
         return 0.0
+
+    def _answer(self, terminal: Terminal) -> None:
+        """Answer the open dialog, before what else is to be done: a message waits for it to go."""
+        with open(self.path("input"), "rb") as file:
+            file.seek(self._input_at)
+            lines = file.read().split(b"\n")[:-1]
+        for order in map(_orders.decode, lines):
+            if order.do == "answer" and order.id == self._permissions.open:
+                pane = terminal.server.capture(terminal.name)
+                keys = self._permissions.keys(order, pane, time.monotonic())
+                if keys:
+                    terminal.press(*keys)
+                return
 
     def _read_order(self) -> tuple[Order, int] | None:
         """The next order and where it ends in the input file."""
@@ -252,12 +290,19 @@ class PaneProcess(RunFiles):
     def _read(self, now: float) -> None:
         if self._terminal is None:
             return
+        if self._due_at is not None and now >= self._due_at:
+            self._due_at = None
+            self._saw(Seen(kind="due"))
         if self._follower is None:
             path = self._find(self.pid)
             if path is None:
+                self._take_reports(now)
                 return
             self._follower = TranscriptFollower(path, skip=self._skip)
         lines = self._follower.read()
+        # After the lines were read and before they are written down: what a hook told before the
+        # agent wrote a line stands before that line.
+        self._take_reports(now)
         if self._follower.rewound:
             self._saw(Seen(kind="rewound"))
         if lines or self._follower.rewound:
@@ -266,6 +311,37 @@ class PaneProcess(RunFiles):
             # With its number behind it, a piece of the transcript is whole or not there.
             mark = line_of(Seen(kind="at", count=self._follower.count))
             self._append("journal", b"".join(line + b"\n" for line in lines) + mark)
+
+    def _take_reports(self, now: float) -> None:
+        """Write down what hooks told."""
+        if self._spool is None:
+            return
+        path = None if self._follower is None else self._follower.path
+        for name, report in self._spool.read(path):
+            if report is not None and name not in self._reported:
+                self._reported.add(name)
+                self._saw(Seen(kind="hook", id=name, report=report))
+                self._silent_since = now
+                self._due_at = now + _DUE if self._due_at is None else self._due_at
+                if report.kind == "permission":
+                    self._glance_at = 0.0
+            self._spool.taken(name)
+            self._reported.discard(name)
+
+    def _glance(self, now: float) -> None:
+        """Look for a permission dialog: while a turn runs and nothing is written."""
+        terminal, watch = self._terminal, self._permissions
+        if terminal is None or not self._ready or now < self._glance_at:
+            return
+        if not (self.expects and now - self._silent_since >= _GLANCE) and not watch.open:
+            return
+        self._glance_at = now + _QUIET_LOOK
+        watch.saw(terminal.server.capture(terminal.name), now)
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether there is an input line: not while a permission dialog stands in its place."""
+        return not self._permissions.open
 
     def _saw(self, seen: Seen) -> None:
         self._append("journal", line_of(seen))

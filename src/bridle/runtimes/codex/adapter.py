@@ -210,6 +210,12 @@ class CodexRuntime(AgentRuntime):
 
         return plan(self, options, env, session_id)
 
+    def report_plan(self, plan: RunPlan) -> RunPlan:
+        """Hooks by `-c`, with the trust they need; see `guarding`."""
+        from bridle.runtimes.codex.guarding import report_plan
+
+        return report_plan(plan)
+
     def tmux_wire(self, facts: "LiveFacts", recorder: Recorder) -> "TranscriptWire":
         """The reader of its transcript; see `following`."""
         from bridle.runtimes.codex.following import CodexFollower

@@ -6,7 +6,9 @@ on; in older ones only the pane's title (a spinner in front of the folder's name
 """
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.drives.tmux.dialogs import row_keys
 from bridle.drives.tmux.facts import TerminalFacts
+from bridle.drives.tmux.reports import ReportShape
 
 _LOGIN = ("Sign in with ChatGPT", "Choose how you want to use Codex")
 _TRUST = ("Trust this folder?", "Do you trust the contents of this directory?")
@@ -88,6 +90,28 @@ def input_line(pane: str) -> str | None:
     return "\n".join(shown).strip()
 
 
+REPORTS = ReportShape(
+    events={
+        "UserPromptSubmit": "prompt",
+        "PreToolUse": "tool_start",
+        "PostToolUse": "tool_end",
+        "PermissionRequest": "permission",
+        "Stop": "turn_end",
+        "SessionEnd": "session_end",
+    },
+    tool_names={"Bash": "command_execution", "apply_patch": "file_change"},
+    tool_prefixes={"mcp__": "mcp_tool_call"},
+)
+"""What its hooks tell of a terminal session."""
+
+
+def permission_keys(pane: str, allowed: bool) -> tuple[str, ...] | None:
+    """The letter behind the row; Escape refuses, and ends the turn."""
+    if allowed and "Yes, proceed (y)" in pane:
+        return ("y",)
+    return row_keys(pane, allowed, consent=())
+
+
 TERMINAL = TerminalFacts(
     input_line=input_line,
     hints=("Ask Codex to do anything",),
@@ -96,4 +120,6 @@ TERMINAL = TerminalFacts(
     leave=("C-c", "C-c"),
     queues=True,
     busy_title=r"^[⠀-⣿] ",
+    permission_keys=permission_keys,
+    reports=REPORTS,
 )
