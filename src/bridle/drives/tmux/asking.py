@@ -77,30 +77,38 @@ class PaneQuestions:
 
     def settle(self) -> None:
         """Something was told since: it may say what was chosen."""
-        if self._gone is None:
+        asked = self._gone or self._open
+        if asked is None:
             return
-        call_id = self._gone.tool_call_id
-        if call_id is None or self._recorder.failed_tool(call_id) is not None:
-            self._settle_gone()
+        if asked.tool_call_id and self._recorder.failed_tool(asked.tool_call_id) is not None:
+            self._judge(asked)
+        elif self._gone is not None and not asked.tool_call_id:
+            self._judge(asked)
 
     def _settle_gone(self) -> None:
-        gone, self._gone = self._gone, None
-        if gone is not None:
-            failed = gone.tool_call_id and self._recorder.failed_tool(gone.tool_call_id)
-            chosen = "deny" if failed else "allow"
-            self._decided(gone, chosen, "terminal", "answered at the terminal")
+        if self._gone is not None:
+            self._judge(self._gone)
+
+    def _judge(self, asked: Question) -> None:
+        """Tell what was chosen at the terminal, by what became of the call. One that was answered
+        by our keys is decided already, and this has no effect then."""
+        self._gone = self._open = None
+        failed = self._recorder.failed_tool(asked.tool_call_id or "")
+        chosen = "deny" if failed else "allow"
+        self._decided(asked, chosen, "terminal", "answered at the terminal")
 
     def end_turn(self) -> None:
-        """The turn ends: a question that is still there went with it."""
-        left = self._gone or self._open
+        """The turn ends: a question about a call that never ended went with it."""
+        asked = self._gone or self._open
         self._gone = self._open = None
-        if left is not None:
-            self._decided(left, "deny", "terminal", "it ended with its turn")
+        if asked is not None:
+            failed = self._recorder.failed_tool(asked.tool_call_id or "")
+            chosen = "allow" if failed is False else "deny"
+            self._decided(asked, chosen, "terminal", "it ended with its turn")
         self.refusal = ""
         self._seen.clear()
 
     def _decided(self, question: Question, decision: str, by: str, reason: str) -> None:
-        # One that was answered by our keys is decided already, and this has no effect then.
         self._recorder.permission_decided(
             question.request_id,
             tool_name=question.tool_name,

@@ -218,6 +218,11 @@ class CodexRuntime(AgentRuntime):
 
     def tmux_wire(self, facts: "LiveFacts", recorder: Recorder) -> "TranscriptWire":
         """The reader of its transcript; see `following`."""
+        dialect, _, _ = self.dialect(facts.runtime_version)
+        if not dialect.usage_records:
+            from bridle.runtimes.codex.following_older import OlderCodexFollower
+
+            return OlderCodexFollower(facts, recorder)
         from bridle.runtimes.codex.following import CodexFollower
 
         return CodexFollower(facts, recorder)

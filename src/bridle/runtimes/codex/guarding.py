@@ -22,6 +22,8 @@ from bridle.runtimes.toml import toml_value
 
 _SOURCE = "/<session-flags>/config.toml"
 _SECONDS = 600
+_SHORTER = {"SessionEnd": 3}
+"""Events whose hooks Codex gives less time, whatever is asked for; the trust is about that time."""
 _COMMANDS = ("exec", "e", "app-server", "resume", "fork")
 
 SHAPE = HookShape()
@@ -84,17 +86,14 @@ def with_reports(commands: dict[str, list[str]], folder: str) -> dict[str, list[
 
 def hook_flags(commands: dict[str, list[str]]) -> list[str]:
     """The flags that make Codex run these commands at these events, and trust them."""
-    hooks = {
-        event: [
-            {"hooks": [{"type": "command", "command": each, "timeout": _SECONDS}]} for each in run
-        ]
-        for event, run in commands.items()
-    }
-    trust = {
-        f"{_SOURCE}:{_snake(event)}:{number}:0": {"trusted_hash": trusted_hash(event, each)}
-        for event, run in commands.items()
-        for number, each in enumerate(run)
-    }
+    hooks, trust = {}, {}
+    for event, run in commands.items():
+        seconds = _SHORTER.get(event, _SECONDS)
+        entries = [{"type": "command", "command": each, "timeout": seconds} for each in run]
+        hooks[event] = [{"hooks": [entry]} for entry in entries]
+        for number, each in enumerate(run):
+            known = trusted_hash(event, each, timeout=seconds)
+            trust[f"{_SOURCE}:{_snake(event)}:{number}:0"] = {"trusted_hash": known}
     return [*config("hooks", hooks), "-c", f"hooks.state={toml_value(trust, 'hooks.state')}"]
 
 

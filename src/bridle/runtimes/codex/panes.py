@@ -15,6 +15,7 @@ _TRUST = ("Trust this folder?", "Do you trust the contents of this directory?")
 _MIGRATION = ("1. Try new model", "2. Use existing model")
 _APPROVAL = ("Would you like to run the following", "Would you like to make the following edits")
 _UPDATE = ("Update available!", "Skip until next version")
+_HOOKS = ("Hooks need review", "Continue without trusting")
 _YES = ("› 1. Trust", "› 1. Yes")
 _PROMPT = "›"
 _ENDS_TURNS = ("Ask Codex to do anything", "for shortcuts")
@@ -41,6 +42,9 @@ def detect_ready(pane: str) -> ReadyState:
         return Dialog(name="model_migration", action=None)
     if all(mark in bottom for mark in _UPDATE):
         return Dialog(name="update", action=None)
+    if all(mark in bottom for mark in _HOOKS):
+        # Escape trusts none of them, and changes nothing.
+        return Dialog(name="hooks", action="Escape")
     if any(mark in bottom for mark in _APPROVAL):
         return Busy(what="permission")
     if any("Working (" in line and "esc to interrupt" in line for line in lines[-8:]):
@@ -90,6 +94,18 @@ def input_line(pane: str) -> str | None:
     return "\n".join(shown).strip()
 
 
+_OLDER_HINTS = (
+    "Explain this codebase",
+    "Summarize recent commits",
+    "Implement {feature}",
+    "Find and fix a bug in @filename",
+    "Write tests for @filename",
+    "Improve documentation in @filename",
+    "Run /review on my current changes",
+    "Use /skills to list available skills",
+)
+"""What the older line shows in an empty input line, one of them at a time."""
+
 REPORTS = ReportShape(
     events={
         "UserPromptSubmit": "prompt",
@@ -114,7 +130,7 @@ def permission_keys(pane: str, allowed: bool) -> tuple[str, ...] | None:
 
 TERMINAL = TerminalFacts(
     input_line=input_line,
-    hints=("Ask Codex to do anything",),
+    hints=("Ask Codex to do anything", *_OLDER_HINTS),
     placeholder=r"\[Pasted Content \d+ chars\]",
     interrupt=("Escape",),
     leave=("C-c", "C-c"),
