@@ -80,9 +80,7 @@ class PaneQuestions:
         asked = self._gone or self._open
         if asked is None:
             return
-        if asked.tool_call_id and self._recorder.failed_tool(asked.tool_call_id) is not None:
-            self._judge(asked)
-        elif self._gone is not None and not asked.tool_call_id:
+        if (asked.tool_call_id and self._recorder.failed_tool(asked.tool_call_id) is not None) or (self._gone is not None and not asked.tool_call_id):
             self._judge(asked)
 
     def _settle_gone(self) -> None:
