@@ -118,12 +118,12 @@ def test_a_transcript_that_lost_every_line() -> None:
     talk.hook("PreToolUse", **CALL)
     assert not talk.recorder.turn_open
     talk.saw(Seen(kind="due"))
-    assert talk.recorder.turn_open
-    assert [each.id for each in talk.recorder.deliveries if each.taken] == ["one"]
-    assert talk.recorder.running_tools == ("Bash",)
+    # What it has not written down it would not remember after a crash.
+    assert talk.recorder.deliveries == []
     talk.hook("PostToolUse", **CALL, tool_response={"stdout": "a"})
     talk.hook("Stop", last_assistant_message="Done.")
     talk.saw(Seen(kind="settled"))
+    assert [each.id for each in talk.recorder.deliveries if each.taken] == ["one"]
     talk.over()
     (tool,) = talk.of(ev.ToolExecutionEnd)
     assert (tool.is_error, tool.result) == (False, {"stdout": "a"})
@@ -152,7 +152,7 @@ def test_a_prompt_that_bridle_did_not_give_opens_nothing() -> None:
     talk.ended()
     talk.over()
     assert len(talk.of(ev.AgentStart)) == 1
-    assert talk.of(ev.ToolExecutionStart) == []
+    assert [each.tool_call_id for each in talk.of(ev.ToolExecutionStart)] == ["t1"]
 
 
 def test_a_question_nobody_can_answer_by_a_key_is_refused() -> None:

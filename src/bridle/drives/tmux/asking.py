@@ -80,7 +80,9 @@ class PaneQuestions:
         asked = self._gone or self._open
         if asked is None:
             return
-        if (asked.tool_call_id and self._recorder.failed_tool(asked.tool_call_id) is not None) or (self._gone is not None and not asked.tool_call_id):
+        call_id = asked.tool_call_id
+        ended = call_id is not None and self._recorder.failed_tool(call_id) is not None
+        if ended or (self._gone is not None and call_id is None):
             self._judge(asked)
 
     def _settle_gone(self) -> None:

@@ -66,9 +66,9 @@ class HookEvidence:
     def begin_tools(self) -> None:
         """Tell the starts of tools which the transcript has not told."""
         recorder = self._recorder
-        starts, self._starts = self._starts, {}
         if not recorder.turn_open:
             return
+        starts, self._starts = self._starts, {}
         for call_id, report in starts.items():
             if not recorder.knows_tool(call_id):
                 recorder.tool_started(call_id, report.tool_name, report.args)
@@ -77,6 +77,7 @@ class HookEvidence:
         """Tell, right before the end of its turn, what the transcript has lost of it."""
         self.begin_tools()
         recorder = self._recorder
+        self._starts.clear()
         ends, self._ends = self._ends, {}
         stop, self._stop = self._stop, None
         self._asked = None

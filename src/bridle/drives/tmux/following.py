@@ -278,15 +278,20 @@ class FollowingWire:
 
     def due(self) -> None:
         """Act on what hooks told and the transcript did not."""
+        self._evidence.begin_tools()
+
+    def _take_prompts(self) -> None:
+        """Take messages for received that hooks told of and the transcript never will.
+
+        Not before the agent has come to rest: what it has not written down it would not remember
+        when it is resumed, so the message must be given again then. And only what Bridle itself
+        gave: nothing else could be told apart from a turn that the transcript has told.
+        """
         for report in self._evidence.take_prompts():
-            # Only what Bridle itself gave: nothing else could be told apart from a turn that the
-            # transcript has told already.
             message_id = self._pending.take(report.text)
             if message_id is not None:
                 self.recorder.turn_started(evidence=f"{report.event} hook")
-                self._final = False
                 self.recorder.message_taken(message_id)
-        self._evidence.begin_tools()
 
     def permission_shown(self, request_id: str, shown: str, answerable: bool) -> None:
         """Ask whoever decides; what cannot be answered by a key is refused."""
@@ -300,6 +305,7 @@ class FollowingWire:
     def settle(self) -> None:
         """Judge by the pane, which waits for a prompt, and by what was written so far."""
         recorder = self.recorder
+        self._take_prompts()
         self.due()
         for message_id in self._pending.all():
             self.undelivered(

@@ -20,6 +20,7 @@ from bridle.core.results import ReadyState
 from bridle.drives.processes import Process, descendants, end_marked, send_signal
 from bridle.drives.run_files import RunFiles, read_number, read_word, write_whole
 from bridle.drives.spec import ProcessExit, ProcessSpec
+from bridle.drives.tmux.doubt import Doubt
 from bridle.drives.tmux.errors import ConnectionLost, NotDelivered, PaneGone, ServerGone
 from bridle.drives.tmux.facts import TerminalFacts
 from bridle.drives.tmux.following import TranscriptFollower, lines_in
@@ -96,6 +97,7 @@ class PaneProcess(RunFiles):
         self._reported: set[str] = set()
         self._due_at: float | None = None
         self._glance_at = 0.0
+        self._in_doubt: Doubt | None = None
         self._permissions = PermissionWatch(facts, detect, self._saw)
 
     # -- starting -------------------------------------------------------------------------------
@@ -192,6 +194,7 @@ class PaneProcess(RunFiles):
         except OSError:
             return
         end = at = 0
+        prompts: list[str] = []
         for line in data.split(b"\n")[:-1]:
             at += len(line) + 1
             seen = seen_in(line)
@@ -200,12 +203,14 @@ class PaneProcess(RunFiles):
                 self._ready = self._ready or seen.kind == "ready"
                 self._skip = seen.count if seen.kind == "at" else self._skip
                 self._permissions.take_up(seen)
-                if seen.kind == "hook":
+                if seen.report is not None:
                     self._reported.add(seen.id)
+                    prompts += [seen.report.text] if seen.report.kind == "prompt" else []
         if end < len(data):
             # Lines whose number does not stand behind them were not written whole: they come again.
             os.truncate(self.path("journal"), end)
         self._input_at = read_number(self.path("done")) or 0
+        self._in_doubt = Doubt.about(self.path("input"), self._input_at, prompts)
         if self._spool is not None:
             # Only what was written down and not yet taken away could come twice.
             self._reported &= set(self._spool.names())
@@ -238,6 +243,8 @@ class PaneProcess(RunFiles):
         order = self._read_order()
         if order is None:
             return None
+        if self._in_doubt is not None and not self._settled_doubt(order[0]):
+            return None
         self._order = order
         if order[0].id in self._taken:
             # The driver before was killed between submitting it and writing that down.
@@ -267,6 +274,19 @@ class PaneProcess(RunFiles):
                 if keys:
                     terminal.press(*keys)
                 return
+
+    def _settled_doubt(self, order: Order) -> bool:
+        """Whether the order that the driver before was at can be carried out. It may have been:
+        the agent gets a while to tell of a message before it is given again."""
+        doubt = self._in_doubt
+        assert doubt is not None
+        if order.do == "deliver" and order.id not in self._taken:
+            if doubt.submitted(order.text):
+                self._taken.add(order.id)
+            elif time.monotonic() < doubt.until:
+                return False
+        self._in_doubt = None
+        return True
 
     def _read_order(self) -> tuple[Order, int] | None:
         """The next order and where it ends in the input file."""
@@ -325,6 +345,8 @@ class PaneProcess(RunFiles):
                 self._due_at = now + _DUE if self._due_at is None else self._due_at
                 if report.kind == "permission":
                     self._glance_at = 0.0
+                if report.kind == "prompt" and self._in_doubt is not None:
+                    self._in_doubt.told.append(report.text)
             self._spool.taken(name)
             self._reported.discard(name)
 
