@@ -178,7 +178,7 @@ def test_another_driver_answers_what_was_asked_before(place: Bench) -> None:
 
 def press(session: GuardedSession, keys: Callable[[str], tuple[str, ...]]) -> None:
     """Press keys as somebody who looks at the pane, by a client of their own."""
-    from bridle.drives.tmux.pane_process import read_place
+    from bridle.drives.tmux.pane_place import read_place
     from bridle.drives.tmux.server import TmuxServer
 
     folder = session.home.run_folder(session.record.session_id, 1)

@@ -34,7 +34,7 @@ from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.sessions.user_messages import ledger_entries
 
 if TYPE_CHECKING:
-    from bridle.drives.tmux.pane_process import PanePlace
+    from bridle.drives.tmux.pane_place import PanePlace
     from bridle.runtimes.base import RunPlan
 
 
@@ -352,7 +352,7 @@ def _begin(
 
 
 def _pane_place(home: StateHome, plan: "RunPlan", record: SessionRecord) -> "PanePlace":
-    from bridle.drives.tmux.pane_process import PanePlace
+    from bridle.drives.tmux.pane_place import PanePlace
     from bridle.drives.tmux.server import server_folder
 
     # The daemon must find it too, whatever its own environment says.

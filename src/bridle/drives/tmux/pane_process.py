@@ -25,9 +25,9 @@ from bridle.drives.tmux.errors import ConnectionLost, NotDelivered, PaneGone, Se
 from bridle.drives.tmux.facts import TerminalFacts
 from bridle.drives.tmux.following import TranscriptFollower, lines_in
 from bridle.drives.tmux.orders import Order, Seen, line_of, seen_in, told
+from bridle.drives.tmux.pane_place import PanePlace, read_place, server_in
 from bridle.drives.tmux.permissions import PermissionWatch
-from bridle.drives.tmux.reports import Spool
-from bridle.drives.tmux.server import TmuxServer
+from bridle.drives.tmux.reported import Reported
 from bridle.drives.tmux.terminal import Terminal
 
 _READ = 0.1
@@ -37,8 +37,6 @@ _QUIET = 3.0
 """Seconds of silence in the transcript, with a prompt on the pane, after which a turn is over
 whatever the transcript says."""
 _QUIET_LOOK = 0.5
-_DUE = 1.0
-"""Seconds that the transcript has to tell what a hook reported."""
 _GLANCE = 0.7
 """Seconds of silence in a turn after which the pane is looked at for a permission dialog."""
 _FAREWELL = 1.5
@@ -47,16 +45,6 @@ _STARTS = 3
 
 FindTranscript = Callable[[int | None], str | None]
 _orders = msgspec.json.Decoder(Order)
-_servers: dict[str, TmuxServer] = {}
-"""One connection for all panes of a server that this process drives."""
-
-
-class PanePlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a pane is."""
-
-    server: str
-    """Folder of the tmux server."""
-    name: str
 
 
 class PaneProcess(RunFiles):
@@ -93,9 +81,7 @@ class PaneProcess(RunFiles):
         self._silent_since = time.monotonic()
         self._quiet_at = 0.0
         self._taken: set[str] = set()
-        self._spool = Spool(reports, facts.reports) if reports and facts.reports else None
-        self._reported: set[str] = set()
-        self._due_at: float | None = None
+        self._reported = Reported(reports, facts)
         self._glance_at = 0.0
         self._in_doubt: Doubt | None = None
         self._permissions = PermissionWatch(facts, detect, self._saw)
@@ -110,7 +96,7 @@ class PaneProcess(RunFiles):
         skip = lines_in(path) if path else 0
         self._append("journal", line_of(Seen(kind="at", count=skip)))
         write_whole(self.path("pane"), msgspec.json.encode(place).decode())
-        server = _server(place.server)
+        server = server_in(place.server)
         # An agent must not find the server that it runs in: it could type into other panes.
         argv = ("/usr/bin/env", "-u", "TMUX", "-u", "TMUX_PANE", *spec.argv)
         for attempt in range(_STARTS):
@@ -180,7 +166,7 @@ class PaneProcess(RunFiles):
             if place is None:
                 return None
             self._terminal = Terminal(
-                _server(place.server), place.name, self._facts, self._detect, verify=self._verify
+                server_in(place.server), place.name, self._facts, self._detect, verify=self._verify
             )
             if not self._ready:
                 self._terminal.begin_ready()
@@ -194,7 +180,6 @@ class PaneProcess(RunFiles):
         except OSError:
             return
         end = at = 0
-        prompts: list[str] = []
         for line in data.split(b"\n")[:-1]:
             at += len(line) + 1
             seen = seen_in(line)
@@ -203,17 +188,13 @@ class PaneProcess(RunFiles):
                 self._ready = self._ready or seen.kind == "ready"
                 self._skip = seen.count if seen.kind == "at" else self._skip
                 self._permissions.take_up(seen)
-                if seen.report is not None:
-                    self._reported.add(seen.id)
-                    prompts += [seen.report.text] if seen.report.kind == "prompt" else []
+                self._reported.take_up(seen)
         if end < len(data):
             # Lines whose number does not stand behind them were not written whole: they come again.
             os.truncate(self.path("journal"), end)
         self._input_at = read_number(self.path("done")) or 0
-        self._in_doubt = Doubt.about(self.path("input"), self._input_at, prompts)
-        if self._spool is not None:
-            # Only what was written down and not yet taken away could come twice.
-            self._reported &= set(self._spool.names())
+        self._in_doubt = Doubt.about(self.path("input"), self._input_at, self._reported.prompts)
+        self._reported.taken_up()
 
     def _reached(self, evidence: str) -> None:
         self._silent_since = time.monotonic()
@@ -310,8 +291,7 @@ class PaneProcess(RunFiles):
     def _read(self, now: float) -> None:
         if self._terminal is None:
             return
-        if self._due_at is not None and now >= self._due_at:
-            self._due_at = None
+        if self._reported.is_due(now):
             self._saw(Seen(kind="due"))
         if self._follower is None:
             path = self._find(self.pid)
@@ -334,21 +314,15 @@ class PaneProcess(RunFiles):
 
     def _take_reports(self, now: float) -> None:
         """Write down what hooks told."""
-        if self._spool is None:
-            return
         path = None if self._follower is None else self._follower.path
-        for name, report in self._spool.read(path):
-            if report is not None and name not in self._reported:
-                self._reported.add(name)
-                self._saw(Seen(kind="hook", id=name, report=report))
-                self._silent_since = now
-                self._due_at = now + _DUE if self._due_at is None else self._due_at
-                if report.kind == "permission":
-                    self._glance_at = 0.0
-                if report.kind == "prompt" and self._in_doubt is not None:
-                    self._in_doubt.told.append(report.text)
-            self._spool.taken(name)
-            self._reported.discard(name)
+        for name, report in self._reported.take(now, path):
+            self._saw(Seen(kind="hook", id=name, report=report))
+            self._reported.done(name)
+            self._silent_since = now
+            if report.kind == "permission":
+                self._glance_at = 0.0
+            if report.kind == "prompt" and self._in_doubt is not None:
+                self._in_doubt.told.append(report.text)
 
     def _glance(self, now: float) -> None:
         """Look for a permission dialog: while a turn runs and nothing is written."""
@@ -450,26 +424,9 @@ class PaneProcess(RunFiles):
         place = self.place
         if place is not None:
             with contextlib.suppress(ServerGone, PaneGone, ConnectionLost, TimedOut):
-                server = _server(place.server)
+                server = server_in(place.server)
                 server.kill_session(place.name)
                 if not server.sessions():
                     # Nobody is left in it; the next session starts another.
                     server.kill()
         return end_marked(session_id, also=also, grace=_FAREWELL)
-
-
-def _server(folder: str) -> TmuxServer:
-    if folder not in _servers:
-        _servers[folder] = TmuxServer(folder)
-    return _servers[folder]
-
-
-def read_place(folder: str) -> PanePlace | None:
-    """Where the pane is whose process has its files in `folder`; None when there is none."""
-    word = read_word(os.path.join(folder, "pane"))
-    return None if word is None else msgspec.json.decode(word, type=PanePlace)
-
-
-def attach_argv(place: PanePlace) -> tuple[str, ...]:
-    """The command by which a person attaches to the pane."""
-    return _server(place.server).attach_argv(place.name)
