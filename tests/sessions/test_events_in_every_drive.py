@@ -53,7 +53,7 @@ def test_what_happened_is_told(place: Bench, name: str, version: str, drive: str
         if drive == "print":
             turns = printed(place, runtime, options)
         else:
-            turns = conversed(place, runtime, options, drive)
+            turns = conversed(place, runtime, options, drive, "Do it.", "Once more.")
     for events in turns:
         assert check_event_order(events) == []
     told = [event for events in turns for event in events]
@@ -82,11 +82,34 @@ def printed(place: Bench, runtime: AgentRuntime, options: RunOptions) -> list[li
 
 
 def conversed(
-    place: Bench, runtime: AgentRuntime, options: RunOptions, drive: Any
+    place: Bench, runtime: AgentRuntime, options: RunOptions, drive: Any, *prompts: str
 ) -> list[list[ev.Event]]:
-    """One session with two prompts."""
+    """One session with some prompts."""
     with GuardedSession(place, runtime, options, drive) as session:
         assert session.ready()
-        session.prompt("Do it.")
-        session.prompt("Once more.")
+        for prompt in prompts:
+            session.prompt(prompt)
     return [session.events()]
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_transcript_that_loses_lines_costs_nothing(place: Bench, attempt: int) -> None:
+    """This version loses lines of its transcript in a home it has never seen, now and then."""
+    runtime = get_runtime("claude")
+    runtime.use_binary(str(real_cli("claude", "2.1.197")))
+    account = place.home / "account"
+    account.mkdir()
+    (account / ".claude.json").write_text('{"hasCompletedOnboarding": true}')
+    with ScriptedModel([{"text": "Look.", "shell": "echo one"}, {"text": "Hello."}]) as model:
+        options = RunOptions(
+            prompt="",
+            cwd=str(place.worktree),
+            permission_mode="bypass",
+            account_dir=str(account),
+            model_server=ModelServer(url=model.url, api_key="sk-ant-scripted-0123456789abcdefghij"),
+        )
+        (events,) = conversed(place, runtime, options, "tmux", "Hello?")
+    assert check_event_order(events) == []
+    (end,) = [event for event in events if isinstance(event, ev.AgentEnd)]
+    assert (end.status, end.text) == ("completed", "Hello.")
+    assert len([event for event in events if isinstance(event, ev.ToolExecutionEnd)]) == 1
