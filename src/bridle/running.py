@@ -253,6 +253,11 @@ def _planned_interactive(
     plan = planned_interactive(runtime, options, env, adapt)
     if guarding is not None:
         guarding.begin(plan, config)
+        try:
+            runtime.prove_guard(plan)
+        except BaseException:
+            remove_folders(plan.private_dirs)
+            raise
     return plan.spec, plan.private_dirs, plan.warnings
 
 

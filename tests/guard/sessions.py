@@ -15,6 +15,7 @@ from bridle.drives.tmux.server import TmuxServer, server_folder
 from bridle.guard.service import GuardSession
 from bridle.running import new_session_id
 from bridle.runtimes.base import AgentRuntime
+from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
@@ -44,6 +45,7 @@ class GuardedSession:
         options: RunOptions,
         drive: ev.Drive,
         sabotage: "Callable[[GuardSession], None] | None" = None,
+        clocks: Clocks | None = None,
     ) -> None:
         self.home = StateHome(str(place.root / "state"))
         self.runtime = runtime
@@ -52,7 +54,13 @@ class GuardedSession:
         patient = mock.patch("bridle.guard.lasting.SECONDS", _PATIENCE)
         with patient if sabotage is not None else mock.patch.dict({}):
             self.record = start_session(
-                self.home, self._store(), runtime, options, env=place.env, drive=drive
+                self.home,
+                self._store(),
+                runtime,
+                options,
+                env=place.env,
+                drive=drive,
+                clocks=clocks,
             )
         self.driver: SessionDriver
 

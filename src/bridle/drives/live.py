@@ -106,4 +106,6 @@ class LiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     resume: str | None = None
     """Native id of the conversation to take up."""
+    reports: str = ""
+    """The folder that the agent's own hooks report into; empty when none do."""
     own: dict[str, Any] = {}

@@ -180,6 +180,24 @@ class Recorder(Outbox):
         return self._tools.names
 
     @property
+    def turn_text(self) -> str:
+        """The last text of the turn that runs, or ran last."""
+        return self._words.turn_text
+
+    @property
+    def open_tools(self) -> dict[str, str]:
+        """The tools that run now: names by call, the oldest first."""
+        return {call: self._tools.name_of(call) for call in self._tools.running}
+
+    def knows_tool(self, tool_call_id: str) -> bool:
+        """Whether this call was told in the turn that runs, or ran last."""
+        return self._tools.is_running(tool_call_id) or self._tools.has_ended(tool_call_id)
+
+    def failed_tool(self, tool_call_id: str) -> bool | None:
+        """Whether a call of this turn failed; None while it runs, or when it is not known."""
+        return self._tools.failed(tool_call_id)
+
+    @property
     def usage(self) -> Usage:
         """What this process used so far."""
         return self._tally.usage

@@ -52,6 +52,11 @@ class RunFiles:
         it."""
         return None
 
+    @property
+    def takes_messages(self) -> bool:
+        """Whether a message can be given to the agent now."""
+        return True
+
     def delivered(self, message_id: str) -> None:
         """The agent has a message: nothing more is to be done for it."""
 

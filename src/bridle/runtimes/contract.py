@@ -68,6 +68,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How the agent asks before each tool call; None when it does not (`guard_plan`)."""
     writable_files: tuple[str, ...] = ()
     """Files beside the runtime's own that the agent must be able to write in a sandbox."""
+    reports: str = ""
+    """The folder that hooks of a terminal session report into; empty when none are wanted."""
 
 
 class RuntimeContract(ABC):
@@ -258,6 +260,15 @@ class RuntimeContract(ABC):
         from bridle.drives.tmux.facts import TerminalFacts
 
         return TerminalFacts()
+
+    def report_plan(self, plan: RunPlan) -> RunPlan:
+        """The plan of a terminal session whose own hooks report into the folder `plan.reports`
+        (`bridle.drives.tmux.reports`), beside those of the user, the project and the guard.
+
+        Contract: as `guard_plan`, but never raises: without reports the transcript still tells. A
+        runtime that reports says in its `terminal_facts` what.
+        """
+        return plan
 
     def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
         """What its CLI, started as `spec`, must be able to write in a sandbox.

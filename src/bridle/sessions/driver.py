@@ -437,7 +437,7 @@ class SessionDriver:
     def _pump(self) -> None:
         """Send the messages whose time has come."""
         player, recorder = self._player, self._player.recorder
-        if recorder.leaving is not None:
+        if recorder.leaving is not None or not self._process.takes_messages:
             return
         for message in player.queue:
             if recorder.turn_open and not player.awaited:

@@ -38,6 +38,7 @@ def process_of(
             runtime.detect_ready,
             lambda pid: runtime.transcript_path(facts, pid),
             verify=runtime.requires_beacon_verification(),
+            reports=facts.reports,
         )
     raise UnsupportedOption(runtime.id, f"drive {drive}", [], reason="not in a session")
 

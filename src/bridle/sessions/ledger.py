@@ -20,7 +20,9 @@ from bridle.drives.spec import StopStep
 from bridle.sessions.clocks import Clocks
 
 MessageKind = Literal["prompt", "steer", "follow_up"]
-Clock = Literal["startup", "first_progress", "inactivity", "turn", "patience", "abort"]
+Clock = Literal[
+    "startup", "first_progress", "inactivity", "turn", "patience", "abort", "compaction"
+]
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):

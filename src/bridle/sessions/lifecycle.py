@@ -35,7 +35,7 @@ from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.sessions.user_messages import ledger_entries
 
 if TYPE_CHECKING:
-    from bridle.drives.tmux.pane_process import PanePlace
+    from bridle.drives.tmux.pane_place import PanePlace
     from bridle.runtimes.base import RunPlan
 
 
@@ -285,6 +285,10 @@ def _plan(
     plan_it = {"rpc": planned_live, "tmux": planned_tmux}.get(record.drive)
     if plan_it is None:
         raise UnsupportedOption(runtime.id, f"drive {record.drive}", [], reason="not in a session")
+    if record.drive == "tmux":
+        from bridle.runtimes.reporting import reporting
+
+        adapt = reporting(runtime, env, adapt)
     plan = plan_it(runtime, options, dict(env), record.session_id, adapt)
     if plan.live is None:
         raise WrongUse(f"{runtime.id} planned no live conversation")
@@ -349,7 +353,7 @@ def _begin(
 
 
 def _pane_place(home: StateHome, plan: "RunPlan", record: SessionRecord) -> "PanePlace":
-    from bridle.drives.tmux.pane_process import PanePlace
+    from bridle.drives.tmux.pane_place import PanePlace
     from bridle.drives.tmux.server import server_folder
 
     # The daemon must find it too, whatever its own environment says.

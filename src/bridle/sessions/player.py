@@ -218,11 +218,22 @@ class Player:
                 recorder.request_stop(patience.error)
         elif entry.clock == "startup":
             recorder.request_stop(TimedOut(f"the agent was not ready within {entry.seconds:g} s"))
+        elif entry.clock == "compaction":
+            self._expire_compaction(entry.seconds)
         else:
+            what = "turn" if recorder.turn_open else "compaction"
             recorder.request_stop(
-                TimedOut(f"the turn went on for {entry.seconds:g} s after it was aborted")
+                TimedOut(f"the {what} went on for {entry.seconds:g} s after it was aborted")
             )
         self._settle()
+
+    def _expire_compaction(self, seconds: float) -> None:
+        if isinstance(self.wire, CompactionControl):
+            self._do(self.wire.abort_compaction)
+        else:
+            self.recorder.request_stop(
+                TimedOut(f"the agent was silent for {seconds:g} s while it shortened its context")
+            )
 
     def _leave(self, reason: str) -> None:
         recorder = self.recorder

@@ -4,7 +4,17 @@ import time
 
 from bridle.drives.spec import Patience
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.ledger import Abort, Begin, Clock, Entry, Expire, Leave, Send
+from bridle.sessions.ledger import (
+    Abort,
+    AbortCompaction,
+    Begin,
+    Clock,
+    Compact,
+    Entry,
+    Expire,
+    Leave,
+    Send,
+)
 from bridle.sessions.player import Player
 
 TURN_CLOCKS = ("first_progress", "inactivity", "turn")
@@ -22,6 +32,7 @@ class Stopwatch:
         """When the agent last said something, and when it was last given a prompt."""
         self.aborted_at: float | None = None
         self.left_at: float | None = None
+        self._compaction_aborted_at: float | None = None
         self._patience: Patience | None = None
         self._patient_until = 0.0
         self._asked: dict[str, float] = {}
@@ -42,6 +53,13 @@ class Stopwatch:
             self.aborted_at = monotonic_of(entry.ts)
         elif isinstance(entry, Leave):
             self.left_at = monotonic_of(entry.ts)
+        elif isinstance(entry, Compact):
+            self.since = max(self.since, monotonic_of(entry.ts))
+            self._compaction_aborted_at = None
+        elif isinstance(entry, AbortCompaction) or (
+            isinstance(entry, Expire) and entry.clock == "compaction"
+        ):
+            self._compaction_aborted_at = monotonic_of(entry.ts)
 
     def running(
         self, player: Player, clocks: Clocks, begin: Begin
@@ -65,6 +83,8 @@ class Stopwatch:
             found.append(("abort", self.aborted_at + clocks.abort, clocks.abort))
         elif recorder.turn_open or player.awaited:
             found += self._of_turn(player, clocks)
+        else:
+            found += self._of_compaction(player, clocks)
         return found
 
     def unanswered(self, player: Player, clocks: Clocks) -> list[str]:
@@ -80,6 +100,17 @@ class Stopwatch:
     def is_late_to_leave(self, clocks: Clocks) -> bool:
         """Whether an agent that is leaving had its time to leave by itself."""
         return self.left_at is None or time.monotonic() >= self.left_at + clocks.leave
+
+    def _of_compaction(self, player: Player, clocks: Clocks) -> list[tuple[Clock, float, float]]:
+        """A compaction between turns: silence ends it, and an end that does not come the agent."""
+        aborted = self._compaction_aborted_at
+        if player.recorder.state != "compacting":
+            self._compaction_aborted_at = None
+        elif aborted is not None:
+            return [("abort", aborted + clocks.abort, clocks.abort)]
+        elif clocks.inactivity:
+            return [("compaction", self.since + clocks.inactivity, clocks.inactivity)]
+        return []
 
     def _of_turn(self, player: Player, clocks: Clocks) -> list[tuple[Clock, float, float]]:
         recorder = player.recorder

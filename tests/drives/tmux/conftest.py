@@ -15,8 +15,8 @@ def server() -> Iterator[TmuxServer]:
     # The folders that pytest makes have paths too long for a socket.
     folder = tempfile.mkdtemp(prefix="bridle-tmux-")
     made = TmuxServer(str(Path(folder) / "s"))
-    made.start()
     try:
+        made.start()
         yield made
     finally:
         made.kill()

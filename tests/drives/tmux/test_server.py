@@ -214,6 +214,39 @@ def test_a_killed_server_is_told_and_can_be_started_anew(
     assert server.sessions() == {}
 
 
+def test_an_empty_server_ends_by_itself(server: TmuxServer, tmp_path: Path) -> None:
+    server.new_session("one", ["/bin/cat", "-"], cwd=str(tmp_path), env=ENV)
+    server.close()
+    assert set(server.sessions()) == {"one"}
+    server.kill_session("one")
+    assert server.runs()
+    server.close()
+    wait_until(lambda: not server.runs())
+
+
+def test_a_starter_that_is_killed_leaves_no_server(server: TmuxServer) -> None:
+    server.kill()
+    starter = subprocess.Popen(
+        [sys.executable, "-I", "-c", STARTS, server.folder, *sys.path], stdout=subprocess.PIPE
+    )
+    assert starter.stdout is not None
+    assert starter.stdout.readline() == b"started\n"
+    assert server.runs()
+    starter.kill()
+    starter.communicate()
+    wait_until(lambda: not server.runs())
+
+
+STARTS = """
+import sys, time
+sys.path[:0] = sys.argv[2:]
+from bridle.drives.tmux.server import TmuxServer
+server = TmuxServer(sys.argv[1])
+server.start()
+print("started", flush=True)
+time.sleep(60)
+"""
+
 DROPS = """#!{python}
 import os, subprocess, sys
 if "-C" not in sys.argv:

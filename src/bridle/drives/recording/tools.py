@@ -20,7 +20,7 @@ class ToolCalls:
         self._redactor = redactor
         self._running: dict[str, str] = {}
         self._held: dict[str, str] = {}
-        self._ended: set[str] = set()
+        self._ended: dict[str, bool | None] = {}
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -44,18 +44,22 @@ class ToolCalls:
         """Whether the call ended in this turn."""
         return tool_call_id in self._ended
 
+    def failed(self, tool_call_id: str) -> bool | None:
+        """Whether a call that ended in this turn failed; None when it did not run or end."""
+        return self._ended.get(tool_call_id)
+
     def begin_turn(self) -> None:
         """Ids may be used again."""
         self._ended.clear()
 
     def count_as_ended(self, tool_call_id: str) -> None:
         """The call will not run: its verdict is all that the wire tells of it."""
-        self._ended.add(tool_call_id)
+        self._ended[tool_call_id] = None
 
     def start(self, tool_call_id: str, tool_name: str, args: Any, synthetic: bool) -> None:
         """The tool runs."""
         self._running[tool_call_id] = tool_name
-        self._ended.discard(tool_call_id)
+        self._ended.pop(tool_call_id, None)
         self._tape.emit(
             ev.ToolExecutionStart,
             tool_call_id=tool_call_id,
@@ -81,7 +85,7 @@ class ToolCalls:
         held = self._redactor.text(self._held.pop(tool_call_id, ""))
         if held:
             self._tape.emit(ev.ToolExecutionUpdate, tool_call_id=tool_call_id, text=held)
-        self._ended.add(tool_call_id)
+        self._ended[tool_call_id] = is_error
         self._tape.emit(
             ev.ToolExecutionEnd,
             tool_call_id=tool_call_id,

@@ -52,6 +52,11 @@ class Delivering:
         self._since = now
         self._pastes = self._enters = self._clears = 0
 
+    @property
+    def under_way(self) -> bool:
+        """Whether the text was pasted and not submitted yet."""
+        return self._stage in ("pasted", "shown", "lost")
+
     def saw(self, pane: str, now: float) -> Act:
         """Judge one look at the pane."""
         if now >= self._until:

@@ -6,12 +6,19 @@ from typing import Literal
 
 import msgspec
 
+from bridle.drives.tmux.reports import ReportShape
+
 Strategy = Literal["prompt", "warmup"]
 
 
 def last_lines(pane: str) -> str:
     """The lower part of a pane, for an interface whose input line nobody described."""
     return "\n".join([line for line in pane.splitlines() if line.strip()][-12:])
+
+
+def no_keys(pane: str, allowed: bool) -> tuple[str, ...] | None:
+    """For an interface whose permission dialogs nobody described."""
+    return None
 
 
 class TerminalFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +51,11 @@ class TerminalFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a message that is submitted while it works reaches the running turn."""
     busy_title: str = ""
     """Pattern of the pane's title while it works, where the pane itself does not always tell."""
+    permission_keys: Callable[[str, bool], tuple[str, ...] | None] = no_keys
+    """The keys that answer the permission dialog in a captured pane, by whether it is allowed; None
+    when none is known to be safe there."""
+    reports: ReportShape | None = None
+    """What its hooks tell; None when it has none that report."""
 
     def typed(self, pane: str) -> str | None:
         """What somebody typed into the input line; empty for a hint of the interface's own."""

@@ -16,7 +16,10 @@ from bridle.core.errors import Aborted, AgentError, Crashed, Unavailable
 from bridle.drives.live import LiveFacts, LiveWire, Outgoing
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
+from bridle.drives.tmux.asking import PaneQuestions
 from bridle.drives.tmux.errors import NotDelivered, PaneGone
+from bridle.drives.tmux.evidence import HookEvidence
+from bridle.drives.tmux.reports import Report
 
 _CHUNK = 1 << 20
 _SHOWN = 2000
@@ -51,6 +54,19 @@ class TranscriptWire(LiveWire, Protocol):
     def settle(self) -> None:
         """The pane has shown its prompt for a while and nothing was written meanwhile: close a
         turn whose end the transcript does not tell. No effect when none is open."""
+
+    def report(self, report: Report) -> None:
+        """A hook of the agent told something: evidence for what the transcript may leave out."""
+
+    def due(self) -> None:
+        """The transcript had its time to tell what hooks reported so far."""
+
+    def permission_shown(self, request_id: str, shown: str, answerable: bool) -> None:
+        """The pane asks whether the agent may act; `shown` is the dialog's text. `answerable`
+        says that keys are known which answer it."""
+
+    def permission_gone(self, request_id: str) -> None:
+        """That dialog went away without our keys."""
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -205,6 +221,8 @@ class FollowingWire:
         self.recorder = recorder
         self._pending = Pending()
         self._final = False
+        self._evidence = HookEvidence(recorder)
+        self._questions = PaneQuestions(recorder, self._evidence)
 
     # -- what the driver tells ------------------------------------------------------------------
 
@@ -254,15 +272,47 @@ class FollowingWire:
         """An interrupted prompt was taken back: its turn is over, and never was for the agent."""
         self._aborted("the prompt was taken back")
 
+    def report(self, report: Report) -> None:
+        """Keep it until it is due, or the turn ends."""
+        self._evidence.add(report)
+
+    def due(self) -> None:
+        """Act on what hooks told and the transcript did not."""
+        self._evidence.begin_tools()
+
+    def _take_prompts(self) -> None:
+        """Take messages for received that hooks told of and the transcript never will.
+
+        Not before the agent has come to rest: what it has not written down it would not remember
+        when it is resumed, so the message must be given again then. And only what Bridle itself
+        gave: nothing else could be told apart from a turn that the transcript has told.
+        """
+        for report in self._evidence.take_prompts():
+            message_id = self._pending.take(report.text)
+            if message_id is not None:
+                self.recorder.turn_started(evidence=f"{report.event} hook")
+                self.recorder.message_taken(message_id)
+
+    def permission_shown(self, request_id: str, shown: str, answerable: bool) -> None:
+        """Ask whoever decides; what cannot be answered by a key is refused."""
+        self.due()
+        self._questions.ask(request_id, shown, answerable)
+
+    def permission_gone(self, request_id: str) -> None:
+        """A person answered it, or the turn took it away."""
+        self._questions.gone(request_id)
+
     def settle(self) -> None:
         """Judge by the pane, which waits for a prompt, and by what was written so far."""
         recorder = self.recorder
+        self._take_prompts()
+        self.due()
         for message_id in self._pending.all():
             self.undelivered(
                 message_id, NotDelivered("it was submitted, but the agent did not write it down")
             )
         if recorder.turn_open:
-            if not self._final and recorder.error is None:
+            if not (self._final or self._evidence.stopped) and recorder.error is None:
                 recorder.fail(self._unfinished())
             self._end_turn()
 
@@ -270,9 +320,11 @@ class FollowingWire:
         """The process is gone: a turn whose last message was a final one had ended."""
         for message_id in self._pending.all():
             self.undelivered(message_id, PaneGone("the agent ended before it took the message"))
-        if self.recorder.turn_open and self._final:
+        if self.recorder.turn_open and (self._final or self._evidence.stopped):
             self._end_turn()
         self._close_message()
+        self._evidence.end_turn()
+        self._questions.end_turn()
         self.recorder.finish(exit)
 
     # -- what the transcript tells --------------------------------------------------------------
@@ -285,6 +337,7 @@ class FollowingWire:
             self._take(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.recorder.unknown({"line": line[:_SHOWN].decode(errors="replace")})
+        self._questions.settle()
 
     def _take(self, line: bytes) -> None:
         raise NotImplementedError
@@ -313,13 +366,15 @@ class FollowingWire:
 
     def _aborted(self, reason: str) -> None:
         if self.recorder.turn_open:
-            self.recorder.fail(Aborted(reason))
+            self.recorder.fail(Aborted(self._questions.refusal or reason))
             self._end_turn()
 
     def _end_turn(self) -> None:
         self._close_message()
         self._final = False
+        self._evidence.end_turn()
         if self.recorder.turn_open:
+            self._questions.end_turn()
             self.recorder.turn_ended()
 
     def _say(self, kind: str, text: str) -> None:

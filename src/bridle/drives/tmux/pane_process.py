@@ -20,11 +20,14 @@ from bridle.core.results import ReadyState
 from bridle.drives.processes import Process, descendants, end_marked, send_signal
 from bridle.drives.run_files import RunFiles, read_number, read_word, write_whole
 from bridle.drives.spec import ProcessExit, ProcessSpec
+from bridle.drives.tmux.doubt import Doubt
 from bridle.drives.tmux.errors import ConnectionLost, NotDelivered, PaneGone, ServerGone
 from bridle.drives.tmux.facts import TerminalFacts
 from bridle.drives.tmux.following import TranscriptFollower, lines_in
-from bridle.drives.tmux.pane_wire import Order, Seen, line_of, seen_in, told
-from bridle.drives.tmux.server import TmuxServer
+from bridle.drives.tmux.orders import Order, Seen, line_of, seen_in, told
+from bridle.drives.tmux.pane_place import PanePlace, read_place, server_in
+from bridle.drives.tmux.permissions import PermissionWatch
+from bridle.drives.tmux.reported import Reported
 from bridle.drives.tmux.terminal import Terminal
 
 _READ = 0.1
@@ -34,22 +37,14 @@ _QUIET = 3.0
 """Seconds of silence in the transcript, with a prompt on the pane, after which a turn is over
 whatever the transcript says."""
 _QUIET_LOOK = 0.5
+_GLANCE = 0.7
+"""Seconds of silence in a turn after which the pane is looked at for a permission dialog."""
 _FAREWELL = 1.5
 _STARTS = 3
 """Tries to start a pane when the server ends right then."""
 
 FindTranscript = Callable[[int | None], str | None]
 _orders = msgspec.json.Decoder(Order)
-_servers: dict[str, TmuxServer] = {}
-"""One connection for all panes of a server that this process drives."""
-
-
-class PanePlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a pane is."""
-
-    server: str
-    """Folder of the tmux server."""
-    name: str
 
 
 class PaneProcess(RunFiles):
@@ -69,7 +64,9 @@ class PaneProcess(RunFiles):
         find_transcript: FindTranscript,
         *,
         verify: bool,
+        reports: str = "",
     ) -> None:
+        """`reports` is the folder that the agent's hooks report into."""
         super().__init__(folder)
         self._skip = 0
         self._facts = facts
@@ -84,6 +81,10 @@ class PaneProcess(RunFiles):
         self._silent_since = time.monotonic()
         self._quiet_at = 0.0
         self._taken: set[str] = set()
+        self._reported = Reported(reports, facts)
+        self._glance_at = 0.0
+        self._in_doubt: Doubt | None = None
+        self._permissions = PermissionWatch(facts, detect, self._saw)
 
     # -- starting -------------------------------------------------------------------------------
 
@@ -95,7 +96,7 @@ class PaneProcess(RunFiles):
         skip = lines_in(path) if path else 0
         self._append("journal", line_of(Seen(kind="at", count=skip)))
         write_whole(self.path("pane"), msgspec.json.encode(place).decode())
-        server = _server(place.server)
+        server = server_in(place.server)
         # An agent must not find the server that it runs in: it could type into other panes.
         argv = ("/usr/bin/env", "-u", "TMUX", "-u", "TMUX_PANE", *spec.argv)
         for attempt in range(_STARTS):
@@ -132,6 +133,8 @@ class PaneProcess(RunFiles):
         with contextlib.suppress(PaneGone, ServerGone, ConnectionLost):
             wake = self._step()
         self._read(now)
+        with contextlib.suppress(PaneGone, ServerGone, ConnectionLost, TimedOut):
+            self._glance(now)
         self._look_for_quiet(now)
         busy = self.expects or self._order is not None or not self._ready
         wakes = [now + (_READ if busy else _IDLE_READ), *([wake] if wake is not None else [])]
@@ -151,6 +154,8 @@ class PaneProcess(RunFiles):
             return None
         if was_busy and not terminal.busy:
             self._reached(terminal.evidence)
+        if self._permissions.open:
+            self._answer(terminal)
         if not terminal.busy and self._ready and self._order is None:
             return self._next_order(terminal)
         return wake
@@ -161,7 +166,7 @@ class PaneProcess(RunFiles):
             if place is None:
                 return None
             self._terminal = Terminal(
-                _server(place.server), place.name, self._facts, self._detect, verify=self._verify
+                server_in(place.server), place.name, self._facts, self._detect, verify=self._verify
             )
             if not self._ready:
                 self._terminal.begin_ready()
@@ -182,10 +187,14 @@ class PaneProcess(RunFiles):
                 end = at
                 self._ready = self._ready or seen.kind == "ready"
                 self._skip = seen.count if seen.kind == "at" else self._skip
+                self._permissions.take_up(seen)
+                self._reported.take_up(seen)
         if end < len(data):
             # Lines whose number does not stand behind them were not written whole: they come again.
             os.truncate(self.path("journal"), end)
         self._input_at = read_number(self.path("done")) or 0
+        self._in_doubt = Doubt.about(self.path("input"), self._input_at, self._reported.prompts)
+        self._reported.taken_up()
 
     def _reached(self, evidence: str) -> None:
         self._silent_since = time.monotonic()
@@ -215,6 +224,8 @@ class PaneProcess(RunFiles):
         order = self._read_order()
         if order is None:
             return None
+        if self._in_doubt is not None and not self._settled_doubt(order[0]):
+            return None
         self._order = order
         if order[0].id in self._taken:
             # The driver before was killed between submitting it and writing that down.
@@ -226,9 +237,37 @@ class PaneProcess(RunFiles):
             except WrongUse as error:
                 self._failed(NotDelivered(error.message, hint=error.hint))
             return 0.0
-        (terminal.interrupt if order[0].do == "interrupt" else terminal.leave)()
+        if order[0].do != "answer":
+            # An answer was given when its dialog was there (`_answer`), or comes too late.
+            (terminal.interrupt if order[0].do == "interrupt" else terminal.leave)()
         self._done()
         return 0.0
+
+    def _answer(self, terminal: Terminal) -> None:
+        """Answer the open dialog, before what else is to be done: a message waits for it to go."""
+        with open(self.path("input"), "rb") as file:
+            file.seek(self._input_at)
+            lines = file.read().split(b"\n")[:-1]
+        for order in map(_orders.decode, lines):
+            if order.do == "answer" and order.id == self._permissions.open:
+                pane = terminal.server.capture(terminal.name)
+                keys = self._permissions.keys(order, pane, time.monotonic())
+                if keys:
+                    terminal.press(*keys)
+                return
+
+    def _settled_doubt(self, order: Order) -> bool:
+        """Whether the order that the driver before was at can be carried out. It may have been:
+        the agent gets a while to tell of a message before it is given again."""
+        doubt = self._in_doubt
+        assert doubt is not None
+        if order.do == "deliver" and order.id not in self._taken:
+            if doubt.submitted(order.text):
+                self._taken.add(order.id)
+            elif time.monotonic() < doubt.until:
+                return False
+        self._in_doubt = None
+        return True
 
     def _read_order(self) -> tuple[Order, int] | None:
         """The next order and where it ends in the input file."""
@@ -252,12 +291,18 @@ class PaneProcess(RunFiles):
     def _read(self, now: float) -> None:
         if self._terminal is None:
             return
+        if self._reported.is_due(now):
+            self._saw(Seen(kind="due"))
         if self._follower is None:
             path = self._find(self.pid)
             if path is None:
+                self._take_reports(now)
                 return
             self._follower = TranscriptFollower(path, skip=self._skip)
         lines = self._follower.read()
+        # After the lines were read and before they are written down: what a hook told before the
+        # agent wrote a line stands before that line.
+        self._take_reports(now)
         if self._follower.rewound:
             self._saw(Seen(kind="rewound"))
         if lines or self._follower.rewound:
@@ -266,6 +311,33 @@ class PaneProcess(RunFiles):
             # With its number behind it, a piece of the transcript is whole or not there.
             mark = line_of(Seen(kind="at", count=self._follower.count))
             self._append("journal", b"".join(line + b"\n" for line in lines) + mark)
+
+    def _take_reports(self, now: float) -> None:
+        """Write down what hooks told."""
+        path = None if self._follower is None else self._follower.path
+        for name, report in self._reported.take(now, path):
+            self._saw(Seen(kind="hook", id=name, report=report))
+            self._reported.done(name)
+            self._silent_since = now
+            if report.kind == "permission":
+                self._glance_at = 0.0
+            if report.kind == "prompt" and self._in_doubt is not None:
+                self._in_doubt.told.append(report.text)
+
+    def _glance(self, now: float) -> None:
+        """Look for a permission dialog: while a turn runs and nothing is written."""
+        terminal, watch = self._terminal, self._permissions
+        if terminal is None or not self._ready or now < self._glance_at:
+            return
+        if not (self.expects and now - self._silent_since >= _GLANCE) and not watch.open:
+            return
+        self._glance_at = now + _QUIET_LOOK
+        watch.saw(terminal.server.capture(terminal.name), now)
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether there is an input line: not while a permission dialog stands in its place."""
+        return not self._permissions.open
 
     def _saw(self, seen: Seen) -> None:
         self._append("journal", line_of(seen))
@@ -352,26 +424,9 @@ class PaneProcess(RunFiles):
         place = self.place
         if place is not None:
             with contextlib.suppress(ServerGone, PaneGone, ConnectionLost, TimedOut):
-                server = _server(place.server)
+                server = server_in(place.server)
                 server.kill_session(place.name)
                 if not server.sessions():
                     # Nobody is left in it; the next session starts another.
                     server.kill()
         return end_marked(session_id, also=also, grace=_FAREWELL)
-
-
-def _server(folder: str) -> TmuxServer:
-    if folder not in _servers:
-        _servers[folder] = TmuxServer(folder)
-    return _servers[folder]
-
-
-def read_place(folder: str) -> PanePlace | None:
-    """Where the pane is whose process has its files in `folder`; None when there is none."""
-    word = read_word(os.path.join(folder, "pane"))
-    return None if word is None else msgspec.json.decode(word, type=PanePlace)
-
-
-def attach_argv(place: PanePlace) -> tuple[str, ...]:
-    """The command by which a person attaches to the pane."""
-    return _server(place.server).attach_argv(place.name)

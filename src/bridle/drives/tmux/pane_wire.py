@@ -1,60 +1,15 @@
 """A transcript wire that a session can play again: what was seen at the pane stands in the journal.
 
 The journal of a terminal session holds the lines of the agent's transcript as they were read, and
-between them observations of the pane (`{"bridle": "ready", …}`), written by `PaneProcess`. What the
-agent is given stands in the input file as orders for the pane, one JSON object a line.
+between them what was seen at the pane and what hooks told, written by `PaneProcess`; see `orders`.
 """
 
-from typing import Literal
-
-import msgspec
-
-from bridle.core.errors import AgentError
 from bridle.drives.live import Outgoing
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
 from bridle.drives.tmux.errors import NotDelivered, NotReady
 from bridle.drives.tmux.following import TranscriptWire
-
-PREFIX = b'{"bridle":'
-"""How every line of the journal begins that the agent did not write."""
-
-
-class Seen(msgspec.Struct, frozen=True, kw_only=True, rename={"kind": "bridle"}):
-    """Something that was seen at the pane, or how far the transcript was read (`at`)."""
-
-    kind: Literal["ready", "not_ready", "undelivered", "rewound", "settled", "at"]
-    evidence: str = ""
-    id: str = ""
-    error: str = ""
-    hint: str = ""
-    count: int = 0
-
-
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to be done at the pane."""
-
-    do: Literal["deliver", "interrupt", "leave"]
-    id: str = ""
-    text: str = ""
-
-
-def line_of(item: Seen | Order) -> bytes:
-    """One line of journal or input."""
-    return msgspec.json.encode(item) + b"\n"
-
-
-_seen = msgspec.json.Decoder(Seen)
-
-
-def seen_in(line: bytes) -> Seen | None:
-    """The observation that a line of the journal is; None for a line of the transcript."""
-    if not line.startswith(PREFIX):
-        return None
-    try:
-        return _seen.decode(line)
-    except msgspec.MsgspecError:
-        return None
+from bridle.drives.tmux.orders import Order, line_of, seen_in
 
 
 class PaneWire:
@@ -88,6 +43,14 @@ class PaneWire:
             self._inner.rewound()
         elif seen.kind == "settled":
             self._inner.settle()
+        elif seen.kind == "hook" and seen.report is not None:
+            self._inner.report(seen.report)
+        elif seen.kind == "due":
+            self._inner.due()
+        elif seen.kind == "permission":
+            self._inner.permission_shown(seen.id, seen.evidence, seen.answerable)
+        elif seen.kind == "gone":
+            self._inner.permission_gone(seen.id)
 
     def prompt(self, message: Outgoing) -> None:
         """Have the text pasted and submitted."""
@@ -116,10 +79,3 @@ class PaneWire:
     def finish(self, exit: ProcessExit) -> None:
         """The process is gone."""
         self._inner.finish(exit)
-
-
-def told(
-    error: AgentError, kind: Literal["not_ready", "undelivered"], message_id: str = ""
-) -> Seen:
-    """What is written down of an error at the pane."""
-    return Seen(kind=kind, id=message_id, error=error.message, hint=error.hint)

@@ -35,6 +35,11 @@ _AGAIN = 0.01
 """Seconds between looks at a server that starts or ends."""
 _NEEDED = f"install tmux {'.'.join(map(str, OLDEST_TMUX))} or newer"
 _KEEPER = "bridle-keeper"
+"""The session of our connections; it goes with the last of them."""
+_BOOT = "bridle-boot"
+_BOOT_SECONDS = 30
+"""How long a server that was started waits for whoever started it; without sessions it ends."""
+_OWN = (_KEEPER, _BOOT)
 _CLIENT_FLAGS = "no-output,ignore-size"
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 _FACTS = "#{pane_pid} #{pane_dead} #{pane_dead_status} #{pane_dead_signal}"
@@ -58,7 +63,8 @@ class TmuxServer:
     method may be called from any thread, ends in bounded time, and raises `ServerGone` when the
     server is not there, `PaneGone` when the named session is not, `TimedOut` when there is no
     answer. A lost connection is made again; an order that may have been carried out and must not
-    be repeated raises `ConnectionLost` then. `close` ends the connection, not the server.
+    be repeated raises `ConnectionLost` then. `close` ends the connection, not the server. A server
+    without sessions ends by itself once nobody is connected, whoever was killed before.
     """
 
     def __init__(self, folder: str, *, tmux: str = "tmux", seconds: float = ASK_SECONDS) -> None:
@@ -82,13 +88,14 @@ class TmuxServer:
         make_private(self.folder)
         orders = [
             ("start-server",),
-            ("set-option", "-s", "exit-empty", "off"),
             ("set-option", "-s", "escape-time", "10"),
             ("set-option", "-g", "remain-on-exit", "on"),
             ("set-option", "-g", "history-limit", str(HISTORY)),
             ("set-option", "-g", "status", "off"),
             ("set-option", "-g", "default-shell", "/bin/sh"),
             ("set-option", "-g", "default-size", f"{WIDTH}x{HEIGHT}"),
+            ("new-session", "-d", "-s", _BOOT, f"exec sleep {_BOOT_SECONDS}"),
+            ("set-option", "-w", "-t", f"={_BOOT}:", "remain-on-exit", "off"),
         ]
         words = [word for order in orders for word in (*order, ";")][:-1]
         until = time.monotonic() + self._seconds
@@ -101,6 +108,7 @@ class TmuxServer:
                 for name in ("HOME", "LANG", "PATH", "PWD", "SHLVL", "OLDPWD", "_"):
                     # Panes get their environment from their session alone.
                     self._order(f"set-environment -gu {name}", repeatable=True)
+                self._order(f"kill-session -t ={_BOOT}", repeatable=True)
                 return
             except ServerGone:
                 # The one that answered was about to end.
@@ -195,7 +203,7 @@ class TmuxServer:
         for line in block.text.splitlines():
             name, _, facts = line.partition(" ")
             state = _pane_state(facts)
-            if name != _KEEPER and state is not None:
+            if name not in _OWN and state is not None:
                 found[name] = state
         return found
 
@@ -291,6 +299,7 @@ class TmuxServer:
         connection = self._client()
         try:
             connection.wait_opened(until)
+            connection.ask(f"set-option -t ={_KEEPER}: destroy-unattached on", until)
         except Disconnected:
             raise ServerGone("the tmux server is gone, or takes no connection") from None
         self._connection = connection
@@ -398,7 +407,7 @@ def refuse_controls(text: str) -> None:
 
 
 def _checked(name: str) -> str:
-    if not name or name == _KEEPER or not all(char in _NAME for char in name):
+    if not name or name in _OWN or not all(char in _NAME for char in name):
         raise WrongUse(
             f"not a name for a terminal session: {name!r}", hint="use letters, digits, - and _"
         )

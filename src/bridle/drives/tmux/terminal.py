@@ -23,6 +23,8 @@ from bridle.drives.tmux.server import PaneState, TmuxServer
 
 _KEY_GAP = 0.12
 """Seconds between keys of a sequence: two at once may be taken for one."""
+_SHOWS = 1.5
+"""Seconds for a pasted text to show, when nobody waits for it any more."""
 _KEPT = 3
 """Messages that are remembered, to know them again when they come back into the input line."""
 
@@ -54,7 +56,7 @@ class Terminal:
         self._verify = verify
         self._clock = clock
         self._goal: Readiness | Delivering | None = None
-        self._next = 0.0
+        self._next = self._not_before = 0.0
         self._keys: list[str] = []
         self._sent: list[str] = []
 
@@ -127,7 +129,13 @@ class Terminal:
         self._sent = [*self._sent, text][-_KEPT:]
 
     def give_up(self) -> None:
-        """Forget the goal: it is known by other means to be reached, or not wanted any more."""
+        """Forget the goal: it is known by other means to be reached, or not wanted any more.
+
+        A text that was pasted for it may show only later. The next message waits for that: it takes
+        what is ours out of the input line first.
+        """
+        if isinstance(self._goal, Delivering) and self._goal.under_way:
+            self._not_before = self._clock() + _SHOWS
         self._goal = None
 
     def interrupt(self) -> None:
@@ -150,7 +158,7 @@ class Terminal:
         if self._goal is not None:
             raise WrongUse("the terminal is busy with another message", hint="wait until it is in")
         self._goal = goal
-        self._next = 0.0
+        self._next = self._not_before
 
     def step(self) -> float | None:
         """Do what is due; returns when to come again (by the clock), None when nothing is left.

@@ -53,13 +53,20 @@ def _by_settings(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
 
 def _by_flags(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
     """Codex's hooks, by flags of its adapter, which are Codex's own."""
-    from bridle.runtimes.codex.guarding import HOOKS, SHAPE, hook_flags, refuse_other_hooks
+    from bridle.runtimes.codex.guarding import (
+        HOOKS,
+        SHAPE,
+        guard_events,
+        hook_flags,
+        refuse_other_hooks,
+    )
 
     argv = plan.spec.argv
     refuse_other_hooks(list(argv))
     # Else text is typed into a running terminal, which no hook sees.
     flags = ["-c", "features.unified_exec=false"]
-    flags += hook_flags(hook.command(SHAPE), log_events=False)
+    events = guard_events(log_events=False)
+    flags += hook_flags({event: [hook.command(SHAPE)] for event in events})
     spec = msgspec.structs.replace(plan.spec, argv=(*argv, *flags))
     return _guarded(msgspec.structs.replace(plan, spec=spec), HOOKS)
 

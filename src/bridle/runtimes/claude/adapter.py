@@ -346,6 +346,12 @@ class ClaudeRuntime(AgentRuntime):
 
         return plan(self, options, env, session_id)
 
+    def report_plan(self, plan: RunPlan) -> RunPlan:
+        """Hooks in settings given by flag; see `reporting`."""
+        from bridle.runtimes.claude.reporting import report_plan
+
+        return report_plan(plan)
+
     def tmux_wire(self, facts: "LiveFacts", recorder: Recorder) -> "TranscriptWire":
         """The reader of its transcript; see `following`."""
         from bridle.runtimes.claude.following import ClaudeFollower

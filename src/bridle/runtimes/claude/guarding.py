@@ -60,7 +60,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     dialect = plan.dialect
     open_ended = not (isinstance(dialect, ClaudeDialect) and dialect.blocks_when_hook_dies)
     shape = msgspec.structs.replace(SHAPE, watched=open_ended, timed=open_ended)
-    argv = _with_settings(argv, hook, shape)
+    argv = _guarded_argv(argv, hook, shape)
     spec = msgspec.structs.replace(plan.spec, argv=argv)
     mechanism = msgspec.structs.replace(SETTINGS, shape=shape)
     return msgspec.structs.replace(plan, spec=spec, guard=mechanism)
@@ -106,24 +106,32 @@ def answer_callback(recorder: Recorder, payload: Any) -> dict[str, Any]:
 # -- settings by flag -----------------------------------------------------------------------------
 
 
-def _with_settings(argv: tuple[str, ...], hook: GuardHook, shape: HookShape) -> tuple[str, ...]:
-    """The arguments with our hooks in the settings they name: Claude takes that flag once."""
-    words = list(argv)
-    given: dict[str, Any] = {}
-    for number, word in enumerate(words[:-1]):
-        if word == "--settings":
-            given = _read(words[number + 1])
-            del words[number : number + 2]
-            break
-    # Before every other flag: the last ones may be followed by a prompt.
-    place = next((i for i, word in enumerate(words) if i and word.startswith("-")), len(words))
-    merged = msgspec.json.encode(_merged(given, hook, shape))
-    path = write_private(hook.folder, "settings.json", merged)
+def _guarded_argv(argv: tuple[str, ...], hook: GuardHook, shape: HookShape) -> tuple[str, ...]:
+    """The arguments with our hooks in the settings they name."""
+    given, words, place = with_settings(argv)
+    settings = _merged(read_settings(given) if given else {}, hook, shape)
+    path = write_private(hook.folder, "settings.json", msgspec.json.encode(settings))
     words[place:place] = ["--settings", path]
     return tuple(words)
 
 
-def _read(given: str) -> dict[str, Any]:
+def with_settings(argv: Sequence[str]) -> tuple[str, list[str], int]:
+    """The settings that the arguments name (empty when they name none), the arguments without
+    them, and where others go: Claude takes that flag once."""
+    words, given = list(argv), ""
+    for number, word in enumerate(words[:-1]):
+        if word == "--settings":
+            given = words[number + 1]
+            del words[number : number + 2]
+            break
+    # Before every other flag: the last ones may be followed by a prompt.
+    place = next((i for i, word in enumerate(words) if i and word.startswith("-")), len(words))
+    return given, words, place
+
+
+def read_settings(given: str) -> dict[str, Any]:
+    """Settings given by flag, as a file or as JSON; raises `GuardRefused` when they cannot be
+    read."""
     try:
         if given.lstrip().startswith("{"):
             return msgspec.json.decode(given, type=dict[str, Any])
@@ -143,8 +151,8 @@ def _merged(given: dict[str, Any], hook: GuardHook, shape: HookShape) -> dict[st
     for event, entries in ours.items():
         theirs = hooks.get(event)
         hooks = {**hooks, event: [*(theirs if isinstance(theirs, list) else []), *entries]}
-    kept = {name: value for name, value in given.items() if name != "disableAllHooks"}
-    return {**kept, "hooks": hooks}
+    # Settings by flag outrank the user's and the project's, which could switch all hooks off.
+    return {**given, "disableAllHooks": False, "hooks": hooks}
 
 
 def hook_entries(
@@ -178,7 +186,7 @@ def deploy_hooks(worktree: str, command: str | None, mark: str) -> str:
             f"{_LOCAL_SETTINGS} is under version control",
             hint="take it out of version control; it is meant to be personal",
         )
-    settings = _read(path) if os.path.exists(path) else {}
+    settings = read_settings(path) if os.path.exists(path) else {}
     if settings.get("disableAllHooks") is True and command is not None:
         raise GuardRefused(f"{path} switches all hooks off", runtime="claude")
     hooks = _without(settings.get("hooks", {}), mark, path)

@@ -13,7 +13,9 @@ import itertools
 import re
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.drives.tmux.dialogs import row_keys
 from bridle.drives.tmux.facts import TerminalFacts
+from bridle.drives.tmux.reports import ReportShape
 
 _LOOKED_AT = 15
 """Lines from the end, empty ones not counted, that are looked at."""
@@ -109,6 +111,25 @@ def input_line(pane: str) -> str | None:
     return "\n".join(shown).strip()
 
 
+REPORTS = ReportShape(
+    events={
+        "UserPromptSubmit": "prompt",
+        "PreToolUse": "tool_start",
+        "PostToolUse": "tool_end",
+        "PostToolUseFailure": "tool_end",
+        "PermissionRequest": "permission",
+        "Stop": "turn_end",
+        "SessionEnd": "session_end",
+    }
+)
+"""What its hooks tell of a terminal session."""
+
+
+def permission_keys(pane: str, allowed: bool) -> tuple[str, ...] | None:
+    """The row "Yes" has a number; Escape refuses, and ends the turn as "No" does too."""
+    return row_keys(pane, allowed, consent=("Yes",))
+
+
 TERMINAL = TerminalFacts(
     dialog_settled=SETTLED,
     paste_settled=0.6,
@@ -118,5 +139,7 @@ TERMINAL = TerminalFacts(
     interrupt=("Escape",),
     leave=("C-d", "C-d"),
     queues=True,
+    permission_keys=permission_keys,
+    reports=REPORTS,
 )
 """Enter right after a paste is swallowed, hence the long pause."""

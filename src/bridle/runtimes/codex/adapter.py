@@ -203,8 +203,19 @@ class CodexRuntime(AgentRuntime):
 
         return plan(self, options, env, session_id)
 
+    def report_plan(self, plan: RunPlan) -> RunPlan:
+        """Hooks by `-c`, with the trust they need; see `guarding`."""
+        from bridle.runtimes.codex.guarding import report_plan
+
+        return report_plan(plan)
+
     def tmux_wire(self, facts: "LiveFacts", recorder: Recorder) -> "TranscriptWire":
         """The reader of its transcript; see `following`."""
+        dialect, _, _ = self.dialect(facts.runtime_version)
+        if not dialect.usage_records:
+            from bridle.runtimes.codex.following_older import OlderCodexFollower
+
+            return OlderCodexFollower(facts, recorder)
         from bridle.runtimes.codex.following import CodexFollower
 
         return CodexFollower(facts, recorder)

@@ -62,6 +62,7 @@ DIALECTS = (
         shares_socket=False,
         hooks=False,
         path_dir="path",
+        model_migrations=(("gpt-5.3-codex", "gpt-5.4"),),
     ),
     CodexDialect(
         name="codex-0.166",

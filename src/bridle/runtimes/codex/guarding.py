@@ -13,13 +13,17 @@ import msgspec
 
 from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
+from bridle.drives.tmux.reports import report_command
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.codex.arguments import config
 from bridle.runtimes.codex.dialects import CodexDialect
+from bridle.runtimes.codex.panes import REPORTS
 from bridle.runtimes.toml import toml_value
 
 _SOURCE = "/<session-flags>/config.toml"
 _SECONDS = 600
+_SHORTER = {"SessionEnd": 3}
+"""Events whose hooks Codex gives less time, whatever is asked for; the trust is about that time."""
 _COMMANDS = ("exec", "e", "app-server", "resume", "fork")
 
 SHAPE = HookShape(watched=True)
@@ -51,7 +55,9 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     # On the same side of the subcommand as the other flags: older lines forget those before it.
     place += 1 if argv[place : place + 1] and argv[place] in _COMMANDS else 0
     off = [word for name in dialect.unjudged_features for word in ("--disable", name)]
-    argv[place:place] = [*off, *hook_flags(hook.command(SHAPE), log_events=hook.log_events)]
+    events = guard_events(log_events=hook.log_events)
+    commands = {event: [hook.command(SHAPE)] for event in events}
+    argv[place:place] = [*off, *hook_flags(with_reports(commands, plan.reports))]
     spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
     return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
 
@@ -63,17 +69,31 @@ def _after_command(argv: list[str], command: tuple[str, ...]) -> int:
     return next(starts, 0) + size
 
 
-def hook_flags(command: str, *, log_events: bool) -> list[str]:
-    """The flags that make Codex run `command`, and trust it."""
-    events = [*SHAPE.asks, *SHAPE.live]
-    if log_events:
-        events += ["PostToolUse", "Stop", "SessionEnd"]
-    entry = {"type": "command", "command": command, "timeout": _SECONDS}
-    hooks = {event: [{"hooks": [entry]}] for event in events}
-    trust = {
-        f"{_SOURCE}:{_snake(event)}:0:0": {"trusted_hash": trusted_hash(event, command)}
+def guard_events(*, log_events: bool) -> list[str]:
+    """The events whose hooks the guard answers."""
+    return [*SHAPE.asks, *SHAPE.live, *(["PostToolUse", "Stop", "SessionEnd"] * log_events)]
+
+
+def with_reports(commands: dict[str, list[str]], folder: str) -> dict[str, list[str]]:
+    """`commands` with those that report into `folder`, when there is one."""
+    reports = {event: report_command(folder, event) for event in REPORTS.events if folder}
+    events = dict.fromkeys((*commands, *reports))
+    return {
+        event: [*commands.get(event, []), *([reports[event]] if event in reports else [])]
         for event in events
     }
+
+
+def hook_flags(commands: dict[str, list[str]]) -> list[str]:
+    """The flags that make Codex run these commands at these events, and trust them."""
+    hooks, trust = {}, {}
+    for event, run in commands.items():
+        seconds = _SHORTER.get(event, _SECONDS)
+        entries = [{"type": "command", "command": each, "timeout": seconds} for each in run]
+        hooks[event] = [{"hooks": [entry]} for entry in entries]
+        for number, each in enumerate(run):
+            known = trusted_hash(event, each, timeout=seconds)
+            trust[f"{_SOURCE}:{_snake(event)}:{number}:0"] = {"trusted_hash": known}
     return [*config("hooks", hooks), "-c", f"hooks.state={toml_value(trust, 'hooks.state')}"]
 
 
@@ -92,6 +112,24 @@ def trusted_hash(event: str, command: str, *, timeout: int = _SECONDS) -> str:
 
 def _snake(event: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
+
+
+def report_plan(plan: RunPlan) -> RunPlan:
+    """The plan with hooks that report; see `AgentRuntime.report_plan`. A guard has put them beside
+    its own already, since hooks by flag replace one another; for that reason hooks of the run's own
+    settings keep ours away."""
+    dialect, argv = plan.dialect, list(plan.spec.argv)
+    if plan.guard is not None or not (isinstance(dialect, CodexDialect) and dialect.hooks):
+        return plan
+    try:
+        refuse_other_hooks(argv)
+    except GuardRefused:
+        return plan
+    place = _after_command(argv, plan.installation.command)
+    place += 1 if argv[place : place + 1] and argv[place] in _COMMANDS else 0
+    argv[place:place] = hook_flags(with_reports({}, plan.reports))
+    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
+    return msgspec.structs.replace(plan, spec=spec)
 
 
 def refuse_other_hooks(argv: list[str]) -> None:

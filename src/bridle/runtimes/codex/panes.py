@@ -6,13 +6,16 @@ on; in older ones only the pane's title (a spinner in front of the folder's name
 """
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.drives.tmux.dialogs import row_keys
 from bridle.drives.tmux.facts import TerminalFacts
+from bridle.drives.tmux.reports import ReportShape
 
 _LOGIN = ("Sign in with ChatGPT", "Choose how you want to use Codex")
 _TRUST = ("Trust this folder?", "Do you trust the contents of this directory?")
 _MIGRATION = ("1. Try new model", "2. Use existing model")
 _APPROVAL = ("Would you like to run the following", "Would you like to make the following edits")
 _UPDATE = ("Update available!", "Skip until next version")
+_HOOKS = ("Hooks need review", "Continue without trusting")
 _YES = ("› 1. Trust", "› 1. Yes")
 _PROMPT = "›"
 _ENDS_TURNS = ("Ask Codex to do anything", "for shortcuts")
@@ -39,6 +42,9 @@ def detect_ready(pane: str) -> ReadyState:
         return Dialog(name="model_migration", action=None)
     if all(mark in bottom for mark in _UPDATE):
         return Dialog(name="update", action=None)
+    if all(mark in bottom for mark in _HOOKS):
+        # Escape trusts none of them, and changes nothing.
+        return Dialog(name="hooks", action="Escape")
     if any(mark in bottom for mark in _APPROVAL):
         return Busy(what="permission")
     if any("Working (" in line and "esc to interrupt" in line for line in lines[-8:]):
@@ -88,12 +94,48 @@ def input_line(pane: str) -> str | None:
     return "\n".join(shown).strip()
 
 
+_OLDER_HINTS = (
+    "Explain this codebase",
+    "Summarize recent commits",
+    "Implement {feature}",
+    "Find and fix a bug in @filename",
+    "Write tests for @filename",
+    "Improve documentation in @filename",
+    "Run /review on my current changes",
+    "Use /skills to list available skills",
+)
+"""What the older line shows in an empty input line, one of them at a time."""
+
+REPORTS = ReportShape(
+    events={
+        "UserPromptSubmit": "prompt",
+        "PreToolUse": "tool_start",
+        "PostToolUse": "tool_end",
+        "PermissionRequest": "permission",
+        "Stop": "turn_end",
+        "SessionEnd": "session_end",
+    },
+    tool_names={"Bash": "command_execution", "apply_patch": "file_change"},
+    tool_prefixes={"mcp__": "mcp_tool_call"},
+)
+"""What its hooks tell of a terminal session."""
+
+
+def permission_keys(pane: str, allowed: bool) -> tuple[str, ...] | None:
+    """The letter behind the row; Escape refuses, and ends the turn."""
+    if allowed and "Yes, proceed (y)" in pane:
+        return ("y",)
+    return row_keys(pane, allowed, consent=())
+
+
 TERMINAL = TerminalFacts(
     input_line=input_line,
-    hints=("Ask Codex to do anything",),
+    hints=("Ask Codex to do anything", *_OLDER_HINTS),
     placeholder=r"\[Pasted Content \d+ chars\]",
     interrupt=("Escape",),
     leave=("C-c", "C-c"),
     queues=True,
     busy_title=r"^[⠀-⣿] ",
+    permission_keys=permission_keys,
+    reports=REPORTS,
 )

@@ -45,9 +45,6 @@ def plan(
     for name in _NOT_HERE:
         if getattr(options, name) and not options.ignore_unsupported:
             raise UnsupportedOption(runtime.id, name, [], reason="not in a terminal session")
-    if not dialect.usage_records:
-        # Older rollouts tell items and usage in another way, which nobody has followed yet.
-        raise UnsupportedOption(runtime.id, "drive tmux", [], reason=f"not with {dialect.name}")
     if options.resume:
         args.refuse_bad_resume(options.resume)
     cwd, own = working_dir(options), read_options(options.provider_options)

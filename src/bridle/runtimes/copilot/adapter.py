@@ -331,6 +331,12 @@ class CopilotRuntime(AgentRuntime):
 
         return plan(self, options, env, session_id)
 
+    def report_plan(self, plan: RunPlan) -> RunPlan:
+        """A plugin given by flag; see `reporting`."""
+        from bridle.runtimes.copilot.reporting import report_plan
+
+        return report_plan(plan)
+
     def tmux_wire(self, facts: "LiveFacts", recorder: Recorder) -> "TranscriptWire":
         """The reader of its transcript; see `following`."""
         from bridle.runtimes.copilot.following import CopilotFollower

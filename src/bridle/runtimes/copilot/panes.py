@@ -5,7 +5,9 @@ of an idle session.
 """
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.drives.tmux.dialogs import row_keys
 from bridle.drives.tmux.facts import TerminalFacts
+from bridle.drives.tmux.reports import ReportShape
 from bridle.runtimes.copilot.dialects import DIALECTS
 
 _LOOKED_AT = 16
@@ -47,11 +49,33 @@ def input_line(pane: str) -> str | None:
     return "\n".join(lines[rules[-2] + 1 : rules[-1]])[1:].strip()
 
 
+REPORTS = ReportShape(
+    events={
+        "userPromptSubmitted": "prompt",
+        "permissionRequest": "permission",
+        "agentStop": "turn_end",
+        "sessionEnd": "session_end",
+    },
+    tool="toolName",
+    input="toolInput",
+    transcript="",
+)
+"""What its hooks tell of a terminal session. Those of tools name no call, so they could not be
+matched with what the transcript tells of them."""
+
+
+def permission_keys(pane: str, allowed: bool) -> tuple[str, ...] | None:
+    """The row "Yes" has a number; another one may be marked. Escape refuses, and ends the turn."""
+    return row_keys(pane, allowed, consent=("Yes",))
+
+
 TERMINAL = TerminalFacts(
     input_line=input_line,
     placeholder=r"\[Paste #\d+|\[Saved pasted content to workspace",
     interrupt=("C-c",),
     leave=("C-c", "C-c"),
     queues=True,
+    permission_keys=permission_keys,
+    reports=REPORTS,
 )
 """The first Ctrl-C ends the turn; Escape must come twice and then opens other things too."""

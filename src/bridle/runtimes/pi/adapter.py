@@ -224,6 +224,12 @@ class PiRuntime(AgentRuntime):
 
         return plan(self, options, env, session_id)
 
+    def report_plan(self, plan: RunPlan) -> RunPlan:
+        """An extension beside those of the user; see `reporting`."""
+        from bridle.runtimes.pi.reporting import report_plan
+
+        return report_plan(plan)
+
     def tmux_wire(self, facts: "LiveFacts", recorder: Recorder) -> "TranscriptWire":
         """The reader of its transcript; see `following`."""
         from bridle.runtimes.pi.following import PiFollower

@@ -3,7 +3,9 @@
 import re
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
+from bridle.drives.tmux.dialogs import row_keys
 from bridle.drives.tmux.facts import TerminalFacts
+from bridle.drives.tmux.reports import ReportShape
 
 _FOOTER = re.compile(r"\b\d+\.\d+%/\d+(?:\.\d+)?[kM]\b")
 _NO_MODEL_FOOTER = re.compile(r"\b\d+\.\d+%/0 ")
@@ -44,10 +46,29 @@ def input_line(pane: str) -> str | None:
     return "\n".join(lines[rules[-2] + 1 : rules[-1]]).strip()
 
 
+REPORTS = ReportShape(
+    events={
+        "input": "prompt",
+        "tool_execution_start": "tool_start",
+        "tool_execution_end": "tool_end",
+        "agent_settled": "turn_end",
+        "session_shutdown": "session_end",
+    }
+)
+"""What the extension tells of a terminal session; the older version has no `agent_settled`."""
+
+
+def permission_keys(pane: str, allowed: bool) -> tuple[str, ...] | None:
+    """Enter while "Yes" is marked; Escape refuses."""
+    return row_keys(pane, allowed, consent=("Yes",))
+
+
 TERMINAL = TerminalFacts(
     input_line=input_line,
     placeholder=r"\[paste #\d+",
     interrupt=("Escape",),
     leave=("C-d",),
     queues=True,
+    permission_keys=permission_keys,
+    reports=REPORTS,
 )

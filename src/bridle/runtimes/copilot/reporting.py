@@ -1,0 +1,38 @@
+"""Copilot's hooks as reporters of a terminal session, in a plugin given by flag.
+
+Nothing of the user's or the project's is changed, and their hooks run beside these.
+"""
+
+import os
+
+import msgspec
+
+from bridle.drives.tmux.reports import report_command
+from bridle.runtimes.base import RunPlan
+from bridle.runtimes.copilot.panes import REPORTS
+from bridle.runtimes.private import write_private
+
+_SECONDS = 10
+_PLUGIN = ".plugin"
+
+
+def report_plan(plan: RunPlan) -> RunPlan:
+    """The plan with a plugin whose hooks report; see `AgentRuntime.report_plan`."""
+    hooks = {
+        event: [
+            {
+                "type": "command",
+                "bash": report_command(plan.reports, event),
+                "timeoutSec": _SECONDS,
+            }
+        ]
+        for event in REPORTS.events
+    }
+    about = {"name": "bridle-reports", "version": "1.0.0", "hooks": "hooks.json"}
+    for name, content in (("plugin.json", about), ("hooks.json", {"version": 1, "hooks": hooks})):
+        write_private(plan.reports, os.path.join(_PLUGIN, name), msgspec.json.encode(content))
+    folder = os.path.join(plan.reports, _PLUGIN)
+    argv, command = list(plan.spec.argv), plan.installation.command
+    argv[len(command) : len(command)] = [f"--plugin-dir={folder}"]
+    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
+    return msgspec.structs.replace(plan, spec=spec)
