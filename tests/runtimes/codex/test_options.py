@@ -469,7 +469,7 @@ def test_the_spawn_command(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
             _merge(told, tomllib.loads(words[number + 1]))
     assert told["developer_instructions"] == "It's $HOME"
     assert told["projects"] == {str(desk.work): {"trust_level": "trusted"}}
-    assert ("notice" in told) == newer
+    assert told["notice"]["model_migrations"]
     asking = shlex.split(desk.runtime.build_spawn_command(SpawnOptions(model="m")))
     assert asking[asking.index("-a") + 1] == "on-request"
 
