@@ -90,11 +90,11 @@ def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
 
 def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dict[str, str]:
     """`env` of a Cline that works in `cwd` and loads the plugin `code`, and no other; its home is
-    made in `folder`. Raises `GuardRefused` where other plugins would be loaded.
+    made in `folder`, the guard's own. Raises `GuardRefused` where other plugins would be loaded.
 
     What Cline keeps stays where it was: the home's links lead there, its data by variable.
     """
-    _refuse_others(env, cwd)
+    _refuse_others(env, cwd, folder)
     home = os.path.join(folder, "cline")
     os.mkdir(home, 0o700)
     theirs = cline_dir(env)
@@ -139,7 +139,7 @@ def _patient(plan: RunPlan) -> tuple[str, ...]:
     return (*argv[:size], *_PATIENCE, *argv[size:])
 
 
-def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
+def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
     """Plugins that Cline finds in places that no variable moves."""
     place = os.path.realpath(cwd)
     found = find_git(place)
@@ -147,7 +147,7 @@ def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
     home = env.get("HOME") or os.path.expanduser("~")
     folders = [os.path.join(root, ".cline", _PLUGINS) for root in sorted(roots)]
     for folder in (*folders, os.path.join(home, "Documents", "Cline", "Plugins")):
-        if os.path.isdir(folder) and _others_in(folder, env):
+        if os.path.isdir(folder) and _others_in(folder, guard):
             raise GuardRefused(
                 f"cline would load plugins beside the guard's, which could undo it: {folder}",
                 hint="move them away, or hold it with --sandbox and say --unguarded",
@@ -155,13 +155,12 @@ def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
             )
 
 
-def _others_in(folder: str, env: Mapping[str, str]) -> bool:
+def _others_in(folder: str, guard: str) -> bool:
     """Whether a folder holds any file but the guard's own, put there by `bridle guard deploy`."""
     names = os.listdir(folder)
     if names != [FILE_NAME]:
         return bool(names)
-    from bridle.runtimes.deployed_files import is_copy
-    from bridle.runtimes.deployed_guard import deployed_folder
+    from bridle.runtimes.deployed_guard import is_deployed
 
     root = os.path.dirname(os.path.dirname(folder))
-    return not is_copy(os.path.join(folder, FILE_NAME), deployed_folder(env, root, "cline"))
+    return not is_deployed(os.path.join(folder, FILE_NAME), root, "cline", guard)

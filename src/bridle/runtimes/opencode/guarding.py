@@ -86,12 +86,13 @@ def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
 
 
 def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]:
-    """`env` of an OpenCode that works in `cwd` and loads `plugin`, a file, and no plugin of the
-    project's. `GuardRefused` when the project has some, or what `env` says cannot be read.
+    """`env` of an OpenCode that works in `cwd` and loads `plugin`, a file in the guard's own
+    folder, and no plugin of the project's. `GuardRefused` when the project has some, or when what
+    `env` says cannot be read.
 
     Instructions of the project are named one by one: OpenCode leaves them out with the rest.
     """
-    _refuse_others(env, cwd)
+    _refuse_others(env, cwd, os.path.dirname(plugin))
     given = env.get(CONFIG_VARIABLE)
     try:
         config = msgspec.json.decode(given, type=dict[str, Any]) if given else {}
@@ -137,7 +138,7 @@ def _has_own_config(plan: RunPlan) -> bool:
     return any(folder.startswith(private + os.sep) for private in plan.private_dirs)
 
 
-def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
+def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
     """Plugins that OpenCode finds from `cwd` upwards; those in the user's home are the user's."""
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
     folder = os.path.realpath(cwd)
@@ -145,7 +146,7 @@ def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
         own = os.path.join(folder, ".opencode")
         places = [folder] if folder == home else [folder, own]
         found = [os.path.join(own, name) for name in ("plugin", "plugins") if folder != home]
-        found = [path for path in found if _others_in(path, env, folder)]
+        found = [path for path in found if _others_in(path, folder, guard)]
         files = [os.path.join(place, name) for place in places for name in _FILES]
         found += [path for path in files if _names_plugins(path)]
         if found:
@@ -159,16 +160,14 @@ def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
         folder = os.path.dirname(folder)
 
 
-def _others_in(path: str, env: Mapping[str, str], root: str) -> bool:
+def _others_in(path: str, root: str, guard: str) -> bool:
     """Whether a folder holds any file but the guard's own, put there by `bridle guard deploy`."""
     names = os.listdir(path) if os.path.isdir(path) else []
-    if names == [FILE_NAME]:
-        from bridle.runtimes.deployed_files import is_copy
-        from bridle.runtimes.deployed_guard import deployed_folder
+    if names != [FILE_NAME]:
+        return bool(names)
+    from bridle.runtimes.deployed_guard import is_deployed
 
-        ours = deployed_folder(env, root, "opencode")
-        return not is_copy(os.path.join(path, FILE_NAME), ours)
-    return bool(names)
+    return not is_deployed(os.path.join(path, FILE_NAME), root, "opencode", guard)
 
 
 def _names_plugins(path: str) -> bool:
