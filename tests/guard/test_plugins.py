@@ -21,6 +21,7 @@ from bridle.guard.notes import read_notes
 from bridle.guard.service import GuardSession
 from bridle.running import new_session_id, prepare, recorder_for
 from bridle.runtimes.guarded_sessions import SessionGuarding
+from bridle.runtimes.opencode.guarding import CLOSED, guarded_env
 from bridle.testing import ScriptedModel
 from tests.guard.agents import (
     AGENTS,
@@ -88,6 +89,28 @@ def test_a_plugin_that_breaks_lets_nothing_through(place: Bench, agent: Agent, f
     limit = 25.0 if fault == "hangs" else 60.0
     played = play(place, agent, DRIVES["print"], "builder", script, sabotage, timeout=limit)
     nothing_happened(place, played)
+
+
+@every_plugin
+def test_where_the_plugin_is_gone_nothing_runs(place: Bench, agent: Agent) -> None:
+    """Not only is the run stopped when that shows: until then the agent can run no tool."""
+    script = [{"shell": f"echo bad > inside.txt; echo bad > {place.outside}/x"}]
+    played = play(
+        place, agent, DRIVES["print"], "builder", script, lambda one: plugin_of(one).unlink()
+    )
+    assert played.result.status == "failed"
+    nothing_happened(place, played)
+
+
+@pytest.mark.parametrize("given", [{"bash": "ask", "*": "allow"}, "ask", None])
+def test_opencodes_own_rules_stay_in_force(place: Bench, given: Any) -> None:
+    config = {"permission": given} if given is not None else {}
+    env = {**place.env, "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
+    made = guarded_env(env, str(place.worktree), str(place.root / "guard.js"))
+    rules = json.loads(made["OPENCODE_CONFIG_CONTENT"])["permission"]
+    assert list(rules.items())[-1] == (CLOSED, "deny")
+    del rules[CLOSED]
+    assert rules == ({"*": "ask"} if given == "ask" else given or {})
 
 
 # -- an answer that breaks ------------------------------------------------------------------------

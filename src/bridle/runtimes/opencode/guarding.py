@@ -8,6 +8,7 @@ are kept. Plugins of the project are loaded all the same (by 1.18, whatever it i
 there are any the agent is not started.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +26,9 @@ from bridle.runtimes.opencode.choices import CONFIG_VARIABLE
 from bridle.runtimes.private import write_private
 
 FILE_NAME = "bridle-guard.js"
+CLOSED = "**"
+"""A rule that forbids every tool, in words that nobody else uses. The plugin takes it away, so that
+nothing runs where the plugin is missing."""
 _FILES = ("opencode.json", "opencode.jsonc")
 _PURE = "OPENCODE_PURE"
 _NO_PROJECT = "OPENCODE_DISABLE_PROJECT_CONFIG"
@@ -49,6 +53,7 @@ export const BridleGuard = async ({ directory }) => {
   if (nobody) return {};
   await tell("SessionStart", {});
   return {
+    config: async (config) => { delete config.permission?.[%(closed)s]; },
     "tool.execute.before": async (call, told) => {
       const reason = await refusal(call.callID, call.tool, told.args, directory);
       if (reason !== undefined) throw new Error(reason);
@@ -74,7 +79,8 @@ def plugin_code(
     """The plugin's source; it asks at an address, or by a command. One that is `deployed` into a
     worktree leaves a person's own sessions alone."""
     ask = asking_code(where, deployed=deployed)
-    return _CODE % {"ask": ask, "events": _EVENTS if log_events else ""}
+    told = {"ask": ask, "closed": json.dumps(CLOSED), "events": _EVENTS if log_events else ""}
+    return _CODE % told
 
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
@@ -105,6 +111,9 @@ def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]
     for name, ours in lists.items():
         theirs = config.get(name)
         config[name] = [*(theirs if isinstance(theirs, list) else []), *ours]
+    rules = config.get("permission", {})
+    # Last of all, since the last rule that fits decides.
+    config["permission"] = {**({"*": rules} if isinstance(rules, str) else rules), CLOSED: "deny"}
     kept = {name: value for name, value in env.items() if name != _PURE}
     return {**kept, _NO_PROJECT: "1", CONFIG_VARIABLE: msgspec.json.encode(config).decode()}
 
