@@ -113,7 +113,7 @@ def test_status_notices_what_was_taken_away(place: Bench) -> None:
     assert [each.fires for each in found] == [False]
 
 
-@pytest.mark.parametrize("name", ["codex", "pi", "aider"])
+@pytest.mark.parametrize("name", ["codex", "aider"])
 def test_runtimes_that_take_none_say_so(place: Bench, name: str) -> None:
     with pytest.raises(GuardRefused, match="takes no guard from a worktree"):
         deploy(

@@ -2,6 +2,7 @@
 take none."""
 
 import json
+import shutil
 import socketserver
 import sys
 import threading
@@ -11,10 +12,16 @@ from typing import Any
 
 import pytest
 
+from bridle.config import load_config
 from bridle.core.errors import GuardRefused
 from bridle.core.options import Provider, RunOptions
+from bridle.drives.print_drive import PrintRun
+from bridle.guard.lasting import NOTES
+from bridle.guard.notes import read_notes
 from bridle.guard.service import GuardSession
-from bridle.running import prepare
+from bridle.running import new_session_id, prepare, recorder_for
+from bridle.runtimes.guarded_sessions import SessionGuarding
+from bridle.runtimes.opencode.guarding import CLOSED, guarded_env
 from bridle.testing import ScriptedModel
 from tests.guard.agents import (
     AGENTS,
@@ -84,6 +91,28 @@ def test_a_plugin_that_breaks_lets_nothing_through(place: Bench, agent: Agent, f
     nothing_happened(place, played)
 
 
+@every_plugin
+def test_where_the_plugin_is_gone_nothing_runs(place: Bench, agent: Agent) -> None:
+    """Not only is the run stopped when that shows: until then the agent can run no tool."""
+    script = [{"shell": f"echo bad > inside.txt; echo bad > {place.outside}/x"}]
+    played = play(
+        place, agent, DRIVES["print"], "builder", script, lambda one: plugin_of(one).unlink()
+    )
+    assert played.result.status == "failed"
+    nothing_happened(place, played)
+
+
+@pytest.mark.parametrize("given", [{"bash": "ask", "*": "allow"}, "ask", None])
+def test_opencodes_own_rules_stay_in_force(place: Bench, given: Any) -> None:
+    config = {"permission": given} if given is not None else {}
+    env = {**place.env, "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
+    made = guarded_env(env, str(place.worktree), str(place.root / "guard.js"))
+    rules = json.loads(made["OPENCODE_CONFIG_CONTENT"])["permission"]
+    assert list(rules.items())[-1] == (CLOSED, "deny")
+    del rules[CLOSED]
+    assert rules == ({"*": "ask"} if given == "ask" else given or {})
+
+
 # -- an answer that breaks ------------------------------------------------------------------------
 
 ANSWERS = {
@@ -135,6 +164,36 @@ def test_an_answer_that_is_none_lets_nothing_through(
         played = play(place, agent, DRIVES["print"], "builder", script, sabotage)
         server.shutdown()
     nothing_happened(place, played)
+
+
+@every_plugin
+def test_a_guard_that_outlives_its_host_judges_by_a_hook(place: Bench, agent: Agent) -> None:
+    """As in a session that nobody drives: the plugin runs a hook, which judges alone."""
+    runtime = agent.runtime()
+    script = [
+        {"shell": f"echo bad > {place.outside}/x"},
+        {"shell": "echo hi > inside.txt"},
+        {"text": "Finished."},
+    ]
+    with ScriptedModel(script) as model:
+        wanted = wanted_of(place, agent, "builder", model)
+        guarding = SessionGuarding(runtime, "builder", place.env)
+        plan = guarding.adapt(runtime.plan_run(wanted, place.env, new_session_id()))
+        guarding.begin(plan, load_config(str(place.worktree)))
+        recorder = recorder_for(runtime, wanted, plan)
+        run = PrintRun(
+            plan.spec, runtime.normalizer(plan, recorder), recorder, private_dirs=plan.private_dirs
+        )
+        for _ in run.events():
+            pass
+    notes = [note for note, _ in read_notes(str(Path(guarding.hook.folder) / NOTES), 0)]
+    guarding.close()
+    assert run.result.status == "completed", run.result.error
+    assert place.written_outside() == []
+    assert (place.worktree / "inside.txt").exists()
+    judged = [note.verdict.rule for note in notes if note.verdict is not None]
+    assert judged == ["path-outside", "allowed"]
+    assert notes[0].kind == "live"
 
 
 # -- what stands beside the guard -----------------------------------------------------------------
@@ -269,6 +328,23 @@ def test_cline_keeps_the_users_rules_but_not_the_plugins(place: Bench) -> None:
     ]  # fmt: skip
     kept = list((place.home / ".cline/data/sessions").iterdir())
     assert [each.name for each in kept] == [played.result.native_session_id]
+
+
+def test_cline_without_node_is_not_started(place: Bench) -> None:
+    tools = place.root / "tools"
+    tools.mkdir()
+    (tools / "git").symlink_to(shutil.which("git") or "git")
+    place.env["PATH"] = str(tools)
+    with pytest.raises(GuardRefused, match="by Node"):
+        play(place, CLINE, DRIVES["print"], "builder", [{"shell": "echo hi > a.txt"}])
+
+
+def test_cline_whose_plugins_do_not_run_is_stopped(place: Bench) -> None:
+    script = [{"shell": "echo bad > inside.txt"}]
+    env = {"CLINE_JS_RUNTIME_PATH": "/bin/false"}
+    played = play(place, CLINE, DRIVES["print"], "builder", script, env=env)
+    assert played.result.exit_status == 9
+    assert not (place.worktree / "inside.txt").exists()
 
 
 def test_opencode_without_plugins_cannot_be_guarded(place: Bench) -> None:

@@ -190,3 +190,13 @@ def _key(root: str) -> str:
 def deployed_folder(env: Mapping[str, str], root: str, runtime: str) -> str:
     """Where the guard that was deployed into the worktree `root` has its own files."""
     return os.path.join(state_dir(env), "guard", f"{_key(root)}-{runtime}")
+
+
+def is_deployed(path: str, root: str, runtime: str, beside: str) -> bool:
+    """Whether the file at `path` is the plugin that `deploy` put into the worktree `root`, and
+    nobody has changed it since. `beside` is any guard's folder of a run: the deployed ones are in
+    the same state folder, whatever the agent's environment says."""
+    from bridle.runtimes.deployed_files import is_copy
+
+    state = os.path.dirname(os.path.dirname(beside))
+    return is_copy(path, os.path.join(state, "guard", f"{_key(root)}-{runtime}"))

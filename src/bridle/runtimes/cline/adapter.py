@@ -16,6 +16,7 @@ from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
 from bridle.runtimes.cline import settings
 from bridle.runtimes.cline.dialects import DIALECTS, ClineDialect
+from bridle.runtimes.cline.environment import base_env, image_words
 from bridle.runtimes.cline.errors import LOGIN_HINT
 from bridle.runtimes.cline.provider_options import ClineOptions, read_options
 from bridle.runtimes.cline.run_log import find_session, read_log
@@ -28,7 +29,6 @@ from bridle.runtimes.cline.transcript import (
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.given import added_instructions
-from bridle.runtimes.images import image_data
 from bridle.runtimes.installation import (
     Installation,
     find_native_cli,
@@ -140,7 +140,7 @@ class ClineRuntime(AgentRuntime):
             if added is not None:
                 base[_RULES_VARIABLE] = folder
                 write_private(folder, _RULES_FILE, f"{added.rstrip()}\n")
-            images = _image_words(options.images, folder)
+            images = image_words(options.images, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -236,7 +236,7 @@ class ClineRuntime(AgentRuntime):
         """Without any provider Cline asks a service of its makers for a minute before it fails."""
         if options.model_server is not None or options.provider is not None:
             return
-        if self.credentials({**_base_env(options, env, dialect), **options.env}) == "missing":
+        if self.credentials({**base_env(options, env, dialect), **options.env}) == "missing":
             raise NotAuthenticated("cline has no provider set up", hint=LOGIN_HINT, runtime=self.id)
 
     def _environment(
@@ -248,7 +248,7 @@ class ClineRuntime(AgentRuntime):
         dialect: ClineDialect,
     ) -> tuple[dict[str, str], bool, str | None]:
         """The environment, whether the user's own settings stay untouched, and a key in them."""
-        base = _base_env(options, env, dialect)
+        base = base_env(options, env, dialect)
         key: str | None = None
         private = True
         if options.model_server is not None:
@@ -299,7 +299,7 @@ class ClineRuntime(AgentRuntime):
         cwd = working_dir(options)
         argv = [*found.command, "--tui", *_flags(options, own), *options.raw_args]
         argv += ["--", options.prompt] if options.prompt.strip() else []
-        base = _base_env(options, env, dialect) | {"CLINE_NO_AUTO_UPDATE": "1"}
+        base = base_env(options, env, dialect) | {"CLINE_NO_AUTO_UPDATE": "1"}
         child = agent_env(base, options, new_session_id(), cwd)
         return ProcessSpec(argv=tuple(argv), env=child, cwd=cwd, stop=STOP)
 
@@ -398,31 +398,3 @@ def _flags(options: RunOptions, own: ClineOptions) -> list[str]:
     flags += [f"--thinking={own.thinking}"] if own.thinking else []
     flags += [f"--compaction={own.compaction}"] if own.compaction else []
     return [*flags, "--plan"] if own.plan else flags
-
-
-def _base_env(options: RunOptions, env: Mapping[str, str], dialect: ClineDialect) -> dict[str, str]:
-    """The user's environment with the work kept in the process, and the account asked for."""
-    variable, value = dialect.local_backend
-    base = {**env, variable: value}
-    if options.account_dir is not None:
-        folder = os.path.abspath(os.path.expanduser(options.account_dir))
-        if not os.path.isdir(folder):
-            raise WrongUse(f"no such account folder: {folder}", hint="log in there first")
-        for name in ("CLINE_DATA_DIR", "CLINE_SESSION_DATA_DIR", settings.PROVIDERS[0]):
-            base.pop(name, None)
-        base["CLINE_DIR"] = folder
-    return base
-
-
-def _image_words(paths: tuple[str, ...], folder: str) -> str:
-    """What stands before a prompt to put images into it: Cline reads files that are mentioned.
-
-    Copies under plain names: a path with a space in it cannot be mentioned.
-    """
-    words = []
-    for number, path in enumerate(paths, 1):
-        kind, _ = image_data(path, "cline")
-        copy = os.path.join(folder, f"image-{number}.{kind.partition('/')[2]}")
-        shutil.copyfile(os.path.expanduser(path), copy)
-        words.append(f"@{copy}")
-    return " ".join(words) + "\n\n" if words else ""

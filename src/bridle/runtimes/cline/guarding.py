@@ -8,6 +8,7 @@ another; so the guard's is the only one, and a project that brings its own is no
 
 import os
 from collections.abc import Mapping
+from shutil import which
 
 import msgspec
 
@@ -28,6 +29,9 @@ ends the run then, which helps nobody."""
 _LOADING = ("CLINE_PLUGIN_IMPORT_TIMEOUT_MS", "30000")
 """Cline gives plugins four seconds to load; on a busy machine that is too short."""
 
+_RUNTIMES = ("CLINE_JS_RUNTIME_PATH", "BUN_EXEC_PATH", "npm_node_execpath", "NODE")
+"""Variables by which Cline finds what runs plugins, before it looks for Node."""
+_APPROVE = "--auto-approve"
 _PATIENCE = ("--retries", "100")
 """Cline ends a run after a few calls in a row that failed, and a refused one counts as that."""
 
@@ -54,7 +58,7 @@ export default {
     beforeTool: async ({ toolCall, input }) => {
       const { toolCallId, toolName } = toolCall;
       const reason = await refusal(toolCallId, toolName, input, process.cwd());
-      return reason === undefined ? undefined : { skip: true, reason };
+      return reason === undefined ? %(consent)s : { skip: true, reason };
     },
 %(events)s  },
 };
@@ -72,12 +76,21 @@ _EVENTS = """\
 
 
 def plugin_code(
-    where: GuardAddress | str, *, log_events: bool = False, deployed: bool = False
+    where: GuardAddress | str,
+    *,
+    log_events: bool = False,
+    deployed: bool = False,
+    approves: bool = False,
 ) -> str:
-    """The plugin's source; it asks at an address, or by a command. One that is `deployed` into a
-    worktree leaves a person's own sessions alone."""
+    """The plugin's source; it asks at an address, or by a command.
+
+    One that is `deployed` into a worktree leaves a person's own sessions alone. One that `approves`
+    also gives the permission for what is allowed: for a Cline that is told to approve nothing by
+    itself (`--auto-approve false`), so that nothing runs where the plugin is missing.
+    """
     ask = asking_code(where, _SECONDS, deployed=deployed)
-    return _CODE % {"ask": ask, "events": _EVENTS if log_events else ""}
+    consent = "{ policy: { autoApprove: true } }" if approves else "undefined"
+    return _CODE % {"ask": ask, "consent": consent, "events": _EVENTS if log_events else ""}
 
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
@@ -90,11 +103,17 @@ def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
 
 def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dict[str, str]:
     """`env` of a Cline that works in `cwd` and loads the plugin `code`, and no other; its home is
-    made in `folder`. Raises `GuardRefused` where other plugins would be loaded.
+    made in `folder`, the guard's own. Raises `GuardRefused` where others would be loaded, or none.
 
     What Cline keeps stays where it was: the home's links lead there, its data by variable.
     """
-    _refuse_others(env, cwd)
+    _refuse_others(env, cwd, folder)
+    if not any(env.get(name) for name in _RUNTIMES) and not which("node", path=env.get("PATH")):
+        raise GuardRefused(
+            "cline runs plugins, so also the guard's, by Node, which was not found",
+            hint="install Node, or hold it with --sandbox and say --unguarded",
+            runtime="cline",
+        )
     home = os.path.join(folder, "cline")
     os.mkdir(home, 0o700)
     theirs = cline_dir(env)
@@ -120,26 +139,32 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
                 hint="name the account with account_dir",
                 runtime="cline",
             )
-    code = plugin_code(where_to_ask(hook), log_events=hook.log_events)
+    argv, approves = _asking(plan)
+    code = plugin_code(where_to_ask(hook), log_events=hook.log_events, approves=approves)
     env = guarded_env(spec.env, spec.cwd, hook.folder, code)
     return msgspec.structs.replace(
         plan,
-        spec=msgspec.structs.replace(spec, argv=_patient(plan), env=env),
+        spec=msgspec.structs.replace(spec, argv=argv, env=env),
         guard=BY_PROCESS if hook.lasting else PLUGIN,
         warnings=(*plan.warnings, LEFT_OUT),
     )
 
 
-def _patient(plan: RunPlan) -> tuple[str, ...]:
-    """The arguments of an agent that is told why a call was refused, however often."""
-    argv, size = plan.spec.argv, len(plan.installation.command)
+def _asking(plan: RunPlan) -> tuple[tuple[str, ...], bool]:
+    """The arguments of an agent that approves nothing by itself, and whether the plugin must do so
+    for it; and that is told why a call was refused, however often."""
+    argv, size = list(plan.spec.argv), len(plan.installation.command)
+    approves = False
+    for number, word in enumerate(argv[:-1]):
+        if word == _APPROVE and argv[number + 1] == "true":
+            argv[number + 1], approves = "false", True
     named = any(word.startswith(_PATIENCE[0]) for word in argv)
-    if named or argv[:size] != tuple(plan.installation.command):
-        return argv
-    return (*argv[:size], *_PATIENCE, *argv[size:])
+    if not named and tuple(argv[:size]) == tuple(plan.installation.command):
+        argv[size:size] = _PATIENCE
+    return tuple(argv), approves
 
 
-def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
+def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
     """Plugins that Cline finds in places that no variable moves."""
     place = os.path.realpath(cwd)
     found = find_git(place)
@@ -147,7 +172,7 @@ def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
     home = env.get("HOME") or os.path.expanduser("~")
     folders = [os.path.join(root, ".cline", _PLUGINS) for root in sorted(roots)]
     for folder in (*folders, os.path.join(home, "Documents", "Cline", "Plugins")):
-        if os.path.isdir(folder) and _others_in(folder, env):
+        if os.path.isdir(folder) and _others_in(folder, guard):
             raise GuardRefused(
                 f"cline would load plugins beside the guard's, which could undo it: {folder}",
                 hint="move them away, or hold it with --sandbox and say --unguarded",
@@ -155,13 +180,12 @@ def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
             )
 
 
-def _others_in(folder: str, env: Mapping[str, str]) -> bool:
+def _others_in(folder: str, guard: str) -> bool:
     """Whether a folder holds any file but the guard's own, put there by `bridle guard deploy`."""
     names = os.listdir(folder)
     if names != [FILE_NAME]:
         return bool(names)
-    from bridle.runtimes.deployed_files import is_copy
-    from bridle.runtimes.deployed_guard import deployed_folder
+    from bridle.runtimes.deployed_guard import is_deployed
 
     root = os.path.dirname(os.path.dirname(folder))
-    return not is_copy(os.path.join(folder, FILE_NAME), deployed_folder(env, root, "cline"))
+    return not is_deployed(os.path.join(folder, FILE_NAME), root, "cline", guard)

@@ -44,8 +44,9 @@ from bridle.runtimes.opencode.choices import (
     run_config,
 )
 from bridle.runtimes.opencode.dialects import DIALECTS, KEY_VARIABLES, OpenCodeDialect
+from bridle.runtimes.opencode.environment import own_folders, server_env
 from bridle.runtimes.opencode.transcript import data_dir, database_path, model_of, summarize
-from bridle.runtimes.planning import COMMON_OPTIONS, PROXY_VARIABLES
+from bridle.runtimes.planning import COMMON_OPTIONS
 from bridle.runtimes.private import new_private_dir
 
 if TYPE_CHECKING:
@@ -356,48 +357,6 @@ def native_binary(found: str) -> str:
     except OSError:
         return found
     return native_program(found, "opencode-{platform}/bin/opencode") or found
-
-
-def _hidden_text(worktree: str) -> str:
-    """What the project says in the file that OpenCode stops reading once there is an AGENTS.md."""
-    try:
-        return readable_file(os.path.join(worktree, "CLAUDE.md"), "instructions").decode()
-    except (WrongUse, UnicodeDecodeError):
-        return ""
-
-
-def own_folders(home: str) -> dict[str, str]:
-    """Variables that put all of OpenCode's folders below `home`. HOME stays: the agent's tools are
-    the user's."""
-    return {
-        **{
-            f"XDG_{name}_HOME": os.path.join(home, name.lower())
-            for name in ("CONFIG", "DATA", "CACHE", "STATE")
-        },
-        "OPENCODE_TEST_HOME": os.path.join(home, "home"),
-    }
-
-
-def server_env(env: Mapping[str, str]) -> dict[str, str]:
-    """`env` with nothing of the user's OpenCode in it.
-
-    Packages are not looked for, since OpenCode fetches its plugin kit from the registry at every
-    first start otherwise.
-    """
-    kept = {
-        name: value
-        for name, value in env.items()
-        if not name.startswith("OPENCODE") and name not in PROXY_VARIABLES
-    }
-    return {
-        **kept,
-        "OPENCODE_DISABLE_MODELS_FETCH": "1",
-        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
-        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-        "OPENCODE_DISABLE_CLAUDE_CODE": "1",
-        "NPM_CONFIG_OFFLINE": "true",
-        "NO_PROXY": "127.0.0.1,localhost",
-    }
 
 
 def _needs_folder(options: RunOptions) -> bool:

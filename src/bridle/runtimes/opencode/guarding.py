@@ -8,6 +8,7 @@ are kept. Plugins of the project are loaded all the same (by 1.18, whatever it i
 there are any the agent is not started.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +26,9 @@ from bridle.runtimes.opencode.choices import CONFIG_VARIABLE
 from bridle.runtimes.private import write_private
 
 FILE_NAME = "bridle-guard.js"
+CLOSED = "**"
+"""A rule that forbids every tool, in words that nobody else uses. The plugin takes it away, so that
+nothing runs where the plugin is missing."""
 _FILES = ("opencode.json", "opencode.jsonc")
 _PURE = "OPENCODE_PURE"
 _NO_PROJECT = "OPENCODE_DISABLE_PROJECT_CONFIG"
@@ -49,6 +53,7 @@ export const BridleGuard = async ({ directory }) => {
   if (nobody) return {};
   await tell("SessionStart", {});
   return {
+    config: async (config) => { delete config.permission?.[%(closed)s]; },
     "tool.execute.before": async (call, told) => {
       const reason = await refusal(call.callID, call.tool, told.args, directory);
       if (reason !== undefined) throw new Error(reason);
@@ -74,7 +79,8 @@ def plugin_code(
     """The plugin's source; it asks at an address, or by a command. One that is `deployed` into a
     worktree leaves a person's own sessions alone."""
     ask = asking_code(where, deployed=deployed)
-    return _CODE % {"ask": ask, "events": _EVENTS if log_events else ""}
+    told = {"ask": ask, "closed": json.dumps(CLOSED), "events": _EVENTS if log_events else ""}
+    return _CODE % told
 
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
@@ -86,12 +92,13 @@ def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
 
 
 def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]:
-    """`env` of an OpenCode that works in `cwd` and loads `plugin`, a file, and no plugin of the
-    project's. `GuardRefused` when the project has some, or what `env` says cannot be read.
+    """`env` of an OpenCode that works in `cwd` and loads `plugin`, a file in the guard's own
+    folder, and no plugin of the project's. `GuardRefused` when the project has some, or when what
+    `env` says cannot be read.
 
     Instructions of the project are named one by one: OpenCode leaves them out with the rest.
     """
-    _refuse_others(env, cwd)
+    _refuse_others(env, cwd, os.path.dirname(plugin))
     given = env.get(CONFIG_VARIABLE)
     try:
         config = msgspec.json.decode(given, type=dict[str, Any]) if given else {}
@@ -104,6 +111,9 @@ def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]
     for name, ours in lists.items():
         theirs = config.get(name)
         config[name] = [*(theirs if isinstance(theirs, list) else []), *ours]
+    rules = config.get("permission", {})
+    # Last of all, since the last rule that fits decides.
+    config["permission"] = {**({"*": rules} if isinstance(rules, str) else rules), CLOSED: "deny"}
     kept = {name: value for name, value in env.items() if name != _PURE}
     return {**kept, _NO_PROJECT: "1", CONFIG_VARIABLE: msgspec.json.encode(config).decode()}
 
@@ -137,7 +147,7 @@ def _has_own_config(plan: RunPlan) -> bool:
     return any(folder.startswith(private + os.sep) for private in plan.private_dirs)
 
 
-def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
+def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
     """Plugins that OpenCode finds from `cwd` upwards; those in the user's home are the user's."""
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
     folder = os.path.realpath(cwd)
@@ -145,7 +155,7 @@ def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
         own = os.path.join(folder, ".opencode")
         places = [folder] if folder == home else [folder, own]
         found = [os.path.join(own, name) for name in ("plugin", "plugins") if folder != home]
-        found = [path for path in found if _others_in(path, env, folder)]
+        found = [path for path in found if _others_in(path, folder, guard)]
         files = [os.path.join(place, name) for place in places for name in _FILES]
         found += [path for path in files if _names_plugins(path)]
         if found:
@@ -159,16 +169,14 @@ def _refuse_others(env: Mapping[str, str], cwd: str) -> None:
         folder = os.path.dirname(folder)
 
 
-def _others_in(path: str, env: Mapping[str, str], root: str) -> bool:
+def _others_in(path: str, root: str, guard: str) -> bool:
     """Whether a folder holds any file but the guard's own, put there by `bridle guard deploy`."""
     names = os.listdir(path) if os.path.isdir(path) else []
-    if names == [FILE_NAME]:
-        from bridle.runtimes.deployed_files import is_copy
-        from bridle.runtimes.deployed_guard import deployed_folder
+    if names != [FILE_NAME]:
+        return bool(names)
+    from bridle.runtimes.deployed_guard import is_deployed
 
-        ours = deployed_folder(env, root, "opencode")
-        return not is_copy(os.path.join(path, FILE_NAME), ours)
-    return bool(names)
+    return not is_deployed(os.path.join(path, FILE_NAME), root, "opencode", guard)
 
 
 def _names_plugins(path: str) -> bool:
