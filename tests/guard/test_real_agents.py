@@ -30,9 +30,7 @@ pytestmark = [
     pytest.mark.real_cli,
 ]
 
-with_hooks = pytest.mark.parametrize(
-    "agent", [agent for agent in AGENTS if not agent.asks_driver], ids=str
-)
+with_hooks = pytest.mark.parametrize("agent", [a for a in AGENTS if a.has_hooks], ids=str)
 every_drive = pytest.mark.parametrize(
     ("agent", "drive"),
     [
@@ -156,7 +154,10 @@ def test_the_hidden_write_is_one(place: Bench, agent: Agent, drive: str) -> None
 def test_an_agent_is_held_while_nobody_drives_it(
     place: Bench, agent: Agent, drive: Literal["rpc", "tmux"]
 ) -> None:
+    # Where a prompt counts as taken with the agent's first word, it says one before it acts.
+    first: list[dict[str, Any]] = [{"shell": "ls"}] if agent.cli else []
     script = [
+        *first,
         {"shell": "echo hi > inside.txt", "fault": {"delay": 4}},
         *forbidden(place),
         {"write_file": {"path": "tool.txt", "content": "fine"}},
@@ -170,7 +171,7 @@ def test_an_agent_is_held_while_nobody_drives_it(
             session.let_go()
             assert not (place.worktree / "inside.txt").exists()
             if agent.asks_driver:
-                wait_until(lambda: b"session/request_permission" in session.journal(), seconds=60)
+                wait_until(lambda: b"inside.txt" in session.journal(), seconds=60)
                 assert not (place.worktree / "inside.txt").exists()
             else:
                 wait_until(lambda: (place.worktree / "tool.txt").exists(), seconds=60)
@@ -182,6 +183,7 @@ def test_an_agent_is_held_while_nobody_drives_it(
     assert place.written_outside() == []
     assert pushed(place) == ""
     assert sorted(played.verdicts) == [
+        *[("allow", "allowed") for _ in first],
         ("allow", "allowed"),
         ("allow", "allowed"),
         ("deny", "git-push"),

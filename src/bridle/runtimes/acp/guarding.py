@@ -116,10 +116,17 @@ def _by_policy(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
 
 _ASK_ALWAYS = """\
 [[rule]]
-toolName = "*"
+toolName = "run_shell_command"
+argsPattern = "."
 decision = "ask_user"
 priority = 999
+
+[[rule]]
+toolName = "*"
+decision = "ask_user"
+priority = 998
 """
+"""Commands that it takes for safe it runs unasked, unless a rule looks at the arguments."""
 
 
 def _by_permissions(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
