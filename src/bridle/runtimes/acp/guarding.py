@@ -57,8 +57,8 @@ def _by_flags(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
 
     argv = plan.spec.argv
     refuse_other_hooks(list(argv))
-    # Else text is typed into a running terminal, which no hook sees.
-    flags = ["-c", "features.unified_exec=false"]
+    # Whatever its settings say; and no text typed into a running terminal, which no hook sees.
+    flags = ["-c", "features.hooks=true", "-c", "features.unified_exec=false"]
     flags += hook_flags(hook.command(SHAPE), log_events=False)
     spec = msgspec.structs.replace(plan.spec, argv=(*argv, *flags))
     return _guarded(msgspec.structs.replace(plan, spec=spec), HOOKS)
