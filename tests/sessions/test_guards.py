@@ -9,8 +9,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.drives import recorder
-from bridle.drives.guarding import GuardHook
-from bridle.guard.lasting import NOTES
+from bridle.drives.guarding import NOTES, GuardHook
 from bridle.guard.notes import read_notes
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.registry import get_runtime

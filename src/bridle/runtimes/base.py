@@ -7,7 +7,7 @@ translated; it starts nothing itself.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import msgspec
@@ -37,7 +37,7 @@ from bridle.core.options import (
     options_in_use,
 )
 from bridle.core.results import Availability, ReadyState, RunResult, TranscriptSummary
-from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
+from bridle.drives.guarding import GuardHook, GuardMechanism, GuardPieces, HookShape
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
@@ -314,6 +314,11 @@ class AgentRuntime(ABC):
             hint="hold it with --sandbox instead, and say so with --unguarded",
             runtime=self.id,
         )
+
+    def guard_pieces(self, argv: Sequence[str], hook: GuardHook) -> GuardPieces:
+        """What makes the product ask when another program starts it with `argv` (an adapter to a
+        protocol); raises `GuardRefused` where that cannot be said apart from its own command."""
+        raise GuardRefused(f"{self.id} cannot be guarded by way of another program")
 
     @property
     def can_be_guarded(self) -> bool:

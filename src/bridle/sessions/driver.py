@@ -20,7 +20,7 @@ from bridle.core.events import (
 )
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
-from bridle.drives.guarding import Guard, WireCall
+from bridle.drives.guarding import NOTES, Guard, WireCall
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.processes import environment, kill_marked
 from bridle.drives.recorder import Recorder
@@ -312,7 +312,6 @@ class SessionDriver:
         guard = self._begin.guard
         if guard is None:
             return
-        from bridle.guard.lasting import NOTES
         from bridle.guard.notes import read_notes
 
         for note, upto in read_notes(os.path.join(guard.folder, NOTES), self._notes_upto):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused, WrongUse
-from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
+from bridle.drives.guarding import GuardHook, GuardMechanism, GuardPieces, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.git_files import is_tracked
@@ -57,6 +57,12 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     argv = _with_settings(argv, hook)
     spec = msgspec.structs.replace(plan.spec, argv=argv)
     return msgspec.structs.replace(plan, spec=spec, guard=SETTINGS)
+
+
+def guard_pieces(hook: GuardHook) -> GuardPieces:
+    """What makes Claude ask when another program starts it; see `AgentRuntime.guard_pieces`."""
+    hooks = hook_entries(hook.command(SHAPE), log_events=hook.log_events)
+    return GuardPieces(mechanism=SETTINGS, settings={"hooks": hooks})
 
 
 def _talks_json(argv: Sequence[str]) -> bool:

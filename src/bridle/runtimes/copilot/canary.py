@@ -12,6 +12,7 @@ import subprocess
 import time
 
 from bridle.core.errors import GuardRefused
+from bridle.drives.guarding import NOTES
 from bridle.drives.processes import kill_marked
 from bridle.drives.spec import SESSION_MARK
 from bridle.runtimes.base import RunPlan
@@ -29,7 +30,7 @@ def prove(plan: RunPlan) -> str:
     """What showed that the hooks of `plan` will run; raises `GuardRefused` when nothing did."""
     argv = plan.spec.argv
     plugin = argv[argv.index("--plugin-dir") + 1]
-    notes = _notes(os.path.dirname(plugin))
+    notes = os.path.join(os.path.dirname(plugin), NOTES)
     home = new_private_dir(plan.spec.env, "canary")
     mark = os.path.basename(home)
     try:
@@ -91,9 +92,3 @@ def _copy_settings(source: str, home: str) -> None:
     for name in _SETTINGS:
         if os.path.isfile(os.path.join(source, name)):
             shutil.copyfile(os.path.join(source, name), os.path.join(home, name))
-
-
-def _notes(folder: str) -> str:
-    from bridle.guard.lasting import NOTES
-
-    return os.path.join(folder, NOTES)
