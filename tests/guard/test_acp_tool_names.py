@@ -35,6 +35,6 @@ def test_every_tool_that_an_agent_offers_is_known(agent: Agent) -> None:
         wanted = wanted_of(place, agent, "builder", model)
         for _ in prepare(agent.runtime(), wanted, env=place.env).run.events():
             pass
-        offered = set().union(*(offered_in(request.body) for request in model.requests))
+        offered = set().union(*(offered_in(request.body or {}) for request in model.requests))
     assert len(offered) >= 4
     assert {tool for tool in offered if lookup(tool) is None} == set()
