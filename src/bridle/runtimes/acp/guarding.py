@@ -25,7 +25,8 @@ def guard_plan(plan: AcpPlan, hook: GuardHook, *, runtime: str) -> AcpPlan:
     if way is None:
         raise GuardRefused(
             f"{runtime} is not known to ask before every tool call",
-            hint="hold it with --sandbox instead, and say so with --unguarded",
+            hint="if it does, declare it with `asks: true`; else hold it with --sandbox and say "
+            "--unguarded",
             runtime=runtime,
         )
     return way(plan, hook)
