@@ -47,6 +47,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     asks_driver: bool = False
     """Whether it asks on its wire and waits, so that nothing runs while nobody drives it."""
+    has_hooks: bool = True
+    """Whether hooks are what judges its calls."""
 
     def __str__(self) -> str:
         return f"{self.name}-{self.version}" if self.version else self.name
@@ -84,7 +86,14 @@ AGENTS = (
         options=UNPACKED,
         drives=("print", "print-hooks", "tmux"),
     ),
-    Agent(name="copilot-acp", cli="copilot", version="1.0.102", options=UNPACKED, drives=ACP),
+    Agent(
+        name="copilot-acp",
+        cli="copilot",
+        version="1.0.102",
+        options=UNPACKED,
+        drives=ACP,
+        asks_driver=True,
+    ),
     Agent(
         name="gemini-acp",
         cli="gemini",
@@ -92,10 +101,31 @@ AGENTS = (
         own_boundary=True,
         drives=ACP,
         asks_driver=True,
+        has_hooks=False,
     ),
-    Agent(name="opencode-acp", cli="opencode", version="1.18.33", drives=ACP, asks_driver=True),
-    Agent(name="cline-acp", cli="cline", version="3.0.65", drives=ACP, asks_driver=True),
-    Agent(name="claude-acp", cli="claude-agent-acp", version="0.49.0", drives=ACP),
+    Agent(
+        name="opencode-acp",
+        cli="opencode",
+        version="1.18.33",
+        drives=ACP,
+        asks_driver=True,
+        has_hooks=False,
+    ),
+    Agent(
+        name="cline-acp",
+        cli="cline",
+        version="3.0.65",
+        drives=ACP,
+        asks_driver=True,
+        has_hooks=False,
+    ),
+    Agent(
+        name="claude-acp",
+        cli="claude-agent-acp",
+        version="0.49.0",
+        drives=ACP,
+        asks_driver=True,
+    ),
     Agent(
         name="codex-acp",
         cli="codex-acp",

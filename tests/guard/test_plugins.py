@@ -15,8 +15,8 @@ import pytest
 from bridle.config import load_config
 from bridle.core.errors import GuardRefused
 from bridle.core.options import Provider, RunOptions
+from bridle.drives.guarding import NOTES
 from bridle.drives.print_drive import PrintRun
-from bridle.guard.lasting import NOTES
 from bridle.guard.notes import read_notes
 from bridle.guard.service import GuardSession
 from bridle.running import new_session_id, prepare, recorder_for

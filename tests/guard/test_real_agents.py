@@ -30,9 +30,7 @@ pytestmark = [
     pytest.mark.real_cli,
 ]
 
-with_hooks = pytest.mark.parametrize(
-    "agent", [agent for agent in AGENTS if not agent.asks_driver], ids=str
-)
+with_hooks = pytest.mark.parametrize("agent", [a for a in AGENTS if a.has_hooks], ids=str)
 every_drive = pytest.mark.parametrize(
     ("agent", "drive"),
     [
@@ -156,7 +154,10 @@ def test_the_hidden_write_is_one(place: Bench, agent: Agent, drive: str) -> None
 def test_an_agent_is_held_while_nobody_drives_it(
     place: Bench, agent: Agent, drive: Literal["rpc", "tmux"]
 ) -> None:
+    # Where a prompt counts as taken with the agent's first word, it says one before it acts.
+    first: list[dict[str, Any]] = [{"shell": "ls"}] if agent.cli else []
     script = [
+        *first,
         {"shell": "echo hi > inside.txt", "fault": {"delay": 4}},
         *forbidden(place),
         {"write_file": {"path": "tool.txt", "content": "fine"}},
@@ -182,6 +183,7 @@ def test_an_agent_is_held_while_nobody_drives_it(
     assert place.written_outside() == []
     assert pushed(place) == ""
     assert sorted(played.verdicts) == [
+        *[("allow", "allowed") for _ in first],
         ("allow", "allowed"),
         ("allow", "allowed"),
         ("deny", "git-push"),
@@ -202,6 +204,53 @@ def test_codex_with_its_hooks_off_is_not_started(
             GuardedSession(place, agent.runtime(), wanted, drive)
         assert model.requests == []
     assert not list((place.home / ".local/state/bridle/run").glob("guard-*"))
+
+
+COPILOT = next(agent for agent in AGENTS if agent.name == "copilot")
+
+
+@pytest.mark.parametrize("drive", ["print", "tmux"])
+def test_copilot_with_its_hooks_off_is_not_started(place: Bench, drive: str) -> None:
+    switch = place.worktree / ".github/copilot/settings.json"
+    switch.parent.mkdir(parents=True)
+    switch.write_text('{"disableAllHooks": true}')
+    with pytest.raises(GuardRefused, match="switches all hooks off"):
+        play(place, COPILOT, DRIVES[drive], "builder", [{"shell": "echo bad > inside.txt"}])
+    assert not (place.worktree / "inside.txt").exists()
+    assert not list((place.home / ".local/state/bridle/run").glob("*"))
+
+
+def test_copilot_that_runs_no_hooks_is_found_out_on_trial(
+    place: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridle.runtimes.copilot.guarding._refuse_switched_off", lambda plan: None)
+    switch = place.worktree / ".github/copilot/settings.json"
+    switch.parent.mkdir(parents=True)
+    switch.write_text('{"disableAllHooks": true}')
+    with ScriptedModel([{"text": "no"}]) as model:
+        wanted = wanted_of(place, COPILOT, "builder", model)
+        with pytest.raises(GuardRefused, match="does not run the guard's hooks"):
+            GuardedSession(place, COPILOT.runtime(), wanted, "tmux")
+        assert model.requests == []
+    assert not list((place.home / ".local/state/bridle/run").glob("*"))
+
+
+@pytest.mark.parametrize("name", ["claude-acp", "codex-acp"])
+def test_settings_against_hooks_let_nothing_through_over_the_protocol(
+    place: Bench, name: str
+) -> None:
+    """Codex is told otherwise by flag, Claude asks before it acts and is not allowed to."""
+    agent = next(agent for agent in AGENTS if agent.name == name)
+    (place.worktree / ".claude").mkdir()
+    (place.worktree / ".claude/settings.json").write_text('{"disableAllHooks": true}')
+    off = ("-c", "features.hooks=false") if name == "codex-acp" else ()
+    script = [{"shell": f"echo bad > {place.outside}/shell.txt"}]
+    played = play(place, agent, DRIVES["print"], "builder", script, raw_args=off)
+    assert place.written_outside() == []
+    if name == "codex-acp":
+        assert played.verdicts == [("deny", "path-outside")]
+    else:
+        assert played.result.exit_status == 9
 
 
 # -- a guard that breaks --------------------------------------------------------------------------

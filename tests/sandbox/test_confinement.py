@@ -274,3 +274,9 @@ def test_what_cannot_be_put_in_force_ends_the_start(tmp_path: Path) -> None:
     )
     assert done.returncode == launcher.REFUSED
     assert b"bridle sandbox:" in done.stderr
+
+
+@pytest.mark.parametrize("means", MEANS)
+def test_programs_can_open_terminals_and_write_to_devices(place: Place, means: str) -> None:
+    code = "import pty; raise SystemExit(pty.spawn(['sh', '-c', 'echo hi > /dev/null']) >> 8)"
+    assert place.run(f'{sys.executable} -c "{code}"', means=means) == 0

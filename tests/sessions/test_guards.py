@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from bridle.core import events as ev
-from bridle.drives.guarding import GuardHook
+from bridle.drives.guarding import NOTES, GuardHook
 from bridle.drives.recording import verdicts as verdict_desk
-from bridle.guard.lasting import NOTES
 from bridle.guard.notes import read_notes
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.registry import get_runtime

@@ -17,6 +17,8 @@ REASON = "{reason}"
 """Stands in a `HookShape.refusal` where the reason goes."""
 
 
+NOTES = "notes.jsonl"
+"""The file in a lasting guard's folder to which whoever judges writes."""
 UNSEEN = "arguments_not_told"
 """Stands in the arguments of a call whose agent asks without telling them."""
 
@@ -115,6 +117,14 @@ class GuardMechanism(msgspec.Struct, frozen=True, kw_only=True):
     proves_at_start: bool = False
     """Whether the proof comes before a session is ready for its first prompt. Elsewhere it comes
     with that prompt, before the model is called."""
+
+
+class GuardPieces(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes a product ask, for an adapter that starts it by way of another program."""
+
+    mechanism: GuardMechanism
+    flags: tuple[str, ...] = ()
+    settings: dict[str, Any] = {}
 
 
 class GuardAddress(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import subprocess
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.drives.guarding import GuardAddress, GuardMechanism, HookShape, WireCall
+from bridle.drives.guarding import NOTES, GuardAddress, GuardMechanism, HookShape, WireCall
 from bridle.guard.desk import Answer, Desk
 from bridle.guard.hook_script import SECONDS, hook_command, hook_script
 from bridle.guard.notes import append_note
@@ -21,7 +21,6 @@ from bridle.guard.policy import Policy
 from bridle.guard.service import GuardSession, JudgeService, alone_command, alone_settings, born
 from bridle.guard.settling import Settling
 
-NOTES = "notes.jsonl"
 _FIFO, _SCRIPT, _SETTINGS = "ask", "hook.sh", "alone.json"
 _OUTSIDE = "/bridle-guard-canary"
 """A path that no policy lets an agent write; nothing is ever written there."""

@@ -84,6 +84,8 @@ _add(
     fs/read_text_file terminal/output terminal/wait_for_exit terminal/release terminal/kill
     KillShell KillBash stop_bash kill_shell
     search fetch think
+    update_topic list_background_processes read_background_output
+    create_goal update_goal get_goal
     """,
 )
 _add(

@@ -5,7 +5,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
@@ -21,7 +21,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import Availability, ReadyState, TranscriptSummary
-from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
+from bridle.drives.guarding import GuardHook, GuardMechanism, GuardPieces, HookShape
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec
@@ -291,6 +291,11 @@ class RuntimeContract(ABC):
             hint="hold it with --sandbox worktree instead, and say --unguarded",
             runtime=self.id,
         )
+
+    def guard_pieces(self, argv: Sequence[str], hook: GuardHook) -> GuardPieces:
+        """What makes the product ask when another program starts it with `argv` (an adapter to a
+        protocol); raises `GuardRefused` where that cannot be said apart from its own command."""
+        raise GuardRefused(f"{self.id} cannot be guarded by way of another program")
 
     @property
     def can_be_guarded(self) -> bool:

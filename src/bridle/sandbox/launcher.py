@@ -134,10 +134,13 @@ def make_read_only(
     _write("/proc/self/uid_map", f"{uid} {uid} 1")
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
-    for path in (*writable, *files):
+    # Devices take what is written to them on a read-only mount too, and one that makes terminals
+    # makes none where it is a mount by itself.
+    opened = [*writable, *(path for path in files if not _is_device(path))]
+    for path in opened:
         _mount(path, path, None, _MS_BIND | _MS_REC)
     _read_only("/", recursive=True)
-    for path in (*writable, *files):
+    for path in opened:
         _read_only(path, recursive=True, undo=True)
     for source, target in own:
         _mount(source, target, None, _MS_BIND)
@@ -154,6 +157,11 @@ def make_read_only(
         _call(_libc.prctl, "drop a capability", _PR_CAPBSET_DROP, capability, 0, 0, 0)
     # The working directory still points into the old, writable view.
     os.chdir(os.getcwd())
+
+
+def _is_device(path: str) -> bool:
+    """Whether `path` is a device, or the folder of terminals."""
+    return path == "/dev/pts" or stat.S_ISCHR(os.stat(path).st_mode)
 
 
 def _read_only(path: str, *, recursive: bool, undo: bool = False) -> None:

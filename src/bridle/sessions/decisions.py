@@ -5,7 +5,7 @@ import time
 from typing import TypedDict
 
 from bridle.core.errors import Unavailable
-from bridle.drives.guarding import GuardFacts
+from bridle.drives.guarding import NOTES, GuardFacts
 from bridle.sessions.ledger import Entry, Ledger, Told
 from bridle.sessions.player import Player
 from bridle.sessions.stopwatch import Stopwatch
@@ -60,7 +60,6 @@ class Decisions:
         """Take what hooks of the guard told since the last entry that tells of one."""
         if self._guard is None:
             return
-        from bridle.guard.lasting import NOTES
         from bridle.guard.notes import read_notes
 
         for note, upto in read_notes(os.path.join(self._guard.folder, NOTES), self._notes_upto):

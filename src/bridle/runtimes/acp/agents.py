@@ -301,7 +301,7 @@ CLAUDE = AcpAgent(
     compact_command="/compact",
     compact_failure="Compacting failed",
     names="title",
-    guard="settings",
+    guard="pieces",
 )
 
 CODEX = AcpAgent(
@@ -337,7 +337,7 @@ CODEX = AcpAgent(
     notices=(r"Model metadata for `[^`]*` not found",),
     sandbox_program="bwrap",
     open_mode="full-access",
-    guard="flags",
+    guard="pieces",
     guard_facts={"matching": "id"},
     leaves_at_eof=False,
 )

@@ -14,6 +14,7 @@ from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import GuardHook, GuardMechanism
 from bridle.runtimes.acp.plan import AcpPlan, SessionPlan
 from bridle.runtimes.private import write_private
+from bridle.runtimes.registry import get_runtime
 
 Way = Callable[[AcpPlan, GuardHook], AcpPlan]
 
@@ -24,7 +25,8 @@ def guard_plan(plan: AcpPlan, hook: GuardHook, *, runtime: str) -> AcpPlan:
     if way is None:
         raise GuardRefused(
             f"{runtime} is not known to ask before every tool call",
-            hint="hold it with --sandbox instead, and say so with --unguarded",
+            hint="if it does, declare it with `asks: true`; else hold it with --sandbox and say "
+            "--unguarded",
             runtime=runtime,
         )
     return way(plan, hook)
@@ -32,43 +34,24 @@ def guard_plan(plan: AcpPlan, hook: GuardHook, *, runtime: str) -> AcpPlan:
 
 def _by_family(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
     """As the product is guarded without the protocol: by flags, variables and files."""
-    from bridle.runtimes.registry import get_runtime
-
     guarded = get_runtime(plan.agent.family).guard_plan(plan, hook)
     assert isinstance(guarded, AcpPlan)
     assert guarded.guard is not None
     return _guarded(guarded, guarded.guard)
 
 
-def _by_settings(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
-    """Claude's hooks, in settings that its adapter hands on to it as a flag."""
-    from bridle.runtimes.claude.guarding import SETTINGS, SHAPE, hook_entries
-
-    hooks = hook_entries(hook.command(SHAPE), log_events=False)
-    path = write_private(hook.folder, "settings.json", msgspec.json.encode({"hooks": hooks}))
-    meta = {**plan.session.meta, "claudeCode": {"options": {"settings": path}}}
-    session = msgspec.structs.replace(plan.session, meta=meta)
-    return _guarded(_with_session(plan, session), SETTINGS)
-
-
-def _by_flags(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
-    """Codex's hooks, by flags of its adapter, which are Codex's own."""
-    from bridle.runtimes.codex.guarding import (
-        HOOKS,
-        SHAPE,
-        guard_events,
-        hook_flags,
-        refuse_other_hooks,
-    )
-
-    argv = plan.spec.argv
-    refuse_other_hooks(list(argv))
-    # Else text is typed into a running terminal, which no hook sees.
-    flags = ["-c", "features.unified_exec=false"]
-    events = guard_events(log_events=False)
-    flags += hook_flags({event: [hook.command(SHAPE)] for event in events})
-    spec = msgspec.structs.replace(plan.spec, argv=(*argv, *flags))
-    return _guarded(msgspec.structs.replace(plan, spec=spec), HOOKS)
+def _by_pieces(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """The product's hooks by way of its adapter: flags are handed on as they are, settings named
+    in `_meta` of the session."""
+    pieces = get_runtime(plan.agent.family).guard_pieces(plan.spec.argv, hook)
+    spec = msgspec.structs.replace(plan.spec, argv=(*plan.spec.argv, *pieces.flags))
+    guarded = msgspec.structs.replace(plan, spec=spec)
+    if pieces.settings:
+        text = msgspec.json.encode(pieces.settings)
+        path = write_private(hook.folder, "settings.json", text)
+        meta = {**plan.session.meta, "claudeCode": {"options": {"settings": path}}}
+        guarded = _with_session(guarded, msgspec.structs.replace(plan.session, meta=meta))
+    return _guarded(guarded, pieces.mechanism)
 
 
 def _with_session(plan: AcpPlan, session: SessionPlan) -> AcpPlan:
@@ -123,10 +106,17 @@ def _by_policy(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
 
 _ASK_ALWAYS = """\
 [[rule]]
-toolName = "*"
+toolName = "run_shell_command"
+argsPattern = "."
 decision = "ask_user"
 priority = 999
+
+[[rule]]
+toolName = "*"
+decision = "ask_user"
+priority = 998
 """
+"""Commands that it takes for safe it runs unasked, unless a rule looks at the arguments."""
 
 
 def _by_permissions(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
@@ -154,7 +144,6 @@ WAYS: dict[str, Way] = {
     "asks-gemini": _by_policy,
     "asks-opencode": _by_permissions,
     "family": _by_family,
-    "flags": _by_flags,
-    "settings": _by_settings,
+    "pieces": _by_pieces,
 }
 """By the row's `guard`."""

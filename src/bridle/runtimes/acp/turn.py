@@ -93,6 +93,10 @@ class Turns:
             recorder.reply(acp.permission_cancelled(call.id))
             return
         tool = self._translator.asked(asked.tool_call)
+        if recorder.stop_requested is not None:
+            # Above all one whose guard is dead: it must not act before it is gone.
+            recorder.reply(acp.permission_cancelled(call.id))
+            return
         guard = recorder.guard
         if guard is None or not guard.mechanism.on_wire:
             self._ask_user(call, asked, tool)

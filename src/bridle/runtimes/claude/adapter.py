@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
 from msgspec import structs
@@ -15,7 +15,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.drives.guarding import GuardHook, HookShape
+from bridle.drives.guarding import GuardHook, GuardPieces, HookShape
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessSpec, StopStep
@@ -235,6 +235,12 @@ class ClaudeRuntime(AgentRuntime):
         from bridle.runtimes.claude.guarding import guard_plan
 
         return guard_plan(plan, hook)
+
+    def guard_pieces(self, argv: Sequence[str], hook: GuardHook) -> GuardPieces:
+        """Hooks in settings."""
+        from bridle.runtimes.claude.guarding import guard_pieces
+
+        return guard_pieces(hook)
 
     def guard_shape(self) -> HookShape:
         """Its settings in a worktree bring hooks that hold."""

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused, WrongUse
-from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
+from bridle.drives.guarding import GuardHook, GuardMechanism, GuardPieces, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.claude.dialects import ClaudeDialect
@@ -64,6 +64,15 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     spec = msgspec.structs.replace(plan.spec, argv=argv)
     mechanism = msgspec.structs.replace(SETTINGS, shape=shape)
     return msgspec.structs.replace(plan, spec=spec, guard=mechanism)
+
+
+def guard_pieces(hook: GuardHook) -> GuardPieces:
+    """What makes Claude ask when another program starts it; see `AgentRuntime.guard_pieces`."""
+    # Which version that is cannot be told.
+    shape = msgspec.structs.replace(SHAPE, watched=True)
+    hooks = hook_entries(hook.command(shape), log_events=hook.log_events)
+    mechanism = msgspec.structs.replace(SETTINGS, shape=shape)
+    return GuardPieces(mechanism=mechanism, settings={"disableAllHooks": False, "hooks": hooks})
 
 
 def _talks_json(argv: Sequence[str]) -> bool:

@@ -2,14 +2,14 @@
 
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from bridle.core.errors import WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.drives.guarding import GuardHook
+from bridle.drives.guarding import GuardHook, GuardPieces
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
@@ -183,6 +183,12 @@ class CodexRuntime(AgentRuntime):
 
         prove(plan)
         return "hooks/list"
+
+    def guard_pieces(self, argv: Sequence[str], hook: GuardHook) -> GuardPieces:
+        """Hooks by `-c`."""
+        from bridle.runtimes.codex.guarding import guard_pieces
+
+        return guard_pieces(argv, hook)
 
     def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
         """Hooks by `-c`, with the trust they need."""

@@ -7,12 +7,13 @@ trusted by it.
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.drives.guarding import GuardHook, GuardMechanism, HookShape
+from bridle.drives.guarding import GuardHook, GuardMechanism, GuardPieces, HookShape
 from bridle.drives.tmux.reports import report_command
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.codex.arguments import config
@@ -50,7 +51,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
             runtime="codex",
         )
     argv = list(plan.spec.argv)
-    refuse_other_hooks(argv)
+    _refuse_other_hooks(argv)
     place = _after_command(argv, plan.installation.command)
     # On the same side of the subcommand as the other flags: older lines forget those before it.
     place += 1 if argv[place : place + 1] and argv[place] in _COMMANDS else 0
@@ -60,6 +61,16 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     argv[place:place] = [*off, *hook_flags(with_reports(commands, plan.reports))]
     spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
     return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
+
+
+def guard_pieces(argv: Sequence[str], hook: GuardHook) -> GuardPieces:
+    """What makes Codex ask when another program starts it; see `AgentRuntime.guard_pieces`."""
+    _refuse_other_hooks(list(argv))
+    # Whatever its settings say; and no text typed into a running terminal, which no hook sees.
+    flags = ["-c", "features.hooks=true", "-c", "features.unified_exec=false"]
+    events = guard_events(log_events=hook.log_events)
+    flags += hook_flags({event: [hook.command(SHAPE)] for event in events})
+    return GuardPieces(mechanism=HOOKS, flags=tuple(flags))
 
 
 def _after_command(argv: list[str], command: tuple[str, ...]) -> int:
@@ -122,7 +133,7 @@ def report_plan(plan: RunPlan) -> RunPlan:
     if plan.guard is not None or not (isinstance(dialect, CodexDialect) and dialect.hooks):
         return plan
     try:
-        refuse_other_hooks(argv)
+        _refuse_other_hooks(argv)
     except GuardRefused:
         return plan
     place = _after_command(argv, plan.installation.command)
@@ -132,7 +143,7 @@ def report_plan(plan: RunPlan) -> RunPlan:
     return msgspec.structs.replace(plan, spec=spec)
 
 
-def refuse_other_hooks(argv: list[str]) -> None:
+def _refuse_other_hooks(argv: list[str]) -> None:
     """Hooks by flag replace one another, so the caller's would take the guard's place."""
     for number, word in enumerate(argv):
         value = argv[number + 1] if word in ("-c", "--config") and number + 1 < len(argv) else word

@@ -197,6 +197,12 @@ class CopilotRuntime(AgentRuntime):
 
         return guard_plan(plan, hook)
 
+    def prove_guard(self, plan: RunPlan) -> str:
+        """Its hooks, run on trial; see `canary`."""
+        from bridle.runtimes.copilot.canary import prove
+
+        return prove(plan)
+
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         """`options` without what asks for nothing, and the names of what is ignored."""
         return options, check_options(self, options, self.features_of(dialect))

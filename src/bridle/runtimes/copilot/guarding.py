@@ -5,13 +5,17 @@ by the event's own name, which keeps the tools' own names but does not say which
 events that prove life go by their other names, which do.
 """
 
+import os
+import re
 from typing import Any
 
 import msgspec
 
 from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import REASON, GuardHook, GuardMechanism, HookShape
+from bridle.repository import find_git
 from bridle.runtimes.base import RunPlan
+from bridle.runtimes.copilot.transcript import copilot_home
 from bridle.runtimes.private import write_private
 
 _NAME = "bridle-guard"
@@ -24,6 +28,7 @@ SHAPE = HookShape(
     input="toolArgs",
     asks=(_ASKS,),
     refusal={"permissionDecision": "deny", "permissionDecisionReason": REASON},
+    watched=True,
 )
 
 PLUGIN = GuardMechanism(
@@ -38,6 +43,7 @@ PLUGIN = GuardMechanism(
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    _refuse_switched_off(plan)
     argv, command = list(plan.spec.argv), list(plan.installation.command)
     starts = [i for i in range(len(argv)) if argv[i : i + len(command)] == command]
     if not starts:
@@ -46,6 +52,38 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     argv[place:place] = ["--plugin-dir", write_plugin(hook)]
     spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
     return msgspec.structs.replace(plan, spec=spec, guard=PLUGIN)
+
+
+_SWITCH = re.compile(rb'"disableAllHooks"\s*:\s*true')
+_OF_HOME = ("settings.json", "config.json")
+_OF_FOLDER = (
+    ".github/copilot/settings.json",
+    ".github/copilot/settings.local.json",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+)
+
+
+def _refuse_switched_off(plan: RunPlan) -> None:
+    """Refuse where settings switch all hooks off: the guard's are among them, and the first call
+    may have run before it shows that they are."""
+    place = find_git(plan.spec.cwd)
+    folders = {plan.spec.cwd, place.root if place is not None else plan.spec.cwd}
+    home = copilot_home(plan.spec.env)
+    paths = [os.path.join(home, name) for name in _OF_HOME]
+    paths += [os.path.join(folder, name) for folder in folders for name in _OF_FOLDER]
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                off = _SWITCH.search(file.read())
+        except OSError:
+            continue
+        if off is not None:
+            raise GuardRefused(
+                f"copilot cannot be guarded: {path} switches all hooks off",
+                hint="take `disableAllHooks` out of it, or run with --unguarded",
+                runtime="copilot",
+            )
 
 
 def write_plugin(hook: GuardHook) -> str:
