@@ -184,7 +184,7 @@ def worked() -> Iterator[Bench]:
 
 @pytest.mark.real_cli
 @pytest.mark.parametrize(
-    "agent", [a for a in AGENTS if a.name in ("claude", "codex", "gemini")], ids=str
+    "agent", [a for a in AGENTS if a.name in ("claude", "codex", "copilot", "gemini")], ids=str
 )
 def test_an_agent_whose_hook_is_killed_runs_nothing(worked: Bench, agent: Agent) -> None:
     killed: list[int] = []
@@ -193,7 +193,9 @@ def test_an_agent_whose_hook_is_killed_runs_nothing(worked: Bench, agent: Agent)
         whole = session.answer
 
         def answer(payload: bytes) -> Answer:
-            if not any(f'"{event}"'.encode() in payload for event in session.shape.asks):
+            shape = session.shape
+            named = f'"{shape.event}"'.encode() in payload
+            if named and not any(f'"{event}"'.encode() in payload for event in shape.asks):
                 return whole(payload)
             found = kill_asking(session.script, over=session.shape.watched)
             killed.extend(found)
