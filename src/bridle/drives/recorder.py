@@ -912,6 +912,4 @@ def _death(exit: ProcessExit) -> AgentError:
 
 
 def _exit_words(exit: ProcessExit) -> str:
-    if exit.code is None:
-        return "is gone"
-    return f"was killed by {exit.signal_name}" if exit.code < 0 else f"exited {exit.code}"
+    return exit.words

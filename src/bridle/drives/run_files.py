@@ -20,23 +20,34 @@ class RunFiles:
     look at the journal; a process whose journal fills itself has nothing to do in either.
     """
 
-    def __init__(self, folder: str) -> None:
+    comes_and_goes = False
+    """Whether the agent's process may be gone while the session lives."""
+
+    def __init__(self, folder: str, prefix: str = "") -> None:
+        """With a `prefix`, which the names of its files begin with, a folder holds several."""
         self.folder = os.path.realpath(folder)
+        self._prefix = prefix
         self.expects = False
         """Set by the driver while a turn is open or a message is on its way."""
+        self.stopping = False
+        """Set by the driver while the agent is to end."""
+        self.native_id: str | None = None
+        """Set by the driver: the conversation that the agent is in."""
+        self.settled_number = 0
+        """Set by the driver of an agent with many processes; see `TurnByTurn`."""
         self._journal = self.path("journal")
         self._journal_at = 0
         self._partial = bytearray()
 
     def make(self) -> None:
-        """Make the folder and the files, private; the folder must not be there yet."""
-        os.makedirs(self.folder, mode=0o700)
+        """Make the folder and the files, private; they must not be there yet."""
+        os.makedirs(self.folder, mode=0o700, exist_ok=bool(self._prefix))
         for name in ("input", "journal", "errors"):
-            os.close(os.open(self.path(name), os.O_WRONLY | os.O_CREAT, 0o600))
+            os.close(os.open(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
     def path(self, name: str) -> str:
         """A file of this process."""
-        return os.path.join(self.folder, name)
+        return os.path.join(self.folder, self._prefix + name)
 
     def take_up(self) -> None:
         """Go on where the driver before was, once, before the journal is read."""

@@ -115,6 +115,9 @@ class AgentRuntime(ABC):
     then write there too, so: no folder whose content the CLI obeys or runs."""
     hints: ClassVar[SessionHints] = SessionHints()
     """How it treats its conversation."""
+    session_by_print: ClassVar[bool] = True
+    """Whether a session can have a process for each turn: its normalizer needs no more of a plan
+    than dialect, places and native id."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
 

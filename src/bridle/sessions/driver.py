@@ -18,18 +18,17 @@ from bridle.core.errors import AgentError, Unavailable, UnsupportedOption, Wrong
 from bridle.core.events import (
     Event,
 )
-from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.guarding import Guard
+from bridle.drives.live import TurnByTurn
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.processes import environment, kill_marked
-from bridle.drives.recorder import Recorder
 from bridle.drives.run_files import HoldingFailed
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.base import AgentRuntime, compacting_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.event_log import EventLog
-from bridle.sessions.holding import process_of, wire_of
+from bridle.sessions.holding import process_of, recorder_of, wire_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import (
     Abort,
@@ -47,6 +46,7 @@ from bridle.sessions.ledger import (
     MessageKind,
     Model,
     Send,
+    Settled,
     Told,
 )
 from bridle.sessions.lock import SessionLock, SessionOver
@@ -182,16 +182,7 @@ class SessionDriver:
         holder = self._process.holder
         env = environment(holder) if holder is not None else {}
         self._redactor = Redactor(secrets_in(env or dict(os.environ)))
-        recorder = Recorder(
-            runtime=self.record.runtime,
-            session_id=self.record.session_id,
-            options=msgspec.convert({"prompt": "", **begin.options}, RunOptions),
-            cwd=begin.facts.cwd,
-            runtime_version=begin.facts.runtime_version,
-            redactor=self._redactor,
-            drive=begin.drive,
-            before=begin.before,
-        )
+        recorder = recorder_of(self.record, begin, self._redactor)
         if begin.guard is not None:
             recorder.guard = Guard.of_session(begin.guard)
         return Player(wire_of(begin.drive, self._runtime, begin.facts, recorder), recorder)
@@ -272,6 +263,7 @@ class SessionDriver:
             self._hold()
             progressed = self._take()
             self._flush()
+            self._settle_turn()
             if not progressed:
                 self._look_for_end()
             if not self._player.finished:
@@ -291,7 +283,25 @@ class SessionDriver:
                 self._told.add(message_id)
                 process.delivered(message_id)
         process.expects = player.recorder.turn_open or player.awaited
+        process.stopping = self._stopping()
+        process.native_id = player.recorder.native_session_id
+        if process.comes_and_goes and isinstance(player.wire, TurnByTurn):
+            process.settled_number = player.wire.settled_number
         self._wake = process.work()
+
+    def _settle_turn(self) -> None:
+        """Write down what a turn came to, once its process is gone and its events are told."""
+        wire, recorder = self._player.wire, self._player.recorder
+        if not self._process.comes_and_goes or self.trouble is not None:
+            return
+        if isinstance(wire, TurnByTurn) and wire.unsettled:
+            entry = Settled(
+                total=recorder.total(),
+                native_session_id=recorder.native_session_id,
+                model=recorder.model,
+                **self._now(),
+            )
+            self._decide(entry)
 
     def _take(self) -> bool:
         lines = self._read()
@@ -626,6 +636,7 @@ class SessionDriver:
             self._input_closed = True
             self._process.close_input()
         if not self._stopping():
+            self._step = -1
             return
         now = time.monotonic()
         if self._step >= 0 and now < self._step_until:

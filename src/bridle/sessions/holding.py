@@ -1,7 +1,13 @@
 """Which process and which wire a session has, by its drive."""
 
+from typing import Any
+
+import msgspec
+
 from bridle.core.errors import UnsupportedOption
 from bridle.core.events import Drive
+from bridle.core.options import RunOptions
+from bridle.core.redact import Redactor
 from bridle.drives.detached import DetachedProcess
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
@@ -10,6 +16,8 @@ from bridle.runtimes.base import AgentRuntime
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bridle.drives.tmux.pane_process import PaneProcess
+    from bridle.sessions.ledger import Begin
+    from bridle.sessions.store import SessionRecord
 
     SessionProcess = DetachedProcess | PaneProcess
     """What holds a session's agent."""
@@ -31,7 +39,31 @@ def process_of(
             lambda pid: runtime.transcript_path(facts, pid),
             verify=runtime.requires_beacon_verification(),
         )
+    if drive == "print":
+        from bridle.drives.turns.turn_process import TurnProcess
+        from bridle.sessions.turn_planning import planner
+
+        return TurnProcess(folder, planner(runtime, facts))
     raise UnsupportedOption(runtime.id, f"drive {drive}", [], reason="not in a session")
+
+
+def recorder_of(record: "SessionRecord", begin: "Begin", redactor: Redactor) -> Recorder:
+    """The recorder of a session's process."""
+    settings: dict[str, Any] = {
+        "runtime": record.runtime,
+        "session_id": record.session_id,
+        "options": msgspec.convert({"prompt": "", **begin.options}, RunOptions),
+        "cwd": begin.facts.cwd,
+        "runtime_version": begin.facts.runtime_version,
+        "redactor": redactor,
+        "drive": begin.drive,
+        "before": begin.before,
+    }
+    if begin.drive == "print":
+        from bridle.drives.turns.turn_recorder import TurnRecorder
+
+        return TurnRecorder(**settings)
+    return Recorder(**settings)
 
 
 def wire_of(drive: Drive, runtime: AgentRuntime, facts: LiveFacts, recorder: Recorder) -> LiveWire:
@@ -40,4 +72,10 @@ def wire_of(drive: Drive, runtime: AgentRuntime, facts: LiveFacts, recorder: Rec
         from bridle.drives.tmux.pane_wire import PaneWire
 
         return PaneWire(runtime.tmux_wire(facts, recorder), recorder)
+    if drive == "print":
+        from bridle.drives.turns.turn_recorder import TurnRecorder
+        from bridle.sessions.turn_planning import turn_wire
+
+        assert isinstance(recorder, TurnRecorder)
+        return turn_wire(runtime, facts, recorder)
     return runtime.live_wire(facts, recorder)

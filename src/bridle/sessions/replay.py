@@ -2,15 +2,11 @@
 
 import os
 
-import msgspec
-
 from bridle.core.events import Event
-from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor
 from bridle.drives.guarding import Guard
-from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import AgentRuntime
-from bridle.sessions.holding import process_of, wire_of
+from bridle.sessions.holding import process_of, recorder_of, wire_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Begin, Entry, Ledger
 from bridle.sessions.player import Player
@@ -40,16 +36,7 @@ def _one(
     entries: list[Entry],
 ) -> list[Event]:
     redactor = Redactor()
-    recorder = Recorder(
-        runtime=record.runtime,
-        session_id=record.session_id,
-        options=msgspec.convert({"prompt": "", **begin.options}, RunOptions),
-        cwd=begin.facts.cwd,
-        runtime_version=begin.facts.runtime_version,
-        redactor=redactor,
-        drive=begin.drive,
-        before=begin.before,
-    )
+    recorder = recorder_of(record, begin, redactor)
     if begin.guard is not None:
         recorder.guard = Guard.of_session(begin.guard)
     player = Player(wire_of(begin.drive, runtime, begin.facts, recorder), recorder)
