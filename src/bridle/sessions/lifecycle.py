@@ -148,7 +148,8 @@ def resume_session(
         if not driver.wait_over(_CLEANING):
             raise still_alive(record)
         record = driver.record
-        if record.native_session_id is None:
+        if record.native_session_id is None and record.drive != "print":
+            # With a process for each turn it begins with the first of them that gets so far.
             raise ResumeRefused(
                 f"session {record.session_id} never had a conversation",
                 hint="start a new session",
