@@ -119,6 +119,10 @@ class TurnProcess(DetachedProcess):
             except (OSError, ValueError) as problem:
                 raise start_error(spec, problem) from None
             leave_running(keeper)
+        until = time.monotonic() + _GONE
+        while read_number(self.path("holder")) is None and time.monotonic() < until:
+            # Only then can its environment be looked at.
+            time.sleep(0.002)
 
     @property
     def pid(self) -> int | None:
@@ -263,7 +267,9 @@ class TurnProcess(DetachedProcess):
             return now
         if self._order is None:
             self._order = self._next_turn()
-        if self._order is None:
+        keeper = self.holder
+        if self._order is None or keeper is None:
+            # One that is not there yet is told by a new file, one that is gone by its end.
             return None
         order, upto = self._order
         self._number += 1
@@ -272,9 +278,7 @@ class TurnProcess(DetachedProcess):
             self._unstarted(None, upto)
             return now
         self._resume = None if order.fresh else self.native_id
-        holder = read_number(self.path("holder"))
-        env = environment(holder) if holder is not None else {}
-        self._planning = _Planning(self._plan, order, self._resume, env)
+        self._planning = _Planning(self._plan, order, self._resume, environment(keeper))
         self._planning.start()
         return now + _SOON
 
