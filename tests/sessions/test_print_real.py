@@ -1,4 +1,4 @@
-"""Print sessions of the real agents on the scripted model: each turn a process, one conversation."""
+"""Print sessions of real agents on the scripted model: a process for each turn, one memory."""
 
 import os
 import signal
@@ -160,7 +160,7 @@ def test_abort_leaves_the_session_usable(place: Place, name: str) -> None:
     assert check_event_order(place.events(record)) == []
 
 
-@pytest.mark.parametrize("name", ("claude", "codex", "opencode", "gemini"))
+@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
 def test_abort_before_the_agent_kept_anything(place: Place, name: str) -> None:
     runtime = newest(name)
     with ScriptedModel([{"text": "Here I am."}]) as model:

@@ -19,8 +19,8 @@ from bridle.drives.guarding import GuardFacts
 from bridle.drives.live import LiveFacts
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
+from bridle.drives.turns.planning import Planner, TurnPlan
 from bridle.drives.turns.records import Order, Planned
-from bridle.drives.turns.turn_process import Planner, TurnPlan
 from bridle.drives.turns.turn_recorder import TurnRecorder
 from bridle.drives.turns.turn_wire import TurnWire
 from bridle.runtimes.base import AgentRuntime, RunPlan

@@ -1,54 +1,38 @@
 """Holds the processes of a session that has one for each turn.
 
-Between turns there is no agent. What is there is a shell that waits (the keeper): it holds the
-environment that the session was started in, with the keys in it, which stand nowhere on disk and
-travel to no daemon. Whoever drives the session plans each process in that environment and starts
-it; from then on it lives by itself, in a holder of its own (`DetachedProcess`), and what it writes
-is copied into the session's journal, with marks of how far that went.
+Between turns there is no agent, only a shell that waits (`keeper`). Whoever drives the session
+plans each process in the environment of that shell and starts it; from then on it lives by itself,
+in a holder of its own (`DetachedProcess`), and what it writes is copied into the session's journal,
+with marks of how far that went.
 """
 
 import contextlib
 import os
 import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
 
 import msgspec
 
-from bridle.core.errors import BridleError, Crashed, ErrorInfo
+from bridle.core.errors import BridleError, ErrorInfo
 from bridle.core.redact import Redactor
 from bridle.drives.detached import DetachedProcess
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.processes import Process, end_marked, environment, send_signal
-from bridle.drives.run_files import RunFiles, read_number, read_word
-from bridle.drives.spec import SESSION_MARK, ProcessExit, ProcessSpec
-from bridle.drives.starting import Uninterrupted, leave_running, start_error
+from bridle.drives.run_files import read_number, read_word
+from bridle.drives.spec import SESSION_MARK, ProcessExit
+from bridle.drives.turns.keeper import Keeper
+from bridle.drives.turns.planning import Planner, Planning, TurnPlan
 from bridle.drives.turns.records import (
     ERR,
     OUT,
     Mark,
     Order,
-    Planned,
     mark_in,
     mark_line,
     order_in,
 )
 from bridle.drives.turns.tail import Tail
-
-_KEEPER = """
-d=$1
-umask 077
-trap : HUP INT TERM QUIT
-echo $$ >"${d}pump"
-echo $$ >"${d}holder.new"
-mv "${d}holder.new" "${d}holder"
-exec 3<>"${d}bell"
-until test "$word" = end; do read -r word <&3; done
-echo 0 >"${d}exit.new"
-mv "${d}exit.new" "${d}exit"
-"""
 
 _PIECE = 1 << 20
 _SOON = 0.02
@@ -59,18 +43,7 @@ _GONE = 2.0
 """Seconds for a process to be gone that was killed."""
 
 
-class TurnPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that can be started, and what of it the journal keeps."""
-
-    spec: ProcessSpec
-    planned: Planned
-
-
-Planner = Callable[[Order, str | None, Mapping[str, str]], TurnPlan]
-"""`plan(order, resume, env)`; called in a thread of its own, may take its time."""
-
-
-class TurnProcess(DetachedProcess):
+class TurnProcess(Keeper):
     """The keeper of a session and the process of its turn.
 
     Contract: as `DetachedProcess`, and as a pane's `work` it must be called again and again, at the
@@ -89,7 +62,7 @@ class TurnProcess(DetachedProcess):
         self._out = self._err = Tail("")
         self._input_at = self._order_at = 0
         self._order: tuple[Order, int] | None = None
-        self._planning: _Planning | None = None
+        self._planning: Planning | None = None
         self._planned: TurnPlan | None = None
         self._resume: str | None = None
         self._signals: list[tuple[int, str]] = []
@@ -98,40 +71,12 @@ class TurnProcess(DetachedProcess):
         """Folders of the last process, while it was not cleaned up after."""
         self._cleaning: threading.Thread | None = None
 
-    # -- the keeper -----------------------------------------------------------------------------
-
-    def start(self, spec: ProcessSpec, *, fed: bool = False) -> None:
-        """Start the keeper in the environment of `spec`; no agent."""
-        self.make()
-        os.mkfifo(self.path("bell"), 0o600)
-        os.symlink(os.devnull, self.path("stdin"))
-        with Uninterrupted():
-            try:
-                keeper = subprocess.Popen(
-                    ("/bin/sh", "-c", _KEEPER, "bridle-keeper", self.path("")),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    cwd=spec.cwd,
-                    env=spec.env,
-                    start_new_session=True,
-                )
-            except (OSError, ValueError) as problem:
-                raise start_error(spec, problem) from None
-            leave_running(keeper)
-        until = time.monotonic() + _GONE
-        while read_number(self.path("holder")) is None and time.monotonic() < until:
-            # Only then can its environment be looked at.
-            time.sleep(0.002)
+    # -- how it is ------------------------------------------------------------------------------
 
     @property
     def pid(self) -> int | None:
         """The agent's process id; None while no process is there."""
         return None if self._turn is None else self._turn.pid
-
-    def write(self, data: bytes) -> None:
-        """Give orders."""
-        RunFiles.write(self, data)
 
     def exit(self, redactor: Redactor | None = None) -> ProcessExit | None:
         """How the keeper ended; None while it lives. What it kept ends with it."""
@@ -278,11 +223,11 @@ class TurnProcess(DetachedProcess):
             self._unstarted(None, upto)
             return now
         self._resume = None if order.fresh else self.native_id
-        self._planning = _Planning(self._plan, order, self._resume, environment(keeper))
+        self._planning = Planning(self._plan, order, self._resume, environment(keeper))
         self._planning.start()
         return now + _SOON
 
-    def _take_plan(self, planning: "_Planning") -> None:
+    def _take_plan(self, planning: "Planning") -> None:
         self._planning = None
         assert self._order is not None
         _, upto = self._order
@@ -453,25 +398,3 @@ class TurnProcess(DetachedProcess):
             for name in os.listdir(self.folder):
                 if name.startswith(prefix):
                     os.unlink(self.path(name))
-
-
-class _Planning(threading.Thread):
-    """Plans a process without keeping other sessions waiting for it."""
-
-    def __init__(
-        self, plan: Planner, order: Order, resume: str | None, env: Mapping[str, str]
-    ) -> None:
-        super().__init__(daemon=True)
-        self.found: TurnPlan | None = None
-        self.error: ErrorInfo | None = None
-        self._ask = (plan, order, resume, env)
-
-    def run(self) -> None:
-        """Plan it, or learn why that cannot be."""
-        try:
-            plan, order, resume, env = self._ask
-            self.found = plan(order, resume, env)
-        except BridleError as problem:
-            self.error = problem.info()
-        except Exception as problem:
-            self.error = Crashed(f"the process could not be planned: {problem!r}").info()
