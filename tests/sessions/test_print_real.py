@@ -176,6 +176,30 @@ def test_abort_before_the_agent_kept_anything(place: Place, name: str) -> None:
     assert check_event_order(place.events(record)) == []
 
 
+@pytest.mark.parametrize("name", ["claude", "codex", "pi"])
+def test_each_process_is_guarded(place: Place, name: str) -> None:
+    runtime = newest(name)
+    turns = [
+        {"text": "I break out.", "shell": "echo bad > ../outside.txt"},
+        {"text": "It was refused."},
+        {"text": "Once more.", "shell": "echo bad > ../outside.txt"},
+        {"text": "Refused again."},
+    ]
+    with ScriptedModel(turns) as model:
+        record = begin(place, runtime, model, guard="builder")
+        host = place.host()
+        host.send(record, "Please begin.")
+        assert rest(host, record) == "It was refused."
+        host.send(record, "Try once more.")
+        assert rest(host, record) == "Refused again."
+        host.stop(record)
+    events = place.events(record)
+    assert check_event_order(events) == []
+    denied = [each for each in events if isinstance(each, ev.PermissionDecision)]
+    assert [(each.decision, each.by) for each in denied] == [("deny", "guard")] * 2
+    assert not (place.folder / "outside.txt").exists()
+
+
 def test_cline_has_one_turn_and_says_so(place: Place) -> None:
     runtime = newest("cline")
     assert not runtime.features.resume
