@@ -419,6 +419,54 @@ def drive_until_killed(place: Place, record: SessionRecord) -> None:
         os._exit(1)
 
 
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_a_journal_that_is_deleted_ends_the_session(place: Place, in_turn: bool) -> None:
+    host = place.host()
+    record = begin(place, LONG)
+    host.driver(record)
+    if in_turn:
+        host.send(record, "go")
+        wait((place.work / "began").exists)
+    place.run_file(record, "journal").unlink()
+    wait(lambda: place.record(record).is_over)
+    assert place.record(record).state == "lost"
+    wait(lambda: marked_processes(record.session_id) == [])
+
+
+def test_much_that_is_said_at_once_is_copied(place: Place) -> None:
+    host = place.host()
+    record = begin(place, f'- text: "{"many words " * 300_000}"\n- text: next\n')
+    host.send(record, "go")
+    report = host.idle(record)
+    assert (report.status, len(report.text)) == ("completed", 3_300_000)
+    host.send(record, "and on")
+    assert host.idle(record).text == "next"
+    host.stop(record)
+    check(place, record)
+
+
+def test_after_a_reboot_the_files_tell(place: Place) -> None:
+    record = begin(place, "- text: one\n" + LONG + "- text: back\n")
+    host = place.host()
+    host.send(record, "first")
+    host.idle(record)
+    host.send(record, "second")
+    wait((place.work / "began").exists)
+    host.close()
+    # Everything is gone at once and nobody could write how it ended.
+    for pid in (keeper(place, record), *marked_processes(record.session_id)):
+        if look(pid) is not None:
+            os.kill(pid, signal.SIGKILL)
+    later = place.host()
+    assert later.idle(record).state == "lost"
+    resumed = place.resume(record)
+    later.send(resumed, "third")
+    assert later.idle(resumed).state == "ready"
+    assert heard(place, record) == Counter({"first": 1, "second": 1, "third": 1})
+    later.stop(resumed)
+    check(place, record)
+
+
 # -- what is refused ------------------------------------------------------------------------------
 
 

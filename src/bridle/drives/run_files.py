@@ -69,26 +69,27 @@ class RunFiles:
     # -- what the agent says --------------------------------------------------------------------
 
     def read_lines(self, most: int = _CHUNK) -> list[bytes]:
-        """The next whole lines of the journal, up to about `most` bytes of them; [] when there is
-        nothing new. Raises `HoldingFailed` when the journal is gone or shorter than it was."""
+        """The next whole lines of the journal, up to about `most` bytes of them; [] when none was
+        finished since. Raises `HoldingFailed` when the journal is gone or shorter than it was."""
         try:
             handle = os.open(self._journal, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 if os.fstat(handle).st_size < self._journal_at:
                     raise HoldingFailed("the journal was cut short", hint=FILES_HINT)
-                data = os.pread(handle, most, self._journal_at)
+                data = b""
+                while b"\n" not in data:
+                    # A line may be longer than what is read at once.
+                    self._partial += data
+                    data = os.pread(handle, most, self._journal_at)
+                    self._journal_at += len(data)
+                    if not data:
+                        return []
             finally:
                 os.close(handle)
         except OSError as problem:
             raise HoldingFailed(
                 f"the journal cannot be read: {problem.strerror}", hint=FILES_HINT
             ) from None
-        if not data:
-            return []
-        self._journal_at += len(data)
-        if b"\n" not in data:
-            self._partial += data
-            return []
         first, *rest = data.split(b"\n")
         lines = [bytes(self._partial) + first, *rest]
         self._partial = bytearray(lines.pop())

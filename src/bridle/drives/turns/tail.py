@@ -17,6 +17,8 @@ class Tail:
         self._read = at
         self._partial = bytearray()
         self._lines: list[bytes] = []
+        self.more = False
+        """Whether there was more than the last look took."""
 
     def look(self, most: int) -> list[bytes]:
         """The next whole lines, of about `most` bytes; the same again until they are `taken`."""
@@ -27,13 +29,17 @@ class Tail:
         except OSError:
             return []
         try:
-            data = os.pread(handle, most, self._read)
+            data = b""
+            while b"\n" not in data:
+                # A line may be longer than what is read at once; it is not over before the file is.
+                self._partial += data
+                data = os.pread(handle, most, self._read)
+                self._read += len(data)
+                self.more = len(data) == most
+                if not data:
+                    return []
         finally:
             os.close(handle)
-        self._read += len(data)
-        if b"\n" not in data:
-            self._partial += data
-            return []
         first, *more = data.split(b"\n")
         lines = [bytes(self._partial) + first, *more]
         self._partial = bytearray(lines.pop())

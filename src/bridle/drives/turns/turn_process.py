@@ -19,7 +19,7 @@ from bridle.core.redact import Redactor
 from bridle.drives.detached import DetachedProcess
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.processes import Process, end_marked, environment, send_signal
-from bridle.drives.run_files import read_number, read_word
+from bridle.drives.run_files import FILES_HINT, HoldingFailed, read_number, read_word
 from bridle.drives.spec import SESSION_MARK, ProcessExit
 from bridle.drives.turns.keeper import Keeper
 from bridle.drives.turns.planning import Planner, Planning, TurnPlan
@@ -189,7 +189,8 @@ class TurnProcess(Keeper):
         if self._turn is not None:
             self._run_on()
             if self._turn is not None:
-                return now + (_LOOK if self._told_start else _SOON)
+                busy = self._out.more or self._err.more or not self._told_start
+                return now + (_SOON if busy else _LOOK)
         if self._cleaning is not None:
             if self._cleaning.is_alive():
                 return now + _SOON
@@ -359,9 +360,14 @@ class TurnProcess(Keeper):
 
     def _read_order(self) -> tuple[Order, int] | None:
         """The next order and where it ends in the input."""
-        with open(self.path("input"), "rb") as file:
-            file.seek(self._input_at)
-            line = file.readline()
+        try:
+            with open(self.path("input"), "rb") as file:
+                file.seek(self._input_at)
+                line = file.readline()
+        except OSError as problem:
+            raise HoldingFailed(
+                f"the input file is gone: {problem.strerror}", hint=FILES_HINT
+            ) from None
         if not line.endswith(b"\n"):
             return None
         return order_in(line), self._input_at + len(line)
@@ -370,11 +376,18 @@ class TurnProcess(Keeper):
 
     def _note(self, lines: list[bytes]) -> None:
         """Write to the journal, all of it or nothing."""
-        size = os.stat(self.path("journal")).st_size
+        try:
+            size = os.stat(self.path("journal")).st_size
+        except OSError as problem:
+            raise HoldingFailed(
+                f"the journal is gone: {problem.strerror}", hint=FILES_HINT
+            ) from None
         try:
             self._append("journal", b"".join(lines))
         except OSError:
-            os.truncate(self.path("journal"), size)
+            # A full disk: what was taken is taken again.
+            with contextlib.suppress(OSError):
+                os.truncate(self.path("journal"), size)
             raise
 
     def _clean_up(self) -> None:
