@@ -100,6 +100,12 @@ class RealPrintRun(PrintRun, RealRun):
 
     drive: Drive = "print"
 
+    def _bare(self, event: ev.Event) -> dict[str, object]:
+        """An event without what some agents tell only in files, which later turns made longer; what
+        was used was written down when the turn was over."""
+        plain = super()._bare(event)
+        return {name: plain[name] for name in plain if name not in ("usage", "cost_usd", "model")}
+
     def _check_messages(self, record: SessionRecord) -> None:
         asked = [each for each in self.model.requests if each.outcome in ("turn", "overrun")]
         if not asked:

@@ -315,11 +315,17 @@ class Run:
         if numbers != list(range(1, len(events) + 1)):
             raise Wrong("the events are not numbered without a gap")
         again = replayed(self.home, record, self._runtime())
-        if [_bare(e) for e in events] != [_bare(e) for e in again]:
+        if [self._bare(e) for e in events] != [self._bare(e) for e in again]:
             raise Wrong("the journal played anew gives other events")
         if wrong := check_event_order(events):
             raise Wrong(wrong[0])
         self.notes["events"] += len(events)
+
+    def _bare(self, event: Event) -> dict[str, object]:
+        """An event without the moment it was written down."""
+        plain: dict[str, object] = msgspec.to_builtins(event)
+        plain.pop("ts")
+        return plain
 
     def _end_daemon(self) -> None:
         try:
@@ -328,13 +334,6 @@ class Run:
                 client.wait_gone()
         except BridleError:
             pass
-
-
-def _bare(event: Event) -> dict[str, object]:
-    """An event without the moment it was written down."""
-    plain: dict[str, object] = msgspec.to_builtins(event)
-    plain.pop("ts")
-    return plain
 
 
 class Count:

@@ -138,6 +138,31 @@ def test_driver_and_agent_are_killed_in_a_turn(place: Place, name: str) -> None:
     assert check_event_order(place.events(record)) == []
 
 
+@pytest.mark.parametrize("name", ["codex", "copilot"])
+def test_a_turn_is_counted_once_whoever_drives_it(place: Place, name: str) -> None:
+    """Both tell what was used in files that hold the whole conversation."""
+    runtime = newest(name)
+    turns = [
+        {"text": "The first."},
+        {"text": "I run a tool.", "shell": "touch began; sleep 2"},
+        {"text": "The tool has run."},
+    ]
+    with ScriptedModel(turns) as model:
+        record = begin(place, runtime, model)
+        first = place.host()
+        first.send(record, "Please begin.")
+        assert rest(first, record) == "The first."
+        first.send(record, "Now the tool.")
+        wait((place.work / "began").exists, LONG)
+        first.close()
+        second = place.host()
+        assert rest(second, record) == "The tool has run."
+        second.stop(record)
+    turned = [each.usage for each in place.events(record) if isinstance(each, ev.AgentEnd)]
+    assert turned[0] is not None
+    assert turned[1] == turned[0] + turned[0]
+
+
 @pytest.mark.parametrize("name", WITH_TOOLS)
 def test_abort_leaves_the_session_usable(place: Place, name: str) -> None:
     runtime = newest(name)

@@ -144,6 +144,9 @@ def planner(runtime: AgentRuntime, facts: LiveFacts) -> Planner:
         options = _options(own, order, resume, env)
         found = planned(runtime, options, env, session_id, _guarding(runtime, own))
         found = _with_aliases(found)
+        if resume is not None:
+            noted = runtime.noted_before(found, resume)
+            found = msgspec.structs.replace(found, noted=noted)
         return TurnPlan(spec=found.spec, planned=_kept(found, options))
 
     return plan
@@ -202,6 +205,7 @@ def _kept(plan: RunPlan, options: RunOptions) -> Planned:
         native_session_id=plan.native_session_id,
         resume=options.resume,
         model=options.model,
+        noted=plan.noted,
         watch_stderr=plan.spec.watch_stderr,
     )
 
@@ -221,6 +225,7 @@ def turn_wire(runtime: AgentRuntime, facts: LiveFacts, recorder: TurnRecorder) -
             dialect=runtime.dialect(kept.version)[0],
             private_dirs=kept.private_dirs,
             native_session_id=kept.native_session_id,
+            noted=kept.noted,
         )
         inner = runtime.normalizer(plan, recorder)
         return watched(runtime, recorder.options, inner, recorder)

@@ -4,7 +4,7 @@ The journal holds the lines that the processes wrote, each with a mark before it
 what was done (`Mark`). The input holds what is to be done (`Order`), one JSON object a line.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -46,6 +46,8 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     native_session_id: str | None = None
     resume: str | None = None
     model: str | None = None
+    noted: dict[str, Any] = {}
+    """What the agent's files said of the conversation before."""
     watch_stderr: bool = False
     """Whether its stderr tells what its stdout does not."""
     fed: int = 0
