@@ -43,15 +43,20 @@ def base_folder() -> Path:
 
 
 def real_run(label: str) -> Callable[[Path, int, int], Run]:
-    """What makes runs of the agent that a label names: NAME-VERSION, with `:tmux` in a terminal."""
+    """What makes runs of the agent that a label names: NAME-VERSION, with `:tmux` in a terminal,
+    with `:print` a process for each turn."""
     name, _, drive = label.partition(":")
     pin = next((p for p in PINS if name == f"{p.name}-{p.version}"), None)
-    if pin is None or drive not in ("", "tmux"):
+    if pin is None or drive not in ("", "tmux", "print"):
         known = ", ".join(f"{p.name}-{p.version}" for p in PINS)
-        raise SystemExit(f"no agent {label}; there are {known}, and each with :tmux")
+        raise SystemExit(f"no agent {label}; there are {known}, and each with :tmux or :print")
     name, binary = pin.name, str(cli_path(pin.name, pin.version))
 
-    base: type[RealRun] = TerminalRun if drive else RealRun
+    base: type[RealRun] = TerminalRun if drive == "tmux" else RealRun
+    if drive == "print":
+        from benchmarks._chaos_print import RealPrintRun
+
+        base = RealPrintRun
     return type("Named", (base,), {"runtime_id": name, "program": binary})
 
 

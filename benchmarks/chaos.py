@@ -1,6 +1,7 @@
 """Kills parts of live sessions at random moments and counts what was lost or doubled.
 
-`python -m benchmarks.chaos [--runs 300] [--seed 1] [--workers 3] [--runtime NAME-VERSION[:tmux]…]`
+`python -m benchmarks.chaos [--runs 300] [--seed 1] [--workers 3] [--drive print]
+[--runtime NAME-VERSION[:tmux|:print]…]`
 
 Each run starts a session, gives it messages (prompt, steer, follow-ups), and kills one part with
 SIGKILL at a random moment: the daemon, a driver that runs in a program of its own, the agent, or
@@ -15,7 +16,8 @@ the shell that holds it. Then the session is taken up again, and it must be that
 - nothing of the session is left running at the end.
 
 With `--runtime` the agents are real ones, against the scripted model, and the runs are fewer; with
-`:tmux` they sit in a terminal, and the tmux server is one of the parts that are killed.
+`:tmux` they sit in a terminal, and the tmux server is one of the parts that are killed. With
+`--drive print` or `:print` they have a process for each turn: see `_chaos_print`.
 
 Exit status 1 when anything was lost, doubled, or wrong.
 """
@@ -40,7 +42,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import BridleError, ResumeRefused
-from bridle.core.events import Event
+from bridle.core.events import Drive, Event
 from bridle.core.options import RunOptions
 from bridle.drives.processes import kill_marked, look, marked_processes
 from bridle.running import new_session_id
@@ -82,6 +84,7 @@ class Run:
     """One session of the scripted agent and what is done to it."""
 
     targets: tuple[str, ...] = TARGETS
+    drive: Drive = "rpc"
     latest_kill = 0.5
     """Seconds after the first message within which the kill comes."""
     longest_pause = 0.1
@@ -139,7 +142,9 @@ class Run:
         )
         store = SessionStore(self.home)
         try:
-            return start_session(self.home, store, self._runtime(), options, env=self.env)
+            return start_session(
+                self.home, store, self._runtime(), options, env=self.env, drive=self.drive
+            )
         finally:
             store.close()
 
@@ -211,11 +216,15 @@ class Run:
             self.notes["killed"] += 1
             os.kill(pid, signal.SIGKILL)
         until = time.monotonic() + 10
-        while pid and (look(pid) or (self.target == "agent" and not (run / "exit").exists())):
+        while pid and not self._died(pid, run):
             # Death takes a moment, and the shell needs one to tell; until then nobody can know.
             if time.monotonic() > until:
                 raise Wrong("what was killed does not die")
             time.sleep(0.001)
+
+    def _died(self, pid: int, run: Path) -> bool:
+        """Whether what was killed is dead, and that can be known."""
+        return look(pid) is None and (self.target != "agent" or (run / "exit").exists())
 
     def _part(self, run: Path) -> int | None:
         """The process of the agent's that is to be killed."""
@@ -306,11 +315,17 @@ class Run:
         if numbers != list(range(1, len(events) + 1)):
             raise Wrong("the events are not numbered without a gap")
         again = replayed(self.home, record, self._runtime())
-        if [_bare(e) for e in events] != [_bare(e) for e in again]:
+        if [self._bare(e) for e in events] != [self._bare(e) for e in again]:
             raise Wrong("the journal played anew gives other events")
         if wrong := check_event_order(events):
             raise Wrong(wrong[0])
         self.notes["events"] += len(events)
+
+    def _bare(self, event: Event) -> dict[str, object]:
+        """An event without the moment it was written down."""
+        plain: dict[str, object] = msgspec.to_builtins(event)
+        plain.pop("ts")
+        return plain
 
     def _end_daemon(self) -> None:
         try:
@@ -319,13 +334,6 @@ class Run:
                 client.wait_gone()
         except BridleError:
             pass
-
-
-def _bare(event: Event) -> dict[str, object]:
-    """An event without the moment it was written down."""
-    plain: dict[str, object] = msgspec.to_builtins(event)
-    plain.pop("ts")
-    return plain
 
 
 class Count:
@@ -379,9 +387,11 @@ def main() -> int:
     parser.add_argument(
         "--runtime", nargs="+", default=[], help="real agents, as claude-2.1.325 or pi-1.5.0:tmux"
     )
+    parser.add_argument("--drive", choices=("rpc", "print"), default="rpc", help="of scripted ones")
     args = parser.parse_args()
     wrong = 0
-    for label in args.runtime or ["scripted"]:
+    scripted = "scripted" if args.drive == "rpc" else f"scripted:{args.drive}"
+    for label in args.runtime or [scripted]:
         runs = args.runs or (8 if args.runtime else 300)
         count = Count(label, runs, args.keep)
         _play_all(label, runs, args, count)
@@ -394,6 +404,10 @@ def _play_all(label: str, runs: int, args: argparse.Namespace, count: Count) -> 
     if label == "scripted":
         base = Path(tempfile.mkdtemp(prefix="chaos-"))
         make: Callable[[Path, int, int], Run] = Run
+    elif label == "scripted:print":
+        from benchmarks._chaos_print import PrintRun
+
+        base, make = Path(tempfile.mkdtemp(prefix="chaos-")), PrintRun
     else:
         from benchmarks._chaos_real import base_folder, real_run
 

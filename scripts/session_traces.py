@@ -7,6 +7,9 @@ the issue of live sessions names. All of them run offline against the scripted m
     turn …   the follow-up (and the steer, where an agent takes none in a turn)
     then     a prompt whose tool is aborted, a prompt that works, a stop, a resume, a prompt
 
+An agent without tools is asked for slow answers instead; one that cannot take its conversation up
+in another process has one turn in a print session.
+
 Exit status 1 when an agent did not do what the table of the others shows.
 """
 
@@ -39,6 +42,9 @@ from bridle.testing import ScriptedModel  # noqa: E402 - path first
 AGENTS = (
     *("scripted", "claude-2.1.325", "codex-0.166.0", "pi-1.5.0", "opencode-acp", "claude-acp"),
     *("claude-2.1.325:tmux", "codex-0.166.0:tmux", "pi-1.5.0:tmux", "copilot-1.0.102:tmux"),
+    *("scripted:print", "claude-2.1.325:print", "codex-0.166.0:print", "pi-1.5.0:print"),
+    *("copilot-1.0.102:print", "opencode-1.18.33:print", "gemini-0.61.0:print"),
+    *("aider-0.86.2:print", "cline-3.0.65:print"),
 )
 TURNS = [
     {"text": "I run a tool.", "shell": "touch began; sleep 3; echo one"},
@@ -73,6 +79,8 @@ class Agent:
         subprocess.run(["git", "init", "-q"], cwd=self.work, env=self.env, check=True)
         self.home = StateHome(str(self.folder / "state"))
         self.statuses: list[str] = []
+        self.runs_tools = self.remembers = True
+        self.model: ScriptedModel
         self.session_id = ""
 
     def _runtime(self, name: str, pin: str, version: str) -> AgentRuntime:
@@ -86,11 +94,18 @@ class Agent:
     def talk(self) -> list[ev.Event]:
         """The whole conversation; returns its events."""
         scripted = self.runtime.id == "scripted"
-        steers = self.runtime.features.steer
-        turns = list(TURNS)
-        if not steers:
-            turns.insert(2, {"text": "The steer is read."})
+        features = self.runtime.features.in_session(self.drive)
+        self.runs_tools, self.remembers = self.runtime.id != "aider", features.resume
+        turns = list(TURNS) if self.runs_tools else [{"text": turn["text"]} for turn in TURNS]
+        if not self.runs_tools:
+            # Its one answer is the end of the turn, slow enough for what is sent meanwhile.
+            turns[0] = {**turns[0], "fault": {"delay": 4}}
+            turns[3] = {**turns[3], "fault": {"delay": 100}}
+            del turns[1]
+        if not features.steer:
+            turns.insert(2 if self.runs_tools else 1, {"text": "The steer is read."})
         with ScriptedModel(turns) as model:
+            self.model = model
             host = Host(self.home)
             try:
                 record = self._start(model, scripted)
@@ -120,12 +135,20 @@ class Agent:
 
     def _converse(self, host: Host, record: SessionRecord) -> None:
         host.send(record, "Please begin.")
-        self._wait((self.work / "began").exists)
+        if not self.remembers:
+            # It has one turn, and says so.
+            self._rest(host, record)
+            receipt = host.send(record, "And then this.")
+            if receipt is None or receipt.delivered or not receipt.error:
+                raise AssertionError(f"a second turn was promised: {receipt}")
+            host.stop(record)
+            return
+        self._wait(self._works(host, record, "began"))
         host.send(record, "Mind the steer.", "steer")
         host.send(record, "And then this.", "follow_up")
         self._rest(host, record)
         host.send(record, "Run the long tool.")
-        self._wait((self.work / "again").exists)
+        self._wait(self._works(host, record, "again"))
         host.call(lambda: host.service.abort(record.session_id, "enough"))
         self._rest(host, record)
         host.send(record, "Are you there?")
@@ -148,6 +171,13 @@ class Agent:
         if ended.native_session_id != known.native_session_id:
             raise AssertionError("another conversation came back")
         self._wait(lambda: not marked_processes(record.session_id))
+
+    def _works(self, host: Host, record: SessionRecord, file: str) -> Callable[[], bool]:
+        """Whether its tool runs; for an agent without tools, whether its model was asked."""
+        if self.runs_tools:
+            return (self.work / file).exists
+        before = len(self.model.requests)
+        return lambda: len(self.model.requests) > before
 
     def _rest(self, host: Host, record: SessionRecord) -> None:
         report = host.call(lambda: host.service.wait_idle(record.session_id, LONG)).result(LONG + 9)

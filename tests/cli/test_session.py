@@ -364,11 +364,47 @@ def test_a_session_is_written_out(shell: Shell) -> None:
 def test_what_a_session_cannot_be(shell: Shell) -> None:
     for words in (
         ("--runtime", "scripted", "--drive", "tmux"),
-        ("--runtime", "scripted", "--drive", "print"),
-        ("--runtime", "aider"),
+        ("--runtime", "aider", "--drive", "tmux"),
+        ("--runtime", "gemini", "--drive", "rpc"),
     ):
         refused = shell.run("session", "start", *words)
         assert refused.returncode == 4, refused.stderr
+
+
+def test_a_process_for_each_turn(shell: Shell) -> None:
+    script = "- text: one\n- text: two\n- text: three\n"
+    told = shell.start(script, "--drive", "print", "--name", "talk")
+    assert (told["drive"], told["state"], told["pid"]) == ("print", "ready", None)
+    assert shell.json("session", "send", "talk", "first")["turn"] == 1
+    assert shell.json("session", "wait", "talk")["text"] == "one"
+    shown = shell.json("session", "show", "talk")
+    assert (shown["state"], shown["pid"]) == ("ready", None)
+    assert "no process" in shown["evidence"]
+    os.kill(shell.json("daemon", "status")["pid"], signal.SIGKILL)
+    # The next daemon plans the next process in the environment that the session was started in.
+    shell.json("session", "steer", "talk", "second")
+    assert shell.json("session", "wait", "talk")["text"] == "two"
+    assert shell.json("session", "stop", "talk")["state"] == "stopped"
+    assert shell.json("session", "resume", "talk", "third")["drive"] == "print"
+    waited = shell.json("session", "wait", "talk")
+    assert (waited["turn"], waited["text"]) == (3, "three")
+    shell.json("session", "stop", "talk")
+
+
+def test_a_program_without_a_protocol_has_a_session_of_one_turn(shell: Shell) -> None:
+    (shell.work / ".bridle").mkdir()
+    (shell.work / ".bridle" / "config.yaml").write_text(
+        "runtime:\n  adapters:\n    plain:\n      binary: /bin/echo\n"
+    )
+    told = shell.json("session", "start", "--runtime", "plain", "--permission", "bypass", "hello")
+    shell.sessions.append(told["session_id"])
+    assert (told["runtime"], told["drive"]) == ("plain", "print")
+    waited = shell.json("session", "wait", told["session_id"])
+    assert (waited["turn"], waited["status"], waited["text"]) == (1, "completed", "hello")
+    refused = shell.run("session", "send", told["session_id"], "again")
+    assert refused.returncode == 2
+    assert "cannot take up a conversation" in refused.stderr
+    assert shell.json("session", "stop", told["session_id"])["state"] == "stopped"
 
 
 def test_an_agent_that_the_project_declares(shell: Shell) -> None:

@@ -126,10 +126,8 @@ def test_an_acp_preset_has_no_terminal() -> None:
         check_acp_section("mine", AdapterSection(binary="b", protocol="acp", delivery="tmux"))
 
 
-@pytest.mark.parametrize(
-    ("delivery", "drive"), [("tmux", "tmux"), ("stdin", "rpc"), ("rpc", "rpc")]
-)
-def test_the_delivery_chooses_the_drive(tmp_path: Path, delivery: str, drive: str) -> None:
+@pytest.mark.parametrize(("delivery", "drive"), [("tmux", "tmux"), ("stdin", None), ("rpc", "rpc")])
+def test_the_delivery_chooses_the_drive(tmp_path: Path, delivery: str, drive: str | None) -> None:
     config = configured(tmp_path, f"runtime: {{adapters: {{codex: {{delivery: {delivery}}}}}}}")
     assert configured_drive(config, "codex") == drive
     assert configured_drive(config, "claude") is None

@@ -12,7 +12,7 @@ import pytest
 from bridle.core.errors import Crashed, NotInstalled, WrongUse
 from bridle.drives.detached import DetachedProcess
 from bridle.drives.processes import kill_marked, marked_processes
-from bridle.drives.run_files import HoldingFailed
+from bridle.drives.run_files import HoldingFailed, RunFiles
 from bridle.drives.spec import SESSION_MARK, ProcessSpec
 from bridle.running import new_session_id
 
@@ -195,3 +195,16 @@ def test_standard_error_is_kept(tmp_path: Path, session: str) -> None:
     ended = held.exit()
     assert ended is not None
     assert (ended.code, ended.stderr_tail) == (3, "oh no\n")
+
+
+def test_a_line_longer_than_what_is_read_at_once_is_one_line(tmp_path: Path) -> None:
+    files = RunFiles(str(tmp_path / "run"))
+    files.make()
+    journal = Path(files.path("journal"))
+    journal.write_bytes(b"x" * 100 + b"\nshort\nunfin")
+    assert files.read_lines(16) == [b"x" * 100, b"short"]
+    assert files.read_lines(16) == []
+    with journal.open("ab") as file:
+        file.write(b"ished\n")
+    assert files.read_lines(16) == [b"unfinished"]
+    assert files.last_words() == b""

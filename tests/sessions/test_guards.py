@@ -56,9 +56,10 @@ def without_times(events: list[ev.Event]) -> list[Any]:
     return plain
 
 
-def test_verdicts_are_events_and_told_again_alike(place: Place) -> None:
+@pytest.mark.parametrize("drive", ["rpc", "print"])
+def test_verdicts_are_events_and_told_again_alike(place: Place, drive: str) -> None:
     host = place.host()
-    record = place.start(SCRIPT, **BUILDER)
+    record = place.start(SCRIPT, drive=drive, **BUILDER)
     host.driver(record)
     host.send(record, "go")
     assert host.idle(record).status == "completed"
@@ -74,9 +75,45 @@ def test_verdicts_are_events_and_told_again_alike(place: Place) -> None:
     assert not (place.folder / "outside.txt").exists()
 
 
-def test_hooks_judge_alone_while_nobody_drives(place: Place) -> None:
+def test_each_process_of_a_print_session_is_guarded(place: Place) -> None:
     host = place.host()
-    record = place.start(WAITING, **BUILDER)
+    record = place.start(SCRIPT * 2, drive="print", **BUILDER)
+    for _ in range(2):
+        host.send(record, "go")
+        assert host.idle(record).status == "completed"
+    host.stop(record)
+    events = place.events(record)
+    assert verdicts(events) == [("allow", "allowed"), ("deny", "path-outside")] * 2
+    assert not (place.folder / "outside.txt").exists()
+    assert place.record(record).guard == "hook command"
+
+
+def test_a_process_without_its_guard_is_stopped(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was proved in the first turn; that does not count for the second process."""
+    host = place.host()
+    record = place.start(SCRIPT * 2, drive="print", **BUILDER)
+    host.send(record, "go")
+    assert host.idle(record).status == "completed"
+
+    def dead(plan: RunPlan, hook: GuardHook) -> RunPlan:
+        return msgspec.structs.replace(plan, guard=guarding.COMMAND)
+
+    monkeypatch.setattr(ScriptedRuntime, "guard_plan", lambda self, plan, hook: dead(plan, hook))
+    host.send(record, "again")
+    report = host.idle(record)
+    assert (report.state, report.status) == ("ready", "failed")
+    assert report.error is not None
+    assert report.error["kind"] == "guard_refused"
+    assert not (place.folder / "outside.txt").exists()
+    host.stop(record)
+
+
+@pytest.mark.parametrize("drive", ["rpc", "print"])
+def test_hooks_judge_alone_while_nobody_drives(place: Place, drive: str) -> None:
+    host = place.host()
+    record = place.start(WAITING, drive=drive, **BUILDER)
     host.driver(record)
     host.send(record, "go")
     wait(lambda: (place.work / "waits").exists())

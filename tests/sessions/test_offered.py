@@ -106,7 +106,7 @@ def test_the_sync_twin_and_wrong_use(studio: Studio) -> None:
     [
         ("scripted", {"runtime_name": "codex"}, WrongUse),
         ("scripted", {"mode": "tmux"}, UnsupportedOption),
-        ("aider", {}, UnsupportedOption),
+        ("aider", {"mode": "tmux"}, UnsupportedOption),
         ("", {}, WrongUse),
     ],
 )

@@ -77,8 +77,8 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
     """How it is known that its terminal waits for a prompt: `prompt`, `warmup`, or the long form.
     Preset: any other text is what then shows."""
     delivery: Delivery | None = None
-    """How messages reach it in a session: `tmux` types them into its terminal, `rpc` or `stdin`
-    speak its protocol on its stdin. Absent: by its protocol where it has one."""
+    """How messages reach it in a session: `tmux` types them into its terminal, `rpc` speaks its
+    protocol. `stdin`, or absent: by its protocol where it has one, else by a process for each."""
     install: str | None = None
     """Preset: the command that installs it, for the hint when it is missing."""
 

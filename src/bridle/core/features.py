@@ -44,3 +44,12 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     compaction: bool = False
     drives: tuple[str, ...] = ("print",)
     instruction_file: str | None = None
+
+    def in_session(self, drive: str) -> "Features":
+        """What it can do in a session of `drive`: with a process for each turn there is none that
+        could be reached while it works, or told anything between turns."""
+        if drive != "print":
+            return self
+        return msgspec.structs.replace(
+            self, steer=False, fork=False, compaction=False, follow_up=True, abort=True
+        )

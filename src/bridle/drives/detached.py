@@ -9,6 +9,7 @@ The agent runs under a tiny shell of its own session, in a folder that holds all
     errors     its stderr
     pid        its process id
     exit       how it ended, written by the shell (or by a driver that finds it gone: "lost")
+    closed     there when nothing will follow what `input` held at the start
 
 No byte passes through us, so killing us loses none. Since input is a file and not only a FIFO, a
 new driver sees to the byte what was sent, even when the old one died in the middle of a message.
@@ -46,23 +47,24 @@ _HOLDER = """
 d=$1; shift
 umask 077
 trap : HUP INT TERM QUIT
-echo $$ >"$d/holder.new"
-mv "$d/holder.new" "$d/holder"
+echo $$ >"${d}holder.new"
+mv "${d}holder.new" "${d}holder"
 (
-  exec 3<>"$d/bell" 4<"$d/input"
+  exec 3<>"${d}bell" 4<"${d}input"
   cat <&4
+  test -e "${d}closed" && exit
   while read -r word <&3; do
     cat <&4
     test "$word" = end && exit
   done
-) >"$d/stdin" 2>/dev/null </dev/null &
+) >"${d}stdin" 2>/dev/null </dev/null &
 pump=$!
-echo $pump >"$d/pump"
-sh -c 'd=$1; shift; echo $$ >"$d/pid.new"; mv "$d/pid.new" "$d/pid"; exec "$@"' agent "$d" "$@" \
-  <"$d/stdin" >>"$d/journal" 2>>"$d/errors"
+echo $pump >"${d}pump"
+sh -c 'd=$1; shift; echo $$ >"${d}pid.new"; mv "${d}pid.new" "${d}pid"; exec "$@"' agent "$d" "$@" \
+  <"${d}stdin" >>"${d}journal" 2>>"${d}errors"
 code=$?
-echo $code >"$d/exit.new"
-mv "$d/exit.new" "$d/exit"
+echo $code >"${d}exit.new"
+mv "${d}exit.new" "${d}exit"
 kill $pump 2>/dev/null
 """
 """The agent is a foreground child: a background one would start with SIGINT ignored.
@@ -85,21 +87,31 @@ class DetachedProcess(RunFiles):
 
     # -- starting -------------------------------------------------------------------------------
 
-    def start(self, spec: ProcessSpec) -> None:
+    def start(self, spec: ProcessSpec, *, fed: bool = False) -> None:
         """Start the agent in this new folder; raises an `AgentError` that says why it could not.
 
-        The environment must hold the session's mark. `spec.stdin` is not used: input is appended.
+        The environment must hold the session's mark. Its stdin stays open, and what it is given is
+        written later. With `fed` it is given what a run would be: `spec.stdin`, and nothing after
+        that unless its stdin is to be kept open.
         """
         if SESSION_MARK not in spec.env:
             raise WrongUse(f"the environment of a detached agent needs {SESSION_MARK}")
         self.make()
-        for name in ("stdin", "bell"):
-            os.mkfifo(self.path(name), 0o600)
+        os.mkfifo(self.path("bell"), 0o600)
+        if fed and spec.stdin is None and not spec.keep_stdin:
+            os.symlink(os.devnull, self.path("stdin"))
+        else:
+            os.mkfifo(self.path("stdin"), 0o600)
+        if fed and spec.stdin:
+            # Before there is a process: whoever starts it may be killed right after.
+            self._append("input", spec.stdin)
+        if fed and not spec.keep_stdin:
+            write_whole(self.path("closed"), "")
         with Uninterrupted():
             try:
                 _check_program(spec)
                 holder = subprocess.Popen(
-                    ("/bin/sh", "-c", _HOLDER, "bridle-holder", self.folder, *spec.argv),
+                    ("/bin/sh", "-c", _HOLDER, "bridle-holder", self.path(""), *spec.argv),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -206,9 +218,9 @@ class DetachedProcess(RunFiles):
         pid = read_number(self.path("holder"))
         if pid is None:
             # It is started right now, or its starter died before it could be.
-            return _age(self.folder) < _START_GRACE
+            return _age(self.path("stdin")) < _START_GRACE
         # The folder in its command tells it from a stranger that got its number since.
-        return self.folder in command_words(pid)
+        return self.path("") in command_words(pid)
 
     def _is_ours(self, pid: int) -> bool:
         """Whether that number still is a child of our holder."""
@@ -244,8 +256,8 @@ def _exit_code(word: str) -> int | None:
 
 
 def _age(path: str) -> float:
-    """Seconds since a folder was changed; for ever when it is not there."""
+    """Seconds since a file was changed; for ever when it is not there."""
     try:
-        return max(0.0, time.time() - os.stat(path).st_mtime)
+        return max(0.0, time.time() - os.lstat(path).st_mtime)
     except OSError:
         return float("inf")

@@ -316,6 +316,15 @@ class Guard:
 
         return cls(refuse, facts.mechanism, capability=facts.capability, judges=False)
 
+    def renewed(self) -> "Guard":
+        """The same guard for the next process of its session: it has yet to be seen to fire."""
+        return Guard(
+            self._judge,
+            self.mechanism,
+            capability=self.capability,
+            feeds_events=self.feeds_events,
+        )
+
     def _count(self, tool_call_id: str, verdict: GuardVerdict) -> None:
         if verdict.allowed:
             self.allowed += 1

@@ -11,12 +11,15 @@ calls on it, in their order, with their arguments: no clock, no random number, n
 file but those a message names.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
 from bridle.core.errors import AgentError
 from bridle.drives.spec import ProcessExit
+
+if TYPE_CHECKING:
+    from bridle.drives.recording.tally import Before
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +95,19 @@ class CompactionControl(Protocol):
 
     def abort_compaction(self) -> None:
         """Give up the compaction that runs."""
+
+
+@runtime_checkable
+class TurnByTurn(Protocol):
+    """A wire whose agent has a process for each turn, and none between them."""
+
+    unsettled: bool
+    """Whether a turn is over whose outcome is not written down yet."""
+    settled_number: int
+    """The last process of which nothing more is to be learned: its files may go."""
+
+    def settled(self, total: "Before", native_session_id: str | None, model: str | None) -> None:
+        """What the session had come to when the turn was over; it holds."""
 
 
 class LiveFacts(msgspec.Struct, frozen=True, kw_only=True):

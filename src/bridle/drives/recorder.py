@@ -19,7 +19,7 @@ from bridle.core.redact import Redactor
 from bridle.core.results import CostSource, RunResult
 from bridle.core.usage import Usage
 from bridle.drives.guarding import Guard, GuardVerdict, WireCall
-from bridle.drives.recording.endings import Outcome, death, exit_words
+from bridle.drives.recording.endings import Outcome, death
 from bridle.drives.recording.messages import LastWords, MessageWriter
 from bridle.drives.recording.outbox import Outbox
 from bridle.drives.recording.pauses import Compaction, Permissions
@@ -53,7 +53,9 @@ class Recorder(Outbox):
         drive: ev.Drive = "print",
         clock: Callable[[], str] = utc_now,
         before: Before | None = None,
+        live: bool | None = None,
     ) -> None:
+        """`live` says whether turns follow one another; by default, in all drives but print."""
         before = before or Before()
         super().__init__(turn=before.turn)
         self.runtime = runtime
@@ -70,7 +72,7 @@ class Recorder(Outbox):
         """The session's guard, where it has one; set before the first line is fed."""
         self.unguarded = ""
         """The capability that a caller wanted to go without its guard."""
-        self._live = drive != "print"
+        self._live = drive != "print" if live is None else live
         self._cwd = cwd
         self._drive = drive
         self._ignored = ignored_options
@@ -120,7 +122,7 @@ class Recorder(Outbox):
             why = self.error or self.stop_requested
             outcome.conversation_ended(exit, why=why, asked_for=asked_for)
         state = outcome.last_state(exit, live=self._live, asked_for=asked_for)
-        how = f"process {exit_words(exit)}"
+        how = f"process {exit.words}"
         self._tape.change_state(state, how)
         self._tape.emit(ev.SessionEnd, exit_code=exit.code, signal=exit.signal_name, reason=how)
         self._tape.close()
@@ -252,7 +254,7 @@ class Recorder(Outbox):
             return
         self._need_session()
         if not self._verdicts.hold_ready(evidence):
-            self._tape.change_state("ready", evidence)
+            self._rest(evidence)
 
     def instructed(self, text: str) -> None:
         """The agent is told this text: a marker that it merely repeats from it is none."""
@@ -306,7 +308,7 @@ class Recorder(Outbox):
         if self._live and self._outcome.exit is None:
             # In a run, which has one turn, the end of the process follows at once.
             self.error = None
-            self._tape.change_state("ready", "agent_end")
+            self._rest("agent_end")
 
     # -- messages -------------------------------------------------------------------------------
 
@@ -520,6 +522,10 @@ class Recorder(Outbox):
         self._tape.raw = kept
 
     # -- inside ---------------------------------------------------------------------------------
+
+    def _rest(self, evidence: str) -> None:
+        """The agent waits for a prompt."""
+        self._tape.change_state("ready", evidence)
 
     def _need_session(self, native_session_id: str | None = None) -> None:
         if not self._session_started:

@@ -20,23 +20,34 @@ class RunFiles:
     look at the journal; a process whose journal fills itself has nothing to do in either.
     """
 
-    def __init__(self, folder: str) -> None:
+    comes_and_goes = False
+    """Whether the agent's process may be gone while the session lives."""
+
+    def __init__(self, folder: str, prefix: str = "") -> None:
+        """With a `prefix`, which the names of its files begin with, a folder holds several."""
         self.folder = os.path.realpath(folder)
+        self._prefix = prefix
         self.expects = False
         """Set by the driver while a turn is open or a message is on its way."""
+        self.stopping = False
+        """Set by the driver while the agent is to end."""
+        self.native_id: str | None = None
+        """Set by the driver: the conversation that the agent is in."""
+        self.settled_number = 0
+        """Set by the driver of an agent with many processes; see `TurnByTurn`."""
         self._journal = self.path("journal")
         self._journal_at = 0
         self._partial = bytearray()
 
     def make(self) -> None:
-        """Make the folder and the files, private; the folder must not be there yet."""
-        os.makedirs(self.folder, mode=0o700)
+        """Make the folder and the files, private; they must not be there yet."""
+        os.makedirs(self.folder, mode=0o700, exist_ok=bool(self._prefix))
         for name in ("input", "journal", "errors"):
-            os.close(os.open(self.path(name), os.O_WRONLY | os.O_CREAT, 0o600))
+            os.close(os.open(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
     def path(self, name: str) -> str:
         """A file of this process."""
-        return os.path.join(self.folder, name)
+        return os.path.join(self.folder, self._prefix + name)
 
     def take_up(self) -> None:
         """Go on where the driver before was, once, before the journal is read."""
@@ -63,26 +74,27 @@ class RunFiles:
     # -- what the agent says --------------------------------------------------------------------
 
     def read_lines(self, most: int = _CHUNK) -> list[bytes]:
-        """The next whole lines of the journal, up to about `most` bytes of them; [] when there is
-        nothing new. Raises `HoldingFailed` when the journal is gone or shorter than it was."""
+        """The next whole lines of the journal, up to about `most` bytes of them; [] when none was
+        finished since. Raises `HoldingFailed` when the journal is gone or shorter than it was."""
         try:
             handle = os.open(self._journal, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 if os.fstat(handle).st_size < self._journal_at:
                     raise HoldingFailed("the journal was cut short", hint=FILES_HINT)
-                data = os.pread(handle, most, self._journal_at)
+                data = b""
+                while b"\n" not in data:
+                    # A line may be longer than what is read at once.
+                    self._partial += data
+                    data = os.pread(handle, most, self._journal_at)
+                    self._journal_at += len(data)
+                    if not data:
+                        return []
             finally:
                 os.close(handle)
         except OSError as problem:
             raise HoldingFailed(
                 f"the journal cannot be read: {problem.strerror}", hint=FILES_HINT
             ) from None
-        if not data:
-            return []
-        self._journal_at += len(data)
-        if b"\n" not in data:
-            self._partial += data
-            return []
         first, *rest = data.split(b"\n")
         lines = [bytes(self._partial) + first, *rest]
         self._partial = bytearray(lines.pop())

@@ -69,6 +69,13 @@ class ProcessExit(msgspec.Struct, frozen=True, kw_only=True):
         except ValueError:
             return f"SIG{-self.code}"
 
+    @property
+    def words(self) -> str:
+        """How it ended, to follow the word `process`."""
+        if self.code is None:
+            return "is gone"
+        return f"was killed by {self.signal_name}" if self.code < 0 else f"exited {self.code}"
+
 
 class Patience(msgspec.Struct, frozen=True, eq=False):
     """How long the driver waits before it stops the agent, counted from when it sees this.

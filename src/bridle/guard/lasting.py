@@ -38,11 +38,13 @@ class LastingHook:
     log_events = False
     lasting = True
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, begun: bool = False) -> None:
+        """`begun` says that the folder is one which has begun already: the guard of the next
+        process of the same session."""
         self.folder = folder
         self.patience = SECONDS
         """Seconds that a hook waits for an answer before it refuses; set before `begin`."""
-        self._commanded = False
+        self._commanded = begun
 
     @property
     def writable(self) -> tuple[str, ...]:

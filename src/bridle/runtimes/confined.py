@@ -9,7 +9,7 @@ from bridle.core.errors import AgentError, GuardRefused
 from bridle.core.options import RunOptions
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
-from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec
+from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec, StderrReader
 from bridle.runtimes.private import new_private_dir
 from bridle.sandbox import confine, policy_for, preflight, warnings_of
 from bridle.sandbox.confine import REFUSAL_LINE, REFUSED, refuse_if_impossible
@@ -178,6 +178,11 @@ class WatchedStart:
     def feed(self, line: bytes) -> None:
         """Hand the line on."""
         self._inner.feed(line)
+
+    def feed_stderr(self, line: bytes) -> None:
+        """Hand the line on to a runtime that reads it."""
+        if isinstance(self._inner, StderrReader):
+            self._inner.feed_stderr(line)
 
     def finish(self, exit: ProcessExit) -> None:
         """Say that nothing was started, if that is how it ended; else let the runtime judge."""

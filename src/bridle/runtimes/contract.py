@@ -66,6 +66,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the wire of a live conversation must know; None for a run of one prompt."""
     guard: GuardMechanism | None = None
     """How the agent asks before each tool call; None when it does not (`guard_plan`)."""
+    noted: dict[str, Any] = {}
+    """What `noted_before` told of the conversation to take up; empty where it was not asked."""
     writable_files: tuple[str, ...] = ()
     """Files beside the runtime's own that the agent must be able to write in a sandbox."""
     reports: str = ""
@@ -98,6 +100,9 @@ class RuntimeContract(ABC):
     then write there too, so: no folder whose content the CLI obeys or runs."""
     hints: ClassVar[SessionHints] = SessionHints()
     """How it treats its conversation."""
+    session_by_print: ClassVar[bool] = True
+    """Whether a session can have a process for each turn: its normalizer needs no more of a plan
+    than dialect, places and native id."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
 
@@ -201,6 +206,12 @@ class RuntimeContract(ABC):
     @abstractmethod
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
+
+    def noted_before(self, plan: RunPlan, resume: str) -> dict[str, Any]:
+        """What the agent's files say of conversation `resume` before the process of `plan` goes on
+        with it, as JSON values: a normalizer that is made while it runs gets it by `plan.noted`, to
+        count nothing twice."""
+        return {}
 
     # -- live conversations ---------------------------------------------------------------------
 

@@ -26,15 +26,13 @@ def configured_clocks(config: "Config") -> Clocks:
 
 
 def configured_drive(config: "Config", runtime: str) -> Drive | None:
-    """The drive that `runtime.adapters.<name>.delivery` asks for; None when it says nothing.
+    """The drive that `runtime.adapters.<name>.delivery` asks for; None when it leaves that open.
 
-    `tmux` types into the agent's terminal. `stdin` and `rpc` both speak a protocol on the agent's
-    stdin, which is one drive.
+    `tmux` types into the agent's terminal, `rpc` speaks a protocol with it. `stdin` is what both
+    other drives do, so the runtime's usual one holds.
     """
     delivery = config.delivery(runtime)
-    if delivery is None:
-        return None
-    return "tmux" if delivery == "tmux" else "rpc"
+    return delivery if delivery in ("tmux", "rpc") else None
 
 
 def alias_variables(config: "Config", variables: Mapping[str, str]) -> dict[str, str]:

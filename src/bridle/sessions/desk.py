@@ -371,12 +371,9 @@ def check_delivery(record: SessionRecord, delivery: str) -> None:
 
 
 def default_drive(runtime: "AgentRuntime") -> Drive:
-    """The drive that a session of `runtime` gets when none is named: the first it has of rpc, tmux
-    and print."""
-    drives = runtime.features.drives
-    if "rpc" in drives:
-        return "rpc"
-    return "tmux" if "tmux" in drives else "print"
+    """The drive that a session of `runtime` gets when none is named: rpc where it has that, else
+    print, which every runtime has. A terminal is for who asks for one."""
+    return "rpc" if "rpc" in runtime.features.drives else "print"
 
 
 def why_over(record: SessionRecord) -> BridleError:

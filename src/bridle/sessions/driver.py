@@ -18,6 +18,7 @@ from bridle.core.events import (
 )
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.guarding import WireCall
+from bridle.drives.live import TurnByTurn
 from bridle.drives.processes import environment, kill_marked
 from bridle.drives.run_files import HoldingFailed
 from bridle.drives.spec import ProcessExit
@@ -45,6 +46,7 @@ from bridle.sessions.ledger import (
     MessageKind,
     Model,
     Send,
+    Settled,
 )
 from bridle.sessions.lock import SessionLock, SessionOver
 from bridle.sessions.outflow import Outflow
@@ -218,6 +220,7 @@ class SessionDriver:
             self._hold()
             progressed = self._take()
             self._flush()
+            self._settle_turn()
             if not progressed:
                 self._look_for_end()
             if not self._player.finished:
@@ -238,7 +241,25 @@ class SessionDriver:
                 self._told.add(message_id)
                 process.delivered(message_id)
         process.expects = player.recorder.turn_open or player.awaited
+        process.stopping = self._must_stop()
+        process.native_id = player.recorder.native_session_id
+        if process.comes_and_goes and isinstance(player.wire, TurnByTurn):
+            process.settled_number = player.wire.settled_number
         self._wake = process.work()
+
+    def _settle_turn(self) -> None:
+        """Write down what a turn came to, once its process is gone and its events are told."""
+        wire, recorder = self._player.wire, self._player.recorder
+        if not self._process.comes_and_goes or self.trouble is not None:
+            return
+        if isinstance(wire, TurnByTurn) and wire.unsettled:
+            entry = Settled(
+                total=recorder.total(),
+                native_session_id=recorder.native_session_id,
+                model=recorder.model,
+                **self._decisions.now(),
+            )
+            self._decisions.make(entry)
 
     def _take(self) -> bool:
         lines = self._intake.read()
@@ -507,3 +528,5 @@ class SessionDriver:
             self._process.close_input()
         if self._must_stop():
             self._stopping.go_on()
+        else:
+            self._stopping.begin_anew()

@@ -1,5 +1,7 @@
 """Which process, which wire and which player a session has, by its drive and how it began."""
 
+from typing import Any
+
 import msgspec
 
 from bridle.core.errors import UnsupportedOption
@@ -40,7 +42,31 @@ def process_of(
             verify=runtime.requires_beacon_verification(),
             reports=facts.reports,
         )
+    if drive == "print":
+        from bridle.drives.turns.turn_process import TurnProcess
+        from bridle.sessions.turn_planning import planner
+
+        return TurnProcess(folder, planner(runtime, facts))
     raise UnsupportedOption(runtime.id, f"drive {drive}", [], reason="not in a session")
+
+
+def recorder_of(record: SessionRecord, begin: Begin, redactor: Redactor) -> Recorder:
+    """The recorder of a session's process."""
+    settings: dict[str, Any] = {
+        "runtime": record.runtime,
+        "session_id": record.session_id,
+        "options": msgspec.convert({"prompt": "", **begin.options}, RunOptions),
+        "cwd": begin.facts.cwd,
+        "runtime_version": begin.facts.runtime_version,
+        "redactor": redactor,
+        "drive": begin.drive,
+        "before": begin.before,
+    }
+    if begin.drive == "print":
+        from bridle.drives.turns.turn_recorder import TurnRecorder
+
+        return TurnRecorder(**settings)
+    return Recorder(**settings)
 
 
 def wire_of(drive: Drive, runtime: AgentRuntime, facts: LiveFacts, recorder: Recorder) -> LiveWire:
@@ -49,6 +75,12 @@ def wire_of(drive: Drive, runtime: AgentRuntime, facts: LiveFacts, recorder: Rec
         from bridle.drives.tmux.pane_wire import PaneWire
 
         return PaneWire(runtime.tmux_wire(facts, recorder), recorder)
+    if drive == "print":
+        from bridle.drives.turns.turn_recorder import TurnRecorder
+        from bridle.sessions.turn_planning import turn_wire
+
+        assert isinstance(recorder, TurnRecorder)
+        return turn_wire(runtime, facts, recorder)
     return runtime.live_wire(facts, recorder)
 
 
@@ -56,16 +88,7 @@ def player_of(
     record: SessionRecord, begin: Begin, runtime: AgentRuntime, redactor: Redactor
 ) -> Player:
     """A player of the process that `begin` tells of; it has not begun."""
-    recorder = Recorder(
-        runtime=record.runtime,
-        session_id=record.session_id,
-        options=msgspec.convert({"prompt": "", **begin.options}, RunOptions),
-        cwd=begin.facts.cwd,
-        runtime_version=begin.facts.runtime_version,
-        redactor=redactor,
-        drive=begin.drive,
-        before=begin.before,
-    )
+    recorder = recorder_of(record, begin, redactor)
     if begin.guard is not None:
         recorder.guard = Guard.of_session(begin.guard)
     return Player(wire_of(begin.drive, runtime, begin.facts, recorder), recorder)

@@ -19,6 +19,7 @@ from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.home import StateHome
+from bridle.sessions.hooks import HookRunner
 from bridle.sessions.lock import SessionHeld
 from bridle.sessions.service import SessionService
 from bridle.sessions.store import SessionRecord
@@ -28,6 +29,8 @@ _CLOSING = 10.0
 """Seconds for the engine to let its sessions go."""
 _TAKING_OVER = 10.0
 """Seconds for whoever holds a session to let it go, when it was asked."""
+_LAST_HOOKS = 5.0
+"""Seconds for the hooks that still wait when the program ends."""
 _LETTING_GO = 2.0
 """Seconds for a holder that cannot be asked: it may be about to end, or to start the session."""
 
@@ -43,6 +46,8 @@ class SessionHost:
         self._runtimes: dict[str, AgentRuntime] = {}
         self._holders: weakref.WeakKeyDictionary[SessionDriver, int] = weakref.WeakKeyDictionary()
         self._engine = Engine(home, self._find_runtime)
+        self._hooks = _hooks_of(home)
+        self._engine.on_events = self._hooks.published
         self._service = SessionService(self._engine)
         # A daemon thread: it must not keep a program from ending, whose end then closes it.
         self._thread = threading.Thread(
@@ -131,9 +136,23 @@ class SessionHost:
         return answer
 
     def close(self) -> None:
-        """Let every session go; agents go on."""
+        """Let every session go; agents go on. Hooks that wait have a moment to run."""
         self._engine.stop()
         self._thread.join(_CLOSING)
+        self._hooks.close(_LAST_HOOKS)
+
+
+def _hooks_of(home: StateHome) -> HookRunner:
+    """What runs the configured hooks of the sessions in `home`: those that its daemon would run."""
+    from bridle.config import load_config
+    from bridle.config.schema import HooksSection
+
+    try:
+        hooks = load_config(home.project or os.path.expanduser("~")).hooks
+    except BridleError:
+        # Whoever starts a session there is told of it; one that runs is not held up.
+        hooks = HooksSection()
+    return HookRunner(hooks, home)
 
 
 def _pass_on(done: "Future[Any]", answer: "Future[Any]") -> None:

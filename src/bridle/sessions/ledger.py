@@ -125,6 +125,15 @@ class Told(_Entry, frozen=True, kw_only=True, tag="told"):
     """How many bytes of the guard's notes were taken with it."""
 
 
+class Settled(_Entry, frozen=True, kw_only=True, tag="settled"):
+    """A turn was over and its process gone: what the session had come to then. For wires whose
+    agent tells some of that only in files, which change."""
+
+    total: Before
+    native_session_id: str | None = None
+    model: str | None = None
+
+
 Entry = (
     Begin
     | Accept
@@ -138,6 +147,7 @@ Entry = (
     | Compact
     | AbortCompaction
     | Told
+    | Settled
 )
 
 _decoder: "msgspec.json.Decoder[Entry] | None" = None

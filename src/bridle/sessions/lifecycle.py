@@ -149,7 +149,8 @@ def resume_session(
         if not driver.wait_over(_CLEANING):
             raise still_alive(record)
         record = driver.record
-        if record.native_session_id is None:
+        if record.native_session_id is None and record.drive != "print":
+            # With a process for each turn it begins with the first of them that gets so far.
             raise ResumeRefused(
                 f"session {record.session_id} never had a conversation",
                 hint="start a new session",
@@ -260,7 +261,9 @@ def _planned(
         plan = _plan(runtime, options, env, record, guarding.adapt)
         folders = plan.private_dirs
         facts = guarding.begin(plan, load_config(record.workdir))
-        facts = msgspec.structs.replace(facts, proof=runtime.prove_guard(plan))
+        if record.drive != "print":
+            # There each process shows it, before its first tool call, as in a run.
+            facts = msgspec.structs.replace(facts, proof=runtime.prove_guard(plan))
     except BaseException:
         remove_folders(folders)
         guarding.close()
@@ -281,8 +284,9 @@ def _plan(
     from bridle.config import load_config
     from bridle.runtimes.confined import planned_live, planned_tmux
     from bridle.sessions.configured import alias_variables
+    from bridle.sessions.turn_planning import plan_session
 
-    plan_it = {"rpc": planned_live, "tmux": planned_tmux}.get(record.drive)
+    plan_it = {"rpc": planned_live, "tmux": planned_tmux, "print": plan_session}.get(record.drive)
     if plan_it is None:
         raise UnsupportedOption(runtime.id, f"drive {record.drive}", [], reason="not in a session")
     if record.drive == "tmux":
@@ -313,16 +317,21 @@ def _begin(
     plan = planned.plan
     assert plan.live is not None
     assert plan.spec.env[SESSION_MARK] == record.session_id
+    live, kept = plan.live, _kept_options(options)
+    if record.drive == "print":
+        from bridle.sessions.turn_planning import with_session
+
+        live = with_session(live, kept, planned.guard)
     ledger = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl"))
     ledger.append(
         Begin(
             run=record.run,
             drive=record.drive,
-            facts=plan.live,
+            facts=live,
             before=before,
-            options=_kept_options(options),
+            options=kept,
             stop=plan.spec.stop,
-            can_steer=runtime.features_of(plan.dialect).steer,
+            can_steer=runtime.features_of(plan.dialect).steer and record.drive != "print",
             carried=carried,
             clocks=clocks,
             guard=planned.guard,
@@ -332,7 +341,7 @@ def _begin(
         durable=True,
     )
     folder = home.run_folder(record.session_id, record.run)
-    process = process_of(record.drive, folder, runtime, plan.live)
+    process = process_of(record.drive, folder, runtime, live)
     try:
         if isinstance(process, DetachedProcess):
             process.start(plan.spec)

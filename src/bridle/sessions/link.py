@@ -44,7 +44,7 @@ class SessionLink:
     ) -> None:
         self.host = host
         self.runtime = runtime
-        self.features: Features = runtime.features
+        self.features: Features = runtime.features.in_session(record.drive)
         self.options = options
         """What it was started with, secrets and all, where that was here."""
         self.is_gone = False

@@ -5,14 +5,13 @@ They are driven by the daemon, so a handle works in any program of the user, tod
 
 import os
 
-from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.errors import WrongUse
 from bridle.core.events import Drive
 from bridle.core.lifecycle import Message, SessionFilter, SessionHandle, StartOptions
 from bridle.running import options_from
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import is_registered
-from bridle.runtimes.supporting import live_runtimes
-from bridle.sessions.desk import SessionDesk, check_delivery
+from bridle.sessions.desk import SessionDesk, check_delivery, default_drive
 from bridle.sessions.service import Receipt
 from bridle.sessions.store import SessionRecord, UnknownSession
 
@@ -51,11 +50,7 @@ def start(runtime: AgentRuntime, options: StartOptions) -> SessionHandle:
 
 
 def _drive(runtime: AgentRuntime, options: StartOptions) -> Drive:
-    if options.mode == "tmux":
-        return "tmux"
-    if "rpc" not in runtime.features.drives:
-        raise UnsupportedOption(runtime.id, "mode minimal", live_runtimes(runtime.id))
-    return "rpc"
+    return "tmux" if options.mode == "tmux" else default_drive(runtime)
 
 
 def resume(runtime: AgentRuntime, handle: SessionHandle) -> SessionHandle:
@@ -88,7 +83,8 @@ def is_ready(runtime: AgentRuntime, handle: SessionHandle) -> bool:
 
 
 def detect_running(runtime: AgentRuntime, handle: SessionHandle) -> bool:
-    """Whether the agent's process is there; False for a session that is not known."""
+    """Whether the session lives: the agent's process is there, or, with one for each turn, what
+    keeps it between turns. False for a session that is not known."""
     with _desk(runtime, handle) as desk:
         try:
             return not desk.show(handle.session_id).is_over

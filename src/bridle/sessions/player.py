@@ -11,7 +11,7 @@ import msgspec
 
 from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut
 from bridle.core.events import Event
-from bridle.drives.live import CompactionControl, LiveWire, ModelSwitch, Outgoing
+from bridle.drives.live import CompactionControl, LiveWire, ModelSwitch, Outgoing, TurnByTurn
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit, Question
 from bridle.sessions.ledger import (
@@ -26,6 +26,7 @@ from bridle.sessions.ledger import (
     Leave,
     Model,
     Send,
+    Settled,
     Told,
 )
 
@@ -46,6 +47,8 @@ class MessageState(msgspec.Struct, kw_only=True):
     status: MessageStatus = "queued"
     turn: int = 0
     error: AgentError | None = None
+    steered: bool = False
+    """Whether it was given to a turn that was open."""
 
     @property
     def is_open(self) -> bool:
@@ -158,6 +161,11 @@ class Player:
                 if self.recorder.guard is not None:
                     self.recorder.guard.note(entry.note)
                     self._do(self.recorder.take_hook_notes)
+            case Settled():
+                if isinstance(self.wire, TurnByTurn):
+                    self.wire.settled(entry.total, entry.native_session_id, entry.model)
+                    # What was told of the turn then holds, should it have come out otherwise now.
+                    self._events = [each for each in self._events if each.seq <= entry.total.seq]
             case _:
                 pass
 
@@ -183,7 +191,7 @@ class Player:
         state = self.messages.get(entry.id)
         if state is None:
             return
-        state.status = "sent"
+        state.status, state.steered = "sent", entry.steer
         message = Outgoing(id=entry.id, text=state.message.text, images=state.message.images)
         self.recorder.instructed(message.text)
         self._do(lambda: (self.wire.steer if entry.steer else self.wire.prompt)(message))
@@ -266,7 +274,7 @@ class Player:
                 continue
             if delivery.taken:
                 state.status, state.turn = "taken", delivery.turn
-            elif state.message.kind == "steer" and state.status == "sent":
+            elif state.steered and state.status == "sent":
                 # Too late for its turn: it becomes the next prompt.
                 state.message = msgspec.structs.replace(state.message, kind="prompt")
                 state.status = "queued"

@@ -19,6 +19,9 @@ from bridle.sessions.store import FINAL, SessionRecord
 class HasPid(Protocol):
     """A process whose number can be asked for."""
 
+    comes_and_goes: bool
+    """Whether there may be none while the session lives."""
+
     @property
     def pid(self) -> int | None:
         """Its number, None before it is known."""
@@ -36,7 +39,7 @@ def brought_up_to_date(
         changes |= _changes_by(event, record)
     changes["native_session_id"] = recorder.native_session_id or record.native_session_id
     changes["model"] = recorder.model or record.model
-    changes["pid"] = record.pid or process.pid
+    changes["pid"] = process.pid if process.comes_and_goes else record.pid or process.pid
     if all(getattr(record, name) == value for name, value in changes.items()):
         return record
     return msgspec.structs.replace(record, **changes)

@@ -34,6 +34,10 @@ class Stopping:
         """Whether a signal was sent."""
         return self._step >= 0
 
+    def begin_anew(self) -> None:
+        """What was to be ended is gone: the next time begins with the first step."""
+        self._step = -1
+
     def go_on(self) -> None:
         """Send the next signal, if its time has come."""
         now = time.monotonic()

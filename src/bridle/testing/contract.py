@@ -78,7 +78,7 @@ class _Checker:
     def _begin(self, event: ev.SessionStart) -> None:
         """A process begins: the first one, or the next of a live session."""
         self._need(event.seq == 1 or (self._live and self._over), "is not the first event")
-        self._live = event.drive != "print"
+        self._live = event.drive != "print" or event.seq > 1
         self._over = False
         self._state = "starting"
 
@@ -87,6 +87,8 @@ class _Checker:
         self._need(event.old != event.new, "changes nothing")
         self._need(bool(event.evidence), "gives no evidence")
         self._state = event.new
+        # A run is never ready for another prompt: with `print` this tells a session from it.
+        self._live = self._live or event.new == "ready"
 
     def _on_session_end(self, event: ev.SessionEnd) -> None:
         self._need(not self._turn_open, "a turn is still open")

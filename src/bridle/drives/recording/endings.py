@@ -10,19 +10,12 @@ from bridle.drives.recording.tape import EventTape
 from bridle.drives.spec import ProcessExit
 
 
-def exit_words(exit: ProcessExit) -> str:
-    """What became of the process, to be read after its name."""
-    if exit.code is None:
-        return "is gone"
-    return f"was killed by {exit.signal_name}" if exit.code < 0 else f"exited {exit.code}"
-
-
 def death(exit: ProcessExit, *, in_turn: bool = True) -> AgentError:
     """The error of an agent whose process ended although nobody asked it to."""
     if exit.signal_name == "SIGINT":
         return Aborted("the agent was interrupted")
     when = "without finishing its turn" if in_turn else "while no turn was open"
-    return Crashed(f"the agent's process {exit_words(exit)} {when}")
+    return Crashed(f"the agent's process {exit.words} {when}")
 
 
 class Outcome:

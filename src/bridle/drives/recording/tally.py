@@ -18,9 +18,10 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally:
-    """Adds up usage, cost and model calls of one process, turn by turn.
+    """Adds up usage, cost and model calls of one process after the other, turn by turn.
 
     Contract: `usage` and `cost_usd` are the process's; a runtime that sums up itself sets them.
+    The limit of model calls is each process's, that of the cost is theirs together.
     Limits are asked for when the agent goes on, so that work which ended at its limit counts.
     """
 
@@ -34,6 +35,22 @@ class Tally:
         self._budget = options.budget_usd
         self._usage_at_start = NO_USAGE
         self._cost_at_start = 0.0
+        self._calls_before = 0
+        self._spent_before = 0.0
+
+    def begin_process(self) -> None:
+        """What was used so far is that of earlier processes."""
+        self._before = self.total(self._before.seq, self._before.turn)
+        self._spent_before += self.cost_usd or 0.0
+        self._calls_before = self.model_calls
+        self.usage = self._usage_at_start = NO_USAGE
+        self.cost_usd = None
+        self._cost_at_start = 0.0
+
+    def go_on_from(self, before: Before) -> None:
+        """What was used so far is what `before` says."""
+        self.begin_process()
+        self._before = before
 
     def begin_turn(self) -> None:
         """What is used from now on is the turn's."""
@@ -75,13 +92,13 @@ class Tally:
     def past_turns(self) -> AgentError | None:
         """Why the model must not be called again, None when it may."""
         limit = self._max_turns
-        if limit is not None and self.model_calls >= limit:
+        if limit is not None and self.model_calls - self._calls_before >= limit:
             return BudgetExceeded(f"reached the limit of {limit} turns")
         return None
 
     def past_budget(self) -> AgentError | None:
         """Why nothing more may be spent, None when it may."""
-        limit, cost = self._budget, self.cost_usd
-        if limit is not None and cost is not None and cost > limit:
+        limit, cost = self._budget, self._spent_before + (self.cost_usd or 0.0)
+        if limit is not None and cost > limit:
             return BudgetExceeded(f"cost {cost:.4f} USD is over the budget of {limit:.4f} USD")
         return None

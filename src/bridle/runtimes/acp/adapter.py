@@ -78,6 +78,7 @@ class AcpRuntime(AgentRuntime):
     """One agent that speaks the protocol; which one, its row of `agents` says."""
 
     agent: ClassVar[AcpAgent]
+    session_by_print = False
 
     # -- identity and availability --------------------------------------------------------------
 

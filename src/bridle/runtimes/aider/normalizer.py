@@ -55,6 +55,8 @@ class AiderNormalizer:
         self._logged = False
         self._done = False
         self._model = ""
+        self._began = False
+        """Whether it has called the model; what it says before that is about its start."""
         self._sending = False
         """Between a genuine `message_send_starting` and what ends that model call."""
         self._in_frame = False
@@ -134,7 +136,7 @@ class AiderNormalizer:
                 recorder.request_stop(ResumeRefused("aider did not restore the conversation"))
             recorder.session_started(self._native, model=self._model or None)
             recorder.turn_started(evidence="message_send_starting")
-            self._sending = True
+            self._began = self._sending = True
             self._retries = 0
         elif event.event == "message_send":
             self._reply(event.properties)
@@ -242,7 +244,7 @@ class AiderNormalizer:
             # The counts are Aider's estimate of a request that the service refused.
             self._empty = None
             recorder.fail(ContextOverflow("the request is larger than the model's window"))
-        elif not recorder.turn_open:
+        elif not self._began:
             recorder.unknown(raw_of(text.encode()))
         elif text.startswith(mark.APPLIED):
             self._tool("edit", {"path": text[len(mark.APPLIED) :]}, text)
@@ -256,10 +258,10 @@ class AiderNormalizer:
     def _announced(self, text: str) -> bool:
         """Whether a line only says how Aider was started; the model's name is one of those."""
         for begin in mark.ANNOUNCED_MODEL:
-            if text.startswith(begin) and not self._recorder.turn_open:
+            if text.startswith(begin) and not self._began:
                 self._model = text[len(begin) :].partition(" with ")[0]
                 return True
-        if text == mark.RESTORED and not self._recorder.turn_open:
+        if text == mark.RESTORED and not self._began:
             self._restored = True
             return True
         return text.startswith(mark.CHATTER)
@@ -267,7 +269,7 @@ class AiderNormalizer:
     def _denied(self, question: str, rest: str) -> None:
         """Aider asked, and was answered no: its input holds nothing else."""
         self._asked += 1
-        if not self._recorder.turn_open:
+        if not self._began:
             self._recorder.session_started(self._native, model=self._model or None)
         self._recorder.permission_decided(
             f"ask_{self._asked}",

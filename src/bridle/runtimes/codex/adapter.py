@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bridle.core.errors import WrongUse
 from bridle.core.features import Features
@@ -199,7 +199,18 @@ class CodexRuntime(AgentRuntime):
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what `codex exec --json` will print."""
         own = read_options(recorder.options.provider_options)
-        return CodexNormalizer(recorder, codex_home(plan.spec.env), retry_seconds=own.retry_seconds)
+        return CodexNormalizer(
+            recorder,
+            codex_home(plan.spec.env),
+            retry_seconds=own.retry_seconds,
+            offset=plan.noted.get("offset"),
+        )
+
+    def noted_before(self, plan: RunPlan, resume: str) -> dict[str, Any]:
+        """How long its record of the conversation is."""
+        from bridle.runtimes.codex.normalizer import size_of_rollout
+
+        return {"offset": size_of_rollout(codex_home(plan.spec.env), resume)}
 
     # -- a session in a terminal ----------------------------------------------------------------
 

@@ -43,8 +43,14 @@ class CodexNormalizer:
     """
 
     def __init__(
-        self, recorder: Recorder, home: str, *, retry_seconds: float = LONGEST_PAUSE
+        self,
+        recorder: Recorder,
+        home: str,
+        *,
+        retry_seconds: float = LONGEST_PAUSE,
+        offset: int | None = None,
     ) -> None:
+        """`offset` is the length of a resumed conversation's record before this run; None looks."""
         self._recorder = recorder
         self._log = CodexLog()
         self._clock = RetryClock(recorder, retry_seconds)
@@ -57,11 +63,10 @@ class CodexNormalizer:
         self._spawned = False
         self._running: dict[str, str] = {}
         self._closed: set[str] = set()
-        self._offset = 0
         resume = recorder.options.resume
-        if resume:
-            path = find_rollout(home, resume)
-            self._offset = os.stat(path).st_size if path else 0
+        if offset is None:
+            offset = size_of_rollout(home, resume) if resume else 0
+        self._offset = offset
 
     def feed(self, line: bytes) -> None:
         """Take one line of stdout."""
@@ -250,3 +255,9 @@ class CodexNormalizer:
         if isinstance(item, wire.CollabToolCall):
             self._spawned = True
         record_end(self._recorder, item)
+
+
+def size_of_rollout(home: str, thread_id: str) -> int:
+    """How many bytes a conversation's record has; 0 when there is none."""
+    path = find_rollout(home, thread_id)
+    return os.stat(path).st_size if path else 0

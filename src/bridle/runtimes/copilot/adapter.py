@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
@@ -160,6 +160,11 @@ class CopilotRuntime(AgentRuntime):
 
         return sandbox_needs(spec.env)
 
+    def noted_before(self, plan: RunPlan, resume: str) -> dict[str, Any]:
+        """What its notes say that the conversation used."""
+        folder = os.path.join(sessions_dir(copilot_home(plan.spec.env)), resume)
+        return {"usage": msgspec.to_builtins(noted_usage(os.path.join(folder, "events.jsonl"))[0])}
+
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
         from bridle.runtimes.copilot.normalizer import Afterwards, CopilotNormalizer
@@ -172,6 +177,11 @@ class CopilotRuntime(AgentRuntime):
 
         # Summary and notes count the whole conversation: what it used before is taken off.
         before = noted_usage(transcript)[0] if resumed else None
+        if plan.noted:
+            from bridle.core.usage import Usage
+
+            told = plan.noted["usage"]
+            before = None if told is None else msgspec.convert(told, Usage)
 
         def after_run() -> Afterwards:
             usage, model = read_summary(usage_file)

@@ -1,0 +1,66 @@
+"""Keeps a session while no agent is there: a shell that waits, in the environment of the session.
+
+The keys in that environment stand nowhere on disk and travel to no daemon; whoever drives the
+session looks at the keeper's environment when it plans the next process.
+"""
+
+import os
+import subprocess
+import time
+
+from bridle.drives.detached import DetachedProcess
+from bridle.drives.run_files import RunFiles, read_number
+from bridle.drives.spec import ProcessSpec
+from bridle.drives.starting import Uninterrupted, leave_running, start_error
+
+_KEEPER = """
+d=$1
+word=
+umask 077
+trap : HUP INT TERM QUIT
+exec 3<>"${d}bell"
+echo $$ >"${d}pump"
+echo $$ >"${d}holder.new"
+mv "${d}holder.new" "${d}holder"
+until test "$word" = end; do read -r word <&3; done
+echo 0 >"${d}exit.new"
+mv "${d}exit.new" "${d}exit"
+"""
+
+_APPEARS = 2.0
+"""Seconds for it to tell its number."""
+
+
+class Keeper(DetachedProcess):
+    """The keeper of one session, in the folder of its run.
+
+    Contract: as `DetachedProcess`, whose holder it is; `close_input` ends it.
+    """
+
+    def start(self, spec: ProcessSpec, *, fed: bool = False) -> None:
+        """Start the keeper in the environment of `spec`; no agent."""
+        self.make()
+        os.mkfifo(self.path("bell"), 0o600)
+        os.symlink(os.devnull, self.path("stdin"))
+        with Uninterrupted():
+            try:
+                keeper = subprocess.Popen(
+                    ("/bin/sh", "-c", _KEEPER, "bridle-keeper", self.path("")),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd=spec.cwd,
+                    env=spec.env,
+                    start_new_session=True,
+                )
+            except (OSError, ValueError) as problem:
+                raise start_error(spec, problem) from None
+            leave_running(keeper)
+        until = time.monotonic() + _APPEARS
+        while read_number(self.path("holder")) is None and time.monotonic() < until:
+            # Only then can its environment be looked at.
+            time.sleep(0.002)
+
+    def write(self, data: bytes) -> None:
+        """Give orders."""
+        RunFiles.write(self, data)

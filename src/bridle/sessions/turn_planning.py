@@ -1,0 +1,233 @@
+"""Plans the processes of a print session, and finds the normalizer of each.
+
+What a process is planned from stands in the session's facts, all but the environment: that is the
+keeper's. So every driver plans the same process, in whatever environment it runs itself.
+"""
+
+import copy
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from bridle.config.environment import MODEL_SERVER_KEY, model_server
+from bridle.core.errors import UnsupportedOption
+from bridle.core.options import RunOptions
+from bridle.core.redact import secrets_in
+from bridle.drives.guarding import GuardFacts
+from bridle.drives.live import LiveFacts
+from bridle.drives.print_drive import remove_folders
+from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
+from bridle.drives.turns.planning import Planner, TurnPlan
+from bridle.drives.turns.records import Order, Planned
+from bridle.drives.turns.turn_recorder import TurnRecorder
+from bridle.drives.turns.turn_wire import TurnWire
+from bridle.runtimes.base import AgentRuntime, RunPlan
+from bridle.runtimes.confined import planned, watched
+from bridle.runtimes.installation import Installation, find_executable
+
+Adapt = Callable[[RunPlan], RunPlan]
+_ANY_PROMPT = "prompt"
+"""Stands for the prompts that will come, when a session is checked before it starts."""
+_SECRET = "BRIDLE_KEPT_SECRET_"
+_PATHS = ("settings", "mcp_config", "append_system_prompt_file")
+
+
+class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The runtime's own part of the facts (`LiveFacts.own`) in a print session."""
+
+    binary: str | None
+    """The CLI that was found on PATH when the session was started."""
+    options: dict[str, Any] = {}
+    """The options that may stand on disk."""
+    resumes: bool = True
+    """Whether the agent can take up its conversation in another process."""
+    capability: str | None = None
+    guard_folder: str | None = None
+
+
+def plan_session(
+    runtime: AgentRuntime,
+    options: RunOptions,
+    env: Mapping[str, str],
+    session_id: str,
+    adapt: Adapt | None = None,
+) -> RunPlan:
+    """The plan of a print session: checks everything that can be checked without a prompt. Its
+    process is the keeper, which holds the environment of the processes to come.
+
+    Raises what `plan_run` raises, and `GuardRefused`.
+    """
+    if not runtime.session_by_print:
+        raise UnsupportedOption(
+            runtime.id, "drive print", [], reason="its sessions are of the drive rpc"
+        )
+    first = msgspec.structs.replace(options, prompt=_ANY_PROMPT, images=())
+    plan = planned(runtime, first, env, session_id, adapt)
+    remove_folders(plan.private_dirs)
+    facts = LiveFacts(
+        runtime=runtime.id,
+        runtime_version=plan.installation.version or "",
+        dialect=plan.dialect.name,
+        cwd=plan.spec.cwd,
+        resume=options.resume,
+        own=msgspec.to_builtins(
+            TurnFacts(
+                binary=_program(runtime, plan.installation),
+                resumes=runtime.features_of(plan.dialect).resume,
+            )
+        ),
+    )
+    spec = ProcessSpec(
+        argv=plan.spec.argv,
+        env=_kept_environment(options, env, session_id, plan.secrets),
+        cwd=plan.spec.cwd,
+        stop=plan.spec.stop,
+    )
+    return msgspec.structs.replace(plan, spec=spec, private_dirs=(), live=facts)
+
+
+def _program(runtime: AgentRuntime, installation: Installation) -> str | None:
+    """The path by which that installation is found from anywhere; None where it needs none."""
+    path = find_executable(runtime.settings.binary or runtime.binary)
+    if path is None:
+        return None
+    other = copy.copy(runtime)
+    other.use_binary(path)
+    return path if other.find() == installation else None
+
+
+def with_session(facts: LiveFacts, options: dict[str, Any], guard: GuardFacts | None) -> LiveFacts:
+    """The facts with what the session adds to them: `options` that may stand on disk, its guard."""
+    options = {
+        name: _whole_path(value) if name in _PATHS else value for name, value in options.items()
+    }
+    own = msgspec.structs.replace(
+        msgspec.convert(facts.own, TurnFacts),
+        options={**options, "cwd": facts.cwd},
+        capability=None if guard is None else guard.capability,
+        guard_folder=None if guard is None else guard.folder,
+    )
+    return msgspec.structs.replace(facts, own=msgspec.to_builtins(own))
+
+
+def _whole_path(value: Any) -> Any:
+    """A file by its whole path: the next process is planned from another directory."""
+    if isinstance(value, str) and "\n" not in value and os.path.exists(os.path.expanduser(value)):
+        return os.path.abspath(os.path.expanduser(value))
+    return value
+
+
+def _kept_environment(
+    options: RunOptions, env: Mapping[str, str], session_id: str, secrets: tuple[str, ...]
+) -> dict[str, str]:
+    """What the keeper holds: all that later plans need and that may not stand on disk, and the
+    secrets, so that every driver knows what to remove."""
+    server = options.model_server
+    key = {} if server is None else {MODEL_SERVER_KEY: server.api_key}
+    hidden = {f"{_SECRET}{number}": secret for number, secret in enumerate(secrets)}
+    return {**env, **options.env, **key, **hidden, SESSION_MARK: session_id}
+
+
+def planner(runtime: AgentRuntime, facts: LiveFacts) -> Planner:
+    """What plans the processes of a session's turns."""
+    own = msgspec.convert(facts.own, TurnFacts)
+    # The daemon's own PATH may lead to another one.
+    if own.binary is not None:
+        runtime = copy.copy(runtime)
+        runtime.use_binary(own.binary)
+
+    def plan(order: Order, resume: str | None, env: Mapping[str, str]) -> TurnPlan:
+        session_id = env.get(SESSION_MARK, "")
+        env = {name: value for name, value in env.items() if not name.startswith(_SECRET)}
+        options = _options(own, order, resume, env)
+        found = planned(runtime, options, env, session_id, _guarding(runtime, own))
+        found = _with_aliases(found)
+        if resume is not None:
+            noted = runtime.noted_before(found, resume)
+            found = msgspec.structs.replace(found, noted=noted)
+        return TurnPlan(spec=found.spec, planned=_kept(found, options))
+
+    return plan
+
+
+def _options(
+    own: TurnFacts, order: Order, resume: str | None, env: Mapping[str, str]
+) -> RunOptions:
+    fields = {**own.options, "prompt": order.text, "images": order.images, "resume": resume}
+    if order.model is not None:
+        fields["model"] = order.model
+    server = fields.get("model_server")
+    if server is not None:
+        fields["model_server"] = model_server(server["url"], env)
+    provider = fields.get("provider_options", {})
+    if resume is not None and "fork" in provider:
+        # Forked is forked: the later turns go on in the copy.
+        fields["provider_options"] = {name: provider[name] for name in provider if name != "fork"}
+    return msgspec.convert(msgspec.to_builtins(fields), RunOptions)
+
+
+def _guarding(runtime: AgentRuntime, own: TurnFacts) -> Adapt | None:
+    capability, folder = own.capability, own.guard_folder
+    if capability is None or folder is None:
+        return None
+    from bridle.guard.lasting import LastingHook
+    from bridle.runtimes.guarded import adapted
+
+    hook = LastingHook(folder, begun=True)
+    return lambda plan: adapted(runtime, capability, plan, hook)
+
+
+def _with_aliases(plan: RunPlan) -> RunPlan:
+    from bridle.config import load_config
+    from bridle.sessions.configured import alias_variables
+
+    other = alias_variables(load_config(plan.spec.cwd), plan.spec.env)
+    spec = msgspec.structs.replace(plan.spec, env={**other, **plan.spec.env})
+    return msgspec.structs.replace(plan, spec=spec)
+
+
+def _kept(plan: RunPlan, options: RunOptions) -> Planned:
+    secret = {*secrets_in(plan.spec.env), *plan.secrets}
+    places = {
+        name: value
+        for name, value in plan.spec.env.items()
+        if os.path.isabs(value) and value not in secret and ":" not in value
+    }
+    return Planned(
+        version=plan.installation.version,
+        binary=plan.installation.binary,
+        launcher=plan.installation.launcher,
+        cwd=plan.spec.cwd,
+        places=places,
+        private_dirs=plan.private_dirs,
+        native_session_id=plan.native_session_id,
+        resume=options.resume,
+        model=options.model,
+        noted=plan.noted,
+        watch_stderr=plan.spec.watch_stderr,
+    )
+
+
+def turn_wire(runtime: AgentRuntime, facts: LiveFacts, recorder: TurnRecorder) -> TurnWire:
+    """The wire of a print session."""
+    own = msgspec.convert(facts.own, TurnFacts)
+
+    def make(kept: Planned, recorder: TurnRecorder) -> Normalizer:
+        installation = Installation(
+            binary=kept.binary, version=kept.version, launcher=kept.launcher
+        )
+        plan = RunPlan(
+            spec=ProcessSpec(argv=(), env=kept.places, cwd=kept.cwd),
+            session_id=recorder.session_id,
+            installation=installation,
+            dialect=runtime.dialect(kept.version)[0],
+            private_dirs=kept.private_dirs,
+            native_session_id=kept.native_session_id,
+            noted=kept.noted,
+        )
+        inner = runtime.normalizer(plan, recorder)
+        return watched(runtime, recorder.options, inner, recorder)
+
+    return TurnWire(recorder, make, resume=facts.resume, resumes=own.resumes)

@@ -1,0 +1,241 @@
+"""Print sessions of real agents on the scripted model: a process for each turn, one memory."""
+
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridle.core import events as ev
+from bridle.core.options import ModelServer, RunOptions
+from bridle.drives.processes import marked_processes
+from bridle.runtimes.base import AgentRuntime
+from bridle.sessions.lifecycle import start_session
+from bridle.sessions.store import SessionRecord, SessionStore
+from bridle.testing import ScriptedModel
+from bridle.testing.contract import check_event_order
+from tests.sessions.place import Place, wait
+from tests.sessions.test_real import LONG, go_on, newest, rest
+
+pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(400)]
+
+SCRATCH = Path(__file__).parents[2] / ".tmp" / "sessions"
+AGENTS = ("claude", "codex", "pi", "copilot", "opencode", "gemini", "aider")
+WITH_TOOLS = tuple(name for name in AGENTS if name != "aider")
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    # Codex refuses to keep its files below the system's folder for temporary ones.
+    folder = SCRATCH / uuid.uuid4().hex[:8]
+    folder.mkdir(parents=True)
+    here = Place(folder)
+    (folder / "home").mkdir()
+    here.env["TERM"] = "xterm-256color"
+    subprocess.run(["git", "init", "-q"], cwd=here.work, env=here.env, check=True)
+    try:
+        yield here
+    finally:
+        here.close()
+
+
+def begin(place: Place, runtime: AgentRuntime, model: ScriptedModel, **more: Any) -> SessionRecord:
+    """Start a print session."""
+    options = RunOptions(
+        prompt="",
+        cwd=str(place.work),
+        permission_mode="bypass",
+        model_server=ModelServer(url=model.url, api_key="bridle-scripted-key"),
+        **more,
+    )
+    store = SessionStore(place.home)
+    try:
+        record = start_session(place.home, store, runtime, options, env=place.env, drive="print")
+    finally:
+        store.close()
+    place.sessions.append(record.session_id)
+    return record
+
+
+def asked_of(model: ScriptedModel) -> str:
+    """The last request of the conversation's own."""
+    return str([each for each in model.requests if each.outcome in ("turn", "overrun")][-1].body)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_next_turn_remembers_and_so_does_a_resumed_session(place: Place, name: str) -> None:
+    runtime = newest(name)
+    turns = [{"text": "The first answer."}, {"text": "The second."}, {"text": "Back again."}]
+    with ScriptedModel(turns) as model:
+        record = begin(place, runtime, model)
+        host = place.host()
+        host.send(record, "Please begin.")
+        assert rest(host, record) == "The first answer."
+        assert place.record(record).pid is None
+        host.send(record, "And then this.")
+        assert rest(host, record) == "The second."
+        asked = asked_of(model)
+        for text in ("Please begin.", "The first answer.", "And then this."):
+            assert asked.count(text) == 1, f"{text} reached the model {asked.count(text)} times"
+        native = place.record(record).native_session_id
+        assert native is not None
+        host.stop(record)
+        resumed = go_on(place, runtime, record)
+        host.send(resumed, "Do you remember?")
+        assert rest(host, resumed) == "Back again."
+        asked = asked_of(model)
+        for text in ("Please begin.", "And then this.", "Do you remember?"):
+            assert asked.count(text) == 1, f"{text} reached the model {asked.count(text)} times"
+        assert place.record(record).native_session_id == native
+        host.stop(resumed)
+        wait(lambda: not marked_processes(record.session_id))
+    events = place.events(record)
+    assert check_event_order(events) == []
+    totals = [event.usage for event in events if isinstance(event, ev.UsageTotals)]
+    turned = [event.usage for event in events if isinstance(event, ev.AgentEnd)]
+    # Every answer of the script costs the same, so no turn counts what one before it used.
+    assert turned[0] is not None
+    assert turned == [turned[0]] * 3
+    assert totals[-1] == turned[0] + turned[0] + turned[0]
+    assert totals[-1].output_tokens > 0
+
+
+@pytest.mark.parametrize("name", WITH_TOOLS)
+def test_driver_and_agent_are_killed_in_a_turn(place: Place, name: str) -> None:
+    runtime = newest(name)
+    turns = [
+        {"text": "I run a tool.", "shell": "touch began; sleep 2; echo one"},
+        {"text": "The tool has run."},
+        {"text": "Once more.", "shell": "touch again; sleep 100"},
+        {"text": "Still here."},
+    ]
+    with ScriptedModel(turns) as model:
+        record = begin(place, runtime, model)
+        first = place.host()
+        first.send(record, "Please begin.")
+        wait((place.work / "began").exists, LONG)
+        first.close()
+        second = place.host()
+        assert rest(second, record) == "The tool has run."
+        second.send(record, "Run the long one.")
+        wait((place.work / "again").exists, LONG)
+        wait(lambda: place.record(record).pid is not None, LONG)
+        pid = place.record(record).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        report = second.idle(record)
+        assert (report.state, report.status) == ("ready", "failed")
+        second.send(record, "Are you there?")
+        assert rest(second, record) == "Still here."
+        asked = asked_of(model)
+        assert asked.count("Please begin.") == asked.count("Are you there?") == 1
+        second.stop(record)
+        wait(lambda: not marked_processes(record.session_id))
+    assert check_event_order(place.events(record)) == []
+
+
+@pytest.mark.parametrize("name", ["codex", "copilot"])
+def test_a_turn_is_counted_once_whoever_drives_it(place: Place, name: str) -> None:
+    """Both tell what was used in files that hold the whole conversation."""
+    runtime = newest(name)
+    turns = [
+        {"text": "The first."},
+        {"text": "I run a tool.", "shell": "touch began; sleep 2"},
+        {"text": "The tool has run."},
+    ]
+    with ScriptedModel(turns) as model:
+        record = begin(place, runtime, model)
+        first = place.host()
+        first.send(record, "Please begin.")
+        assert rest(first, record) == "The first."
+        first.send(record, "Now the tool.")
+        wait((place.work / "began").exists, LONG)
+        first.close()
+        second = place.host()
+        assert rest(second, record) == "The tool has run."
+        second.stop(record)
+    turned = [each.usage for each in place.events(record) if isinstance(each, ev.AgentEnd)]
+    assert turned[0] is not None
+    assert turned[1] == turned[0] + turned[0]
+
+
+@pytest.mark.parametrize("name", WITH_TOOLS)
+def test_abort_leaves_the_session_usable(place: Place, name: str) -> None:
+    runtime = newest(name)
+    turns = [
+        {"text": "I work.", "shell": "touch began; sleep 100"},
+        {"text": "Still here."},
+    ]
+    with ScriptedModel(turns) as model:
+        record = begin(place, runtime, model)
+        host = place.host()
+        host.send(record, "Please begin.")
+        wait((place.work / "began").exists, LONG)
+        host.call(lambda: host.service.abort(record.session_id, "enough"))
+        report = host.idle(record)
+        assert (report.state, report.status) == ("ready", "aborted")
+        host.send(record, "Are you there?")
+        assert rest(host, record) == "Still here."
+        assert asked_of(model).count("Are you there?") == 1
+        host.stop(record)
+    assert check_event_order(place.events(record)) == []
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
+def test_abort_before_the_agent_kept_anything(place: Place, name: str) -> None:
+    runtime = newest(name)
+    with ScriptedModel([{"text": "Here I am."}]) as model:
+        record = begin(place, runtime, model)
+        host = place.host()
+        host.send(record, "Please begin.")
+        host.call(lambda: host.service.abort(record.session_id, "at once"))
+        assert host.idle(record).status in ("aborted", "completed")
+        host.send(record, "Are you there?")
+        assert rest(host, record)
+        assert asked_of(model).count("Are you there?") == 1
+        host.stop(record)
+    assert check_event_order(place.events(record)) == []
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "pi"])
+def test_each_process_is_guarded(place: Place, name: str) -> None:
+    runtime = newest(name)
+    turns = [
+        {"text": "I break out.", "shell": "echo bad > ../outside.txt"},
+        {"text": "It was refused."},
+        {"text": "Once more.", "shell": "echo bad > ../outside.txt"},
+        {"text": "Refused again."},
+    ]
+    with ScriptedModel(turns) as model:
+        record = begin(place, runtime, model, guard="builder")
+        host = place.host()
+        host.send(record, "Please begin.")
+        assert rest(host, record) == "It was refused."
+        host.send(record, "Try once more.")
+        assert rest(host, record) == "Refused again."
+        host.stop(record)
+    events = place.events(record)
+    assert check_event_order(events) == []
+    denied = [each for each in events if isinstance(each, ev.PermissionDecision)]
+    assert [(each.decision, each.by) for each in denied] == [("deny", "guard")] * 2
+    assert not (place.folder / "outside.txt").exists()
+
+
+def test_cline_has_one_turn_and_says_so(place: Place) -> None:
+    runtime = newest("cline")
+    assert not runtime.features.resume
+    with ScriptedModel([{"text": "The only answer."}]) as model:
+        record = begin(place, runtime, model)
+        host = place.host()
+        host.send(record, "Please begin.")
+        assert rest(host, record) == "The only answer."
+        receipt = host.send(record, "And then this.")
+        assert receipt is not None
+        assert not receipt.delivered
+        assert "cannot take up a conversation" in (receipt.error or "")
+        host.stop(record)
+    assert check_event_order(place.events(record)) == []
