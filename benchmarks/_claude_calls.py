@@ -32,6 +32,8 @@ class CallCosts(NamedTuple):
     """One session: seconds of each call after the first, and of its ended children per call."""
 
     cpu: list[float]
+    own: list[float]
+    """The part of `cpu` that is our own process's."""
     wall: list[float]
     children: float
 
@@ -105,6 +107,7 @@ def play(runtime: ClaudeRuntime, root: Path, calls: int, kind: Kind) -> CallCost
 
 def _sampled(run: PrintRun) -> CallCosts:
     cpu: list[float] = []
+    own: list[float] = []
     wall: list[float] = []
     ended: list[float] = []
     spent = 0.0
@@ -115,16 +118,17 @@ def _sampled(run: PrintRun) -> CallCosts:
         assert not event.is_error, event.result
         began = time.process_time()
         agent = _agent()
+        own.append(began - spent)
         cpu.append(_threads(agent) + began - spent)
         ended.append(_ended_children(agent))
         wall.append(time.perf_counter())
         spent += time.process_time() - began
     steps = len(cpu) - 1
-    return CallCosts(
-        [after - before for before, after in itertools.pairwise(cpu)],
-        [after - before for before, after in itertools.pairwise(wall)],
-        (ended[-1] - ended[0]) / steps,
-    )
+    return CallCosts(_steps(cpu), _steps(own), _steps(wall), (ended[-1] - ended[0]) / steps)
+
+
+def _steps(values: list[float]) -> list[float]:
+    return [after - before for before, after in itertools.pairwise(values)]
 
 
 def _agent() -> int:

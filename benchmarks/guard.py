@@ -156,6 +156,7 @@ def inside_claude(binary: str, root: Path, rounds: int, calls: int) -> None:
     rows = []
     for kind in kinds[1:]:
         cpu = added([c.cpu for c in costs[kind]], [c.cpu for c in plain])
+        own = added([c.own for c in costs[kind]], [c.own for c in plain])
         wall = added([c.wall for c in costs[kind]], [c.wall for c in plain])
         ended = statistics.median(c.children for c in costs[kind])
         ended -= statistics.median(c.children for c in plain)
@@ -164,13 +165,14 @@ def inside_claude(binary: str, root: Path, rounds: int, calls: int) -> None:
                 kind,
                 f"{cpu.median * 1e3:.2f} ms",
                 f"{cpu.low * 1e3:.1f} to {cpu.high * 1e3:.1f}",
+                f"{own.median * 1e3:.2f} ({own.low * 1e3:.2f} to {own.high * 1e3:.2f})",
                 f"{ended * 1e3:.2f} ms",
                 f"{wall.median * 1e3:.2f} ms",
                 f"{wall.low * 1e3:.1f} to {wall.high * 1e3:.1f}",
                 f"{wall.median / shell:.2f}",
             ]
         )
-    head = ["guard", "CPU added", "95 %", "CPU of hooks", "wall added", "95 %",
+    head = ["guard", "CPU added", "95 %", "of it ours (95 %)", "CPU of hooks", "wall added", "95 %",
             "x sh -c :"]  # fmt: skip
     title = f"added to each tool call of Claude Code ({rounds} sessions each, {calls} calls)"
     print_table(title, head, rows)
