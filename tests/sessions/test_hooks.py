@@ -40,7 +40,7 @@ ENV = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
 
 
 def a_session(tmp_path: Path) -> tuple[SessionRecord, list[Event]]:
-    """A session with a message, an empty one, a failure and an end."""
+    """A session with a message, an empty one, a failure and an end that was asked for."""
     made = MadeSession(
         tmp_path, project="greenplace", capability="builder", task="gp-1", actor="greenplace/ivy"
     )
@@ -51,6 +51,7 @@ def a_session(tmp_path: Path) -> tuple[SessionRecord, list[Event]]:
     made.say("Gone.")
     recorder.fail(RateLimited("slow down"))
     made.end_turn()
+    recorder.leaving = "done"
     made.do(lambda: recorder.finish(ProcessExit(code=0)))
     return made.record, list(made.log.read())
 
@@ -118,7 +119,7 @@ def test_hook_events_have_the_one_schema(tmp_path: Path) -> None:
     assert found[1].data["message"] == "Gone."
     assert found[2].data["kind"] == "rate_limited"
     assert found[3].data["exit_code"] == 0
-    assert found[3].data["state"] == "failed"
+    assert found[3].data["state"] == "stopped"
 
 
 def test_commands_get_the_event_on_stdin_in_order(

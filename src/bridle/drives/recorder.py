@@ -318,8 +318,9 @@ class Recorder(Outbox):
             return
         self._need_turn()
         self.message_ended(synthetic=True)
-        self.take_hook_notes()
-        self._verdicts.check_live()
+        if self.guard is not None:
+            self._verdicts.take_notes()
+            self._verdicts.check_live()
         self.next_call()
         self._tally.model_calls += 1
         self._message.start(message_id or f"msg_{self._tally.model_calls}", synthetic)
@@ -371,7 +372,7 @@ class Recorder(Outbox):
         synthetic: bool = False,
     ) -> None:
         """The open message is complete. `usage` and `cost_usd`, where known, are added up."""
-        if not self.message_open:
+        if self._message.id is None:
             return
         self.model = model or self.model
         self._tally.add(usage, cost_usd)
@@ -388,13 +389,15 @@ class Recorder(Outbox):
         """The agent calls a tool; an open message is closed first. A repeat has no effect."""
         if self._tools.is_running(tool_call_id) or self._tape.closed:
             return
-        self.take_hook_notes()
+        if self.guard is not None:
+            self._verdicts.take_notes()
         self._need_turn()
         self.message_ended(synthetic=True)
         self._stop_if(self._tally.past_budget())
         self._tools.start(tool_call_id, tool_name, args, synthetic)
-        self._verdicts.check_live()
-        self._verdicts.tool_started(tool_call_id)
+        if self.guard is not None:
+            self._verdicts.check_live()
+            self._verdicts.tool_started(tool_call_id)
 
     def tool_updated(self, tool_call_id: str, text: str) -> None:
         """The next piece of a running tool's output (not all of it so far); ignored when no such
@@ -418,9 +421,10 @@ class Recorder(Outbox):
             return
         if not running:
             self.tool_started(tool_call_id, tool_name or "unknown", args, synthetic=True)
-        self.take_hook_notes()
-        if not is_error:
-            self._verdicts.check_asked(tool_call_id)
+        if self.guard is not None:
+            self._verdicts.take_notes()
+            if not is_error:
+                self._verdicts.check_asked(tool_call_id)
         self._tools.end(tool_call_id, is_error=is_error, result=result, synthetic=synthetic)
 
     # -- permissions and the guard --------------------------------------------------------------
