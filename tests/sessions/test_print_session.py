@@ -219,8 +219,8 @@ def test_abort_ends_the_process_and_the_session_goes_on(place: Place) -> None:
 @pytest.mark.parametrize("delay", [0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2])
 def test_abort_at_once_leaves_the_session_usable(place: Place, delay: float) -> None:
     host = place.host()
-    long = "one " * 200
-    record = begin(place, f"- text: {long}\n  fault: {{slow: 0.1}}\n- text: two\n- text: three\n")
+    slow = "- text: one\n  fault: {slow: 3}\n"
+    record = begin(place, f"{slow}- text: two\n- text: three\n")
     message_id = "8d2b1c5e-7c3f-4a1d-9f1e-0123456789ab"
 
     def send_and_abort() -> None:
