@@ -209,7 +209,7 @@ class Judge:
     def _text(self, text: str, directory: str, trace: list[Part] | None) -> None:
         if text.strip() in self.policy.quality_gates and self.rules._inside((directory,)):
             return
-        Walk(self.rules, trace).program(text, directory)
+        Walk(self.rules.for_command(), trace).program(text, directory)
 
     def _argv(
         self,
@@ -221,7 +221,7 @@ class Judge:
         """An argument list is run without a shell: its words are text as they stand."""
         if not argv or not all(isinstance(word, str) for word in argv):
             raise Blocked("bad-input", "the command is not a list of words")
-        walk = Walk(self.rules, trace)
+        walk = Walk(self.rules.for_command(), trace)
         words = " ".join(_quoted(word) for word in argv)
         env = fields.get("env")
         if isinstance(env, list | dict):

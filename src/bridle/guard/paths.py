@@ -5,6 +5,7 @@ from where a link led. What does not exist yet is appended as it stands. Compari
 """
 
 import fnmatch
+import copy
 import os
 import stat
 from typing import Literal
@@ -65,6 +66,14 @@ class Places:
         extra = (*policy.allow_paths, *policy.override.allow_paths)
         self.allowed = tuple(resolve("/", path) for path in extra)
         self._root = self.worktree + "/"
+        self.links: dict[str, str] = {}
+        """Links that the command under judgement makes, and where they lead."""
+
+    def for_command(self) -> "Places":
+        """The same places for one command, which may make links and then go through them."""
+        own = copy.copy(self)
+        own.links = {}
+        return own
 
     def inside(self, path: str) -> bool:
         """Whether a resolved path is the worktree, scratch, an allowed path, or below one."""
@@ -89,11 +98,17 @@ class Places:
             if mode in ("entry", "tree"):
                 head, name = _split_last(path)
                 if name not in ("", ".", ".."):
-                    parent = self._resolve(head)
+                    parent = self._followed(self._resolve(head))
                     return f"{parent}/{name}" if parent != "/" else f"/{name}"
-            return self._resolve(path)
+            return self._followed(self._resolve(path))
         except PathError as error:
             raise Blocked("path-outside", f"{path}: {error}") from None
+
+    def _followed(self, path: str) -> str:
+        for at, target in self.links.items():
+            if path == at or path.startswith(at + "/"):
+                return target + path[len(at) :]
+        return path
 
     def _resolve(self, path: str) -> str:
         if path.startswith(self._root):

@@ -1,5 +1,6 @@
 """Who may do what: an effect, a role and a place make a verdict."""
 
+import copy
 import os
 from typing import assert_never
 
@@ -47,6 +48,12 @@ class Rules:
         agent = policy.agent
         self.own_branches = f"{policy.branch_prefix}/{agent}/" if agent else None
         self._link = self._read_link()
+
+    def for_command(self) -> "Rules":
+        """The same rules for one command; see `Places.for_command`."""
+        own = copy.copy(self)
+        own.places = self.places.for_command()
+        return own
 
     def is_gate(self, argv: tuple[Value, ...]) -> bool:
         """Whether the command is a quality gate, perhaps with other arguments."""
@@ -164,6 +171,8 @@ class Rules:
             if real != self.places.worktree:
                 # A second name for what guards the worktree would be a way around it.
                 self.places.check_real(real, target, "entry")
+            if effect.symbolic:
+                self.places.links[self.places.real(os.path.join(place, at), "entry")] = real
 
     def _check_mutates(self, effect: Mutates, directories: Directories, lifted: bool) -> None:
         if not self.implements and not lifted:
