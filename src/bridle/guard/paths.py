@@ -4,8 +4,8 @@ Paths are resolved as the kernel would: component by component, following symbol
 from where a link led. What does not exist yet is appended as it stands. Comparison is by component.
 """
 
-import fnmatch
 import copy
+import fnmatch
 import os
 import stat
 from typing import Literal
