@@ -235,22 +235,35 @@ def test_copilot_that_runs_no_hooks_is_found_out_on_trial(
     assert not list((place.home / ".local/state/bridle/run").glob("*"))
 
 
-@pytest.mark.parametrize("name", ["claude-acp", "codex-acp"])
-def test_settings_against_hooks_let_nothing_through_over_the_protocol(
-    place: Bench, name: str
-) -> None:
-    """Codex is told otherwise by flag, Claude asks before it acts and is not allowed to."""
-    agent = next(agent for agent in AGENTS if agent.name == name)
+def test_settings_against_hooks_let_nothing_through(place: Bench) -> None:
+    """Claude over the protocol is told otherwise by flag, which outranks them."""
+    agent = next(agent for agent in AGENTS if agent.name == "claude-acp")
     (place.worktree / ".claude").mkdir()
     (place.worktree / ".claude/settings.json").write_text('{"disableAllHooks": true}')
-    off = ("-c", "features.hooks=false") if name == "codex-acp" else ()
     script = [{"shell": f"echo bad > {place.outside}/shell.txt"}]
-    played = play(place, agent, DRIVES["print"], "builder", script, raw_args=off)
+    played = play(place, agent, DRIVES["print"], "builder", script)
     assert place.written_outside() == []
-    if name == "codex-acp":
-        assert played.verdicts == [("deny", "path-outside")]
-    else:
-        assert played.result.exit_status == 9
+    assert played.verdicts == [("deny", "path-outside")]
+
+
+@pytest.mark.parametrize("name", ["codex", "codex-acp"])
+@pytest.mark.parametrize(
+    "off",
+    [
+        ("-c", "features.hooks=false"),
+        ("--config=features.hooks = false",),
+        ('-c"features".hooks=false',),
+        ("-c", "features={hooks=false}"),
+        ("--disable", "hooks"),
+        ("--disable=hooks",),
+        ("-c", "hooks.PreToolUse=[]"),
+    ],
+    ids=" ".join,
+)
+def test_flags_against_hooks_are_refused(place: Bench, name: str, off: tuple[str, ...]) -> None:
+    agent = next(agent for agent in AGENTS if agent.name == name)
+    with pytest.raises(GuardRefused, match=r"hooks"):
+        play(place, agent, DRIVES["print"], "builder", [], raw_args=off)
 
 
 # -- a guard that breaks --------------------------------------------------------------------------

@@ -7,7 +7,7 @@ trusted by it.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -58,7 +58,9 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     off = [word for name in dialect.unjudged_features for word in ("--disable", name)]
     events = guard_events(log_events=hook.log_events)
     commands = {event: [hook.command(SHAPE)] for event in events}
-    argv[place:place] = [*off, *hook_flags(with_reports(commands, plan.reports))]
+    # Whatever the settings say of hooks.
+    on = ["-c", "features.hooks=true"]
+    argv[place:place] = [*on, *off, *hook_flags(with_reports(commands, plan.reports))]
     spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
     return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
 
@@ -144,14 +146,26 @@ def report_plan(plan: RunPlan) -> RunPlan:
 
 
 def _refuse_other_hooks(argv: list[str]) -> None:
-    """Hooks by flag replace one another, so the caller's would take the guard's place."""
-    for number, word in enumerate(argv):
-        value = argv[number + 1] if word in ("-c", "--config") and number + 1 < len(argv) else word
-        if word in ("-c", "--config") and value.lstrip().startswith("hooks"):
+    """Hooks by flag replace one another, so the caller's would take the guard's place; and of two
+    settings by flag the last one holds."""
+    for key, value in _settings(argv):
+        if key.startswith("hooks"):
             raise GuardRefused(
                 "codex: hooks of the run's own settings would replace the guard's",
                 hint="put them into codex's config.toml, where they run beside it",
                 runtime="codex",
             )
-        if word in ("--disable=hooks",) or (word == "--disable" and argv[number + 1] == "hooks"):
+        if key == "features" or (key == "features.hooks" and value != "true"):
             raise GuardRefused("codex cannot be guarded with its hooks disabled", runtime="codex")
+
+
+def _settings(argv: list[str]) -> Iterator[tuple[str, str]]:
+    """The settings that arguments make, by key, however the flag is written."""
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        flag, equals, rest = word.partition("=") if word.startswith("--") else (word[:2], "", "")
+        value = rest if equals else following if word == flag else word[2:]
+        if flag in ("-c", "--config"):
+            key, _, given = value.partition("=")
+            yield key.replace('"', "").replace(" ", ""), given.strip()
+        elif flag == "--disable":
+            yield f"features.{value}", "false"
