@@ -329,18 +329,26 @@ def test_an_agent_whose_hooks_are_off_does_not_start(shell: Shell) -> None:
     (shell.work / ".bridle/config.yaml").write_text(config)
     shell.env |= {"IS_SANDBOX": "1"}
     words = ["session", "start", "--runtime", "claude", "--permission", "bypass", "--json"]
-    with ScriptedModel([{"text": "no"}, {"text": "yes"}]) as model:
+    with ScriptedModel([{"text": "yes"}, {"text": "yes"}]) as model:
         shell.env["BRIDLE_MODEL_SERVER_KEY"] = model.api_key
-        words += ["--model-server", model.url, "--name", "one"]
-        refused = shell.run(*words, "--guard", "builder", "go")
+        words += ["--model-server", model.url]
+        refused = shell.run(*words, "--guard", "builder", "--raw-arg=--safe-mode", "go")
         assert refused.returncode == 9, refused.stderr
         assert json.loads(refused.stdout)["error"]["kind"] == "guard_refused"
         assert model.requests == []
-        free = shell.run(*words, "--guard", "builder", "--unguarded", "go")
+        # What the project's settings say is outranked.
+        guarded = shell.run(*words, "--name", "held", "--guard", "builder", "go")
+        assert guarded.returncode == 0, guarded.stderr
+        free = shell.run(*words, "--name", "free", "--guard", "builder", "--unguarded", "go")
         assert free.returncode == 0, free.stderr
-        shell.sessions += [one["session_id"] for one in shell.json("session", "list")["sessions"]]
-        assert shell.json("session", "wait", "one")["status"] == "completed"
-        shell.json("session", "stop", "one")
+        listed = shell.json("session", "list")["sessions"]
+        shell.sessions += [one["session_id"] for one in listed]
+        for name in ("held", "free"):
+            assert shell.json("session", "wait", name)["status"] == "completed"
+        states = {one["name"]: one["state"] for one in shell.json("guard", "status")["sessions"]}
+        assert states == {"held": "live", "free": "unguarded"}
+        for name in ("held", "free"):
+            shell.json("session", "stop", name)
 
 
 def test_a_session_is_written_out(shell: Shell) -> None:
