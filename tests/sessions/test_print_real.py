@@ -110,7 +110,8 @@ def test_driver_and_agent_are_killed_in_a_turn(place: Place, name: str) -> None:
     turns = [
         {"text": "I run a tool.", "shell": "touch began; sleep 2; echo one"},
         {"text": "The tool has run."},
-        {"text": "Once more.", "shell": "touch again; sleep 100"},
+        # An agent that is killed before it wrote this down has it told again.
+        {"text": "Once more.", "shell": "test -e again && exit; touch again; sleep 100"},
         {"text": "Still here."},
     ]
     with ScriptedModel(turns) as model:
