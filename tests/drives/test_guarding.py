@@ -117,6 +117,20 @@ def test_a_silent_wire_gets_start_and_end_of_a_refused_call() -> None:
     ]
 
 
+def test_a_silent_refusal_belongs_to_the_turn_that_asked() -> None:
+    made = recorder(matching="count", tells_refused=False)
+    assert made.guard is not None
+    made.guard.proved("canary")
+    made.text_delta("I push.")
+    made.guard.note(verdict_note("one", NO))
+    made.turn_ended()
+    made.finish(ProcessExit(code=0))
+    names = told(made)
+    assert names.index("permission_decision") < names.index("agent_end")
+    assert names.count("agent_start") == 1
+    assert made.result().status == "completed"
+
+
 def test_a_hook_that_tells_no_id_means_the_open_call() -> None:
     made = recorder(matching="count")
     assert made.guard is not None

@@ -285,6 +285,8 @@ class Recorder(Outbox):
         if self._tape.closed:
             return
         self._need_turn()
+        # A refusal of which the wire tells nothing belongs to the turn that asked.
+        self.take_hook_notes()
         self.message_ended(synthetic=True)
         for tool_call_id in self._tools.running:
             self.tool_ended(tool_call_id, is_error=True, result=None, synthetic=True)
