@@ -177,12 +177,11 @@ def test_settings_elsewhere_do_not_switch_it_off(
 def test_codex_without_its_hooks_is_not_started(server: TmuxServer, place: Bench) -> None:
     with ScriptedModel([{"text": "Never."}]) as model:
         codex_user(place, model)
-        config = place.home / ".codex/config.toml"
-        config.write_text(config.read_text() + "[features]\nhooks = false\n")
-        begin(server, place, "codex", "0.166.0", "--guard", "builder", "--sandbox", "off")
+        off = ("--raw-arg=-c", "--raw-arg=features.hooks=false")
+        begin(server, place, "codex", "0.166.0", "--guard", "builder", "--sandbox", "off", *off)
         wait_until(lambda: "status " in server.capture("run"), seconds=SECONDS)
         shown = server.capture("run")
     assert "status 9" in shown
-    assert "will not run the guard's hooks" in shown
+    assert "cannot be guarded with its hooks disabled" in shown
     assert model.prompts() == []
     nothing_left(place)

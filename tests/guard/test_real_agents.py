@@ -200,7 +200,7 @@ def test_codex_with_its_hooks_off_is_not_started(
     with ScriptedModel([{"text": "no"}]) as model:
         off = '{"features": {"hooks": false}}'
         wanted = wanted_of(place, agent, "builder", model, settings=off)
-        with pytest.raises(GuardRefused, match="will not run the guard's hooks"):
+        with pytest.raises(GuardRefused, match="with its hooks disabled"):
             GuardedSession(place, agent.runtime(), wanted, drive)
         assert model.requests == []
     assert not list((place.home / ".local/state/bridle/run").glob("guard-*"))
