@@ -141,11 +141,11 @@ def _forget_id(line: Line, recorder: Recorder) -> None:
 
 def _see_marker(line: Line, recorder: Recorder, *, at: str) -> None:
     if at in str(line):
-        recorder._words.run_marker = True
+        recorder.words.run_marker = True
 
 
 def _unsee_marker(line: Line, recorder: Recorder) -> None:
-    recorder._words.run_marker = False
+    recorder.words.run_marker = False
 
 
 def _misjudge(kind: str) -> Callable[[Recorder], None]:

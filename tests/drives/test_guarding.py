@@ -70,7 +70,7 @@ def test_a_refused_tool_that_ran_all_the_same_stops_the_agent() -> None:
     assert made.guard is not None
     made.guard.proved("canary")
     made.tool_started("one", "Bash", {})
-    assert not made.judged("one", "Bash", {}).allowed
+    assert not made.verdicts.ask("one", "Bash", {}).allowed
     made.tool_ended("one", is_error=False, result="pushed")
     assert made.stop_requested is not None
 
@@ -90,14 +90,14 @@ def test_where_calls_can_only_be_counted_they_are() -> None:
 
 def test_a_verdict_is_told_after_the_start_of_its_tool() -> None:
     made = recorder()
-    made.judged("one", "Bash", {})
+    made.verdicts.ask("one", "Bash", {})
     made.tool_started("one", "Bash", {})
     assert told(made)[-2:] == ["tool_execution_start", "permission_decision"]
 
 
 def test_a_verdict_whose_tool_the_wire_never_tells_is_not_lost() -> None:
     made = recorder(verdict=NO)
-    made.judged("one", "Bash", {})
+    made.verdicts.ask("one", "Bash", {})
     made.turn_ended()
     decisions = [each for each in made.drain() if isinstance(each, ev.PermissionDecision)]
     assert [(d.decision, d.by, d.reason) for d in decisions] == [
@@ -109,7 +109,7 @@ def test_a_silent_wire_gets_start_and_end_of_a_refused_call() -> None:
     made = recorder(matching="count", tells_refused=False)
     assert made.guard is not None
     made.guard.note(verdict_note("one", NO))
-    made.take_hook_notes()
+    made.verdicts.take_notes()
     assert told(made)[-3:] == [
         "tool_execution_start",
         "permission_decision",
@@ -137,7 +137,7 @@ def test_a_hook_that_tells_no_id_means_the_open_call() -> None:
     made.guard.proved("canary")
     made.tool_started("item_7", "Bash", {})
     made.guard.note(verdict_note("", NO))
-    made.take_hook_notes()
+    made.verdicts.take_notes()
     last = made.drain()[-1]
     assert isinstance(last, ev.PermissionDecision)
     assert last.tool_call_id == "item_7"
@@ -149,7 +149,7 @@ def test_hooks_alone_can_tell_of_tools() -> None:
     made.guard.feeds_events = True
     made.guard.note(verdict_note("one"))
     made.guard.note(HookNote(kind="tool_end", tool_call_id="one", tool_name="Bash", result="ok"))
-    made.take_hook_notes()
+    made.verdicts.take_notes()
     assert made.stop_requested is None
     assert told(made)[-3:] == [
         "tool_execution_start",
@@ -161,17 +161,17 @@ def test_hooks_alone_can_tell_of_tools() -> None:
 @pytest.mark.parametrize("broken", [None, "yes", 1])
 def test_what_is_no_verdict_is_a_refusal(broken: Any) -> None:
     made = recorder(verdict=broken)
-    assert not made.judged("one", "Bash", {}).allowed
+    assert not made.verdicts.ask("one", "Bash", {}).allowed
 
 
 def test_without_a_guard_whoever_asks_is_refused() -> None:
     made = Recorder(runtime="test", session_id="s", options=RunOptions(prompt="p"))
-    assert not made.judged("one", "Bash", {}).allowed
+    assert not made.verdicts.ask("one", "Bash", {}).allowed
 
 
 def test_the_result_tells_how_the_run_was_guarded() -> None:
     made = recorder(verdict=NO)
-    made.judged("one", "Bash", {})
+    made.verdicts.ask("one", "Bash", {})
     made.turn_ended()
     made.finish(ProcessExit(code=0))
     report = made.result().guard

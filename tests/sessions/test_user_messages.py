@@ -99,7 +99,7 @@ def test_a_steer_of_a_real_session_stands_in_its_turn(tmp_path: Path) -> None:
     ]
     with live_session(tmp_path, script) as live:
         live.send("Begin.")
-        live.wait(lambda: bool(live.driver.player.recorder.running_tools))
+        live.wait(lambda: bool(live.driver.player.recorder.tools.names))
         live.send("Stop waiting.", "steer")
         (tmp_path / "work" / "go").touch()
         live.wait_idle()

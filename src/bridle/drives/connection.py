@@ -146,7 +146,7 @@ class RuntimeConnection:
     async def get_state(self) -> ConnectionState:
         """What the agent does now."""
         recorder = self._recorder
-        tools = recorder.running_tools
+        tools = recorder.tools.names
         failed = self._failed and not recorder.turn_open
         if self._gone or failed or recorder.stop_requested is not None:
             return ConnectionState(status="error")

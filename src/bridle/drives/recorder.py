@@ -18,7 +18,7 @@ from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor
 from bridle.core.results import CostSource, RunResult
 from bridle.core.usage import Usage
-from bridle.drives.guarding import Guard, GuardVerdict, WireCall
+from bridle.drives.guarding import Guard
 from bridle.drives.recording.endings import Outcome, death
 from bridle.drives.recording.messages import LastWords, MessageWriter
 from bridle.drives.recording.outbox import Outbox
@@ -79,13 +79,17 @@ class Recorder(Outbox):
         self._started_at = time.monotonic()
         self._tape = EventTape(runtime=runtime, session_id=session_id, seq=before.seq, clock=clock)
         self._message = MessageWriter(self._tape, self.redactor)
-        self._words = LastWords(options)
-        self._tools = ToolCalls(self._tape, self.redactor)
+        self.words = LastWords(options)
+        """What the agent said last."""
+        self.tools = ToolCalls(self._tape, self.redactor)
+        """Which tools run and ran; they are told by the methods below."""
         self._tally = Tally(options, before)
         self._compaction = Compaction(self._tape, live=self._live)
         self._permissions = Permissions(self._tape, self.redactor)
         self._outcome = Outcome(self._tape, self.redactor, runtime=runtime, version=runtime_version)
-        self._verdicts = VerdictDesk(self, self._tools, self._permissions, live=self._live)
+        self.verdicts = VerdictDesk(self, self.tools, self._permissions, live=self._live)
+        """Where an adapter asks about calls that wait on its wire. What hooks told is taken there
+        whenever the wire speaks of tools; a driver whose wire is silent does so when woken."""
         self._session_started = False
         self._early: list[Any] = []
 
@@ -107,7 +111,7 @@ class Recorder(Outbox):
         """
         if self._tape.closed:
             return
-        self.take_hook_notes()
+        self.verdicts.take_notes()
         outcome, asked_for = self._outcome, self.leaving is not None
         outcome.exit = exit
         between_turns = self._live and not self.turn_open
@@ -139,15 +143,15 @@ class Recorder(Outbox):
             model=self.model,
             status=outcome.status or "failed",
             exit_code=outcome.exit.code if outcome.exit else None,
-            text=self._words.run_text,
-            marker_detected=self._words.run_marker,
+            text=self.words.run_text,
+            marker_detected=self.words.run_marker,
             usage=self._tally.usage,
             cost_usd=cost,
             cost_source=self._tally.cost_source if cost is not None else "unknown",
             duration_ms=int((time.monotonic() - self._started_at) * 1000),
             ignored_options=self._ignored,
             error=None if error is None else outcome.shown(error),
-            guard=self._verdicts.report(),
+            guard=self.verdicts.report(),
         )
 
     # -- how it stands --------------------------------------------------------------------------
@@ -177,29 +181,6 @@ class Recorder(Outbox):
         return self._message.id is not None
 
     @property
-    def running_tools(self) -> tuple[str, ...]:
-        """Names of the tools that run now."""
-        return self._tools.names
-
-    @property
-    def turn_text(self) -> str:
-        """The last text of the turn that runs, or ran last."""
-        return self._words.turn_text
-
-    @property
-    def open_tools(self) -> dict[str, str]:
-        """The tools that run now: names by call, the oldest first."""
-        return {call: self._tools.name_of(call) for call in self._tools.running}
-
-    def knows_tool(self, tool_call_id: str) -> bool:
-        """Whether this call was told in the turn that runs, or ran last."""
-        return self._tools.is_running(tool_call_id) or self._tools.has_ended(tool_call_id)
-
-    def failed_tool(self, tool_call_id: str) -> bool | None:
-        """Whether a call of this turn failed; None while it runs, or when it is not known."""
-        return self._tools.failed(tool_call_id)
-
-    @property
     def usage(self) -> Usage:
         """What this process used so far."""
         return self._tally.usage
@@ -212,7 +193,7 @@ class Recorder(Outbox):
     @property
     def marker_detected(self) -> bool:
         """Whether the agent said the completion marker in any turn."""
-        return self._words.run_marker
+        return self.words.run_marker
 
     def total(self) -> Before:
         """What the session has come to, with all its earlier processes."""
@@ -253,12 +234,12 @@ class Recorder(Outbox):
         if self.turn_open or self._tape.closed:
             return
         self._need_session()
-        if not self._verdicts.hold_ready(evidence):
+        if not self.verdicts.hold_ready(evidence):
             self._rest(evidence)
 
     def instructed(self, text: str) -> None:
         """The agent is told this text: a marker that it merely repeats from it is none."""
-        self._words.instructed(text)
+        self.words.instructed(text)
 
     def turn_started(self, *, evidence: str = "agent_start", synthetic: bool = False) -> None:
         """The agent took a prompt. No effect while a turn is open."""
@@ -270,12 +251,12 @@ class Recorder(Outbox):
             self.error = self.stop_requested
         self.turn += 1
         self.turn_open = True
-        self._words.begin_turn()
-        self._tools.begin_turn()
+        self.words.begin_turn()
+        self.tools.begin_turn()
         self._tally.begin_turn()
         self._tape.change_state("working", evidence)
         self._tape.emit(ev.AgentStart, turn=self.turn, synthetic=synthetic)
-        self._verdicts.turn_started()
+        self.verdicts.turn_started()
 
     def turn_ended(self, *, text: str | None = None) -> None:
         """The turn is over: completed unless `fail` was called in it.
@@ -286,13 +267,13 @@ class Recorder(Outbox):
             return
         self._need_turn()
         # A refusal of which the wire tells nothing belongs to the turn that asked.
-        self.take_hook_notes()
+        self.verdicts.take_notes()
         self.message_ended(synthetic=True)
-        for tool_call_id in self._tools.running:
+        for tool_call_id in self.tools.open:
             self.tool_ended(tool_call_id, is_error=True, result=None, synthetic=True)
-        self._verdicts.turn_ends()
+        self.verdicts.turn_ends()
         if text is not None:
-            self._words.said(self.redactor.text(text))
+            self.words.said(self.redactor.text(text))
         info = self._outcome.turn_ended(self.error)
         total = self.total()
         self._tape.emit(ev.UsageTotals, usage=total.usage, cost_usd=total.cost_usd)
@@ -300,10 +281,10 @@ class Recorder(Outbox):
             ev.AgentEnd,
             turn=self.turn,
             status=self._outcome.status,
-            text=self._words.turn_text,
+            text=self.words.turn_text,
             usage=self._tally.turn_usage,
             cost_usd=self._tally.turn_cost,
-            marker_detected=self._words.turn_marker,
+            marker_detected=self.words.turn_marker,
             error=info,
         )
         self.turn_open = False
@@ -321,8 +302,8 @@ class Recorder(Outbox):
         self._need_turn()
         self.message_ended(synthetic=True)
         if self.guard is not None:
-            self._verdicts.take_notes()
-            self._verdicts.check_live()
+            self.verdicts.take_notes()
+            self.verdicts.check_live()
         self.next_call()
         self._tally.model_calls += 1
         self._message.start(message_id or f"msg_{self._tally.model_calls}", synthetic)
@@ -381,7 +362,7 @@ class Recorder(Outbox):
         text = self._message.end(
             usage=usage, model=self.model, stop_reason=stop_reason, synthetic=synthetic
         )
-        self._words.said(text)
+        self.words.said(text)
 
     # -- tools ----------------------------------------------------------------------------------
 
@@ -389,22 +370,22 @@ class Recorder(Outbox):
         self, tool_call_id: str, tool_name: str, args: Any, *, synthetic: bool = False
     ) -> None:
         """The agent calls a tool; an open message is closed first. A repeat has no effect."""
-        if self._tools.is_running(tool_call_id) or self._tape.closed:
+        if self.tools.is_running(tool_call_id) or self._tape.closed:
             return
         if self.guard is not None:
-            self._verdicts.take_notes()
+            self.verdicts.take_notes()
         self._need_turn()
         self.message_ended(synthetic=True)
         self._stop_if(self._tally.past_budget())
-        self._tools.start(tool_call_id, tool_name, args, synthetic)
+        self.tools.start(tool_call_id, tool_name, args, synthetic)
         if self.guard is not None:
-            self._verdicts.check_live()
-            self._verdicts.tool_started(tool_call_id)
+            self.verdicts.check_live()
+            self.verdicts.tool_started(tool_call_id)
 
     def tool_updated(self, tool_call_id: str, text: str) -> None:
         """The next piece of a running tool's output (not all of it so far); ignored when no such
         tool runs."""
-        self._tools.update(tool_call_id, text)
+        self.tools.update(tool_call_id, text)
 
     def tool_ended(
         self,
@@ -418,16 +399,16 @@ class Recorder(Outbox):
     ) -> None:
         """The tool ended. One that was never announced gets its start now; a repeat has no
         effect."""
-        running = self._tools.is_running(tool_call_id)
-        if self._tape.closed or (self._tools.has_ended(tool_call_id) and not running):
+        running = self.tools.is_running(tool_call_id)
+        if self._tape.closed or (self.tools.has_ended(tool_call_id) and not running):
             return
         if not running:
             self.tool_started(tool_call_id, tool_name or "unknown", args, synthetic=True)
         if self.guard is not None:
-            self._verdicts.take_notes()
+            self.verdicts.take_notes()
             if not is_error:
-                self._verdicts.check_asked(tool_call_id)
-        self._tools.end(tool_call_id, is_error=is_error, result=result, synthetic=synthetic)
+                self.verdicts.check_asked(tool_call_id)
+        self.tools.end(tool_call_id, is_error=is_error, result=result, synthetic=synthetic)
 
     # -- permissions and the guard --------------------------------------------------------------
 
@@ -467,27 +448,6 @@ class Recorder(Outbox):
             by=by,
             reason=reason,
         )
-
-    def judged(
-        self, tool_call_id: str, tool_name: str, args: Any, cwd: str | None = None
-    ) -> GuardVerdict:
-        """The guard's verdict on a call that the agent asks about on its wire; the adapter answers
-        with it. Without a guard the call is refused: whoever asks expects one."""
-        return self._verdicts.ask(tool_call_id, tool_name, args, cwd)
-
-    def judge_on_wire(self, call: WireCall, answer: Callable[[GuardVerdict], None]) -> None:
-        """Have a call judged whose agent waits on its wire; `answer` hears the verdict, now or
-        when whoever drives has it judged."""
-        self._verdicts.ask_later(call, answer)
-
-    def ran_without_leave(self, tool_name: str) -> None:
-        """Stop an agent that does not keep to its guard."""
-        self._verdicts.ran_without_leave(tool_name)
-
-    def take_hook_notes(self) -> None:
-        """Record what hooks told the guard since the last call. The recorder does so itself
-        whenever the wire speaks of tools; a driver whose wire is silent calls it when woken."""
-        self._verdicts.take_notes()
 
     # -- what else can happen -------------------------------------------------------------------
 

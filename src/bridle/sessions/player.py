@@ -160,7 +160,7 @@ class Player:
             case Told():
                 if self.recorder.guard is not None:
                     self.recorder.guard.note(entry.note)
-                    self._do(self.recorder.take_hook_notes)
+                    self._do(self.recorder.verdicts.take_notes)
             case Settled():
                 if isinstance(self.wire, TurnByTurn):
                     self.wire.settled(entry.total, entry.native_session_id, entry.model)

@@ -119,7 +119,7 @@ class Stopwatch:
             found.append(("turn", self.turn_since + clocks.turn, clocks.turn))
         if recorder.state == "waiting_permission":
             return found
-        silence = clocks.tool_inactivity if recorder.running_tools else clocks.inactivity
+        silence = clocks.tool_inactivity if recorder.tools.names else clocks.inactivity
         if self.since <= self.turn_since:
             if clocks.first_progress:
                 until = self.turn_since + clocks.first_progress

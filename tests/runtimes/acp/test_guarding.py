@@ -337,7 +337,7 @@ def session_desk() -> tuple[LiveDesk, Guard]:
 def told(desk: LiveDesk, guard: Guard, call: WireCall, *, allowed: bool) -> list[Message]:
     verdict = GuardVerdict(allowed=allowed, rule="r")
     guard.note(HookNote(kind="verdict", tool_call_id=call.tool_call_id, verdict=verdict))
-    desk.recorder.take_hook_notes()
+    desk.recorder.verdicts.take_notes()
     return desk.collect()
 
 

@@ -31,7 +31,7 @@ SLEEP: dict[str, Any] = {"text": "I wait.", "shell": "echo begun > begun; sleep 
 def wait_tool(talk: AttachedConversation) -> None:
     """Until a tool runs and has shown that it does."""
     begun = Path(talk.process.spec.cwd) / "begun"
-    talk.wait(lambda: bool(talk.recorder.running_tools), DEADLINE)
+    talk.wait(lambda: bool(talk.recorder.tools.names), DEADLINE)
     pump_until(talk, begun.exists)
 
 

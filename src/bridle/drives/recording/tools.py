@@ -23,9 +23,9 @@ class ToolCalls:
         self._ended: dict[str, bool | None] = {}
 
     @property
-    def running(self) -> tuple[str, ...]:
-        """The ids of the calls that run, oldest first."""
-        return tuple(self._running)
+    def open(self) -> dict[str, str]:
+        """The calls that run: names by id, the oldest first."""
+        return dict(self._running)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -47,6 +47,10 @@ class ToolCalls:
     def failed(self, tool_call_id: str) -> bool | None:
         """Whether a call that ended in this turn failed; None when it did not run or end."""
         return self._ended.get(tool_call_id)
+
+    def knows(self, tool_call_id: str) -> bool:
+        """Whether the call was told in the turn that runs, or ran last."""
+        return tool_call_id in self._running or tool_call_id in self._ended
 
     def begin_turn(self) -> None:
         """Ids may be used again."""

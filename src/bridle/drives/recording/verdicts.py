@@ -99,8 +99,11 @@ class VerdictDesk:
         if early is not None:
             self.tell(tool_call_id, *early)
 
-    def ask(self, tool_call_id: str, tool_name: str, args: Any, cwd: str | None) -> GuardVerdict:
-        """The guard's verdict on a call, which is told. Without a guard it is refused."""
+    def ask(
+        self, tool_call_id: str, tool_name: str, args: Any, cwd: str | None = None
+    ) -> GuardVerdict:
+        """The guard's verdict on a call, which is told; the adapter answers with it. Without a
+        guard it is refused: whoever asks expects one."""
         guard = self._recorder.guard
         if guard is None:
             return GuardVerdict(allowed=False, rule="no-guard", reason="no guard is there to ask")
@@ -120,8 +123,7 @@ class VerdictDesk:
     def tell(self, tool_call_id: str, tool_name: str, verdict: GuardVerdict) -> None:
         """Tell it after the start of its tool: an agent may ask while it still writes the call."""
         tools, guard = self._tools, self._recorder.guard
-        known = tools.is_running(tool_call_id) or tools.has_ended(tool_call_id)
-        if not known and guard is not None and guard.mechanism.matching == "id":
+        if not tools.knows(tool_call_id) and guard is not None and guard.mechanism.matching == "id":
             self._early[tool_call_id] = (tool_name, verdict)
             return
         if not verdict.allowed:
@@ -192,8 +194,8 @@ class VerdictDesk:
     def _open_call(self, guard: Guard, tool_name: str) -> str:
         """The oldest call of that tool which runs and has no verdict; empty when none is known."""
         any_name = guard.mechanism.names_differ
-        for call in self._tools.running:
-            right = any_name or self._tools.name_of(call) == tool_name
+        for call, name in self._tools.open.items():
+            right = any_name or name == tool_name
             if right and not self._permissions.is_decided(_request(call)):
                 return call
         return ""

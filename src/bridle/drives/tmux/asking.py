@@ -54,7 +54,7 @@ class PaneQuestions:
 
     def _about(self, shown: str) -> tuple[str, str, Any]:
         """Which call a dialog is about: its id, its tool's name and its arguments."""
-        told, calls = self._evidence.take_question(), self._recorder.open_tools
+        told, calls = self._evidence.take_question(), self._recorder.tools.open
         fitting = [
             call
             for call, name in calls.items()
@@ -81,7 +81,7 @@ class PaneQuestions:
         if asked is None:
             return
         call_id = asked.tool_call_id
-        ended = call_id is not None and self._recorder.failed_tool(call_id) is not None
+        ended = call_id is not None and self._recorder.tools.failed(call_id) is not None
         if ended or (self._gone is not None and call_id is None):
             self._judge(asked)
 
@@ -93,7 +93,7 @@ class PaneQuestions:
         """Tell what was chosen at the terminal, by what became of the call. One that was answered
         by our keys is decided already, and this has no effect then."""
         self._gone = self._open = None
-        failed = self._recorder.failed_tool(asked.tool_call_id or "")
+        failed = self._recorder.tools.failed(asked.tool_call_id or "")
         chosen = "deny" if failed else "allow"
         self._decided(asked, chosen, "terminal", "answered at the terminal")
 
@@ -102,7 +102,7 @@ class PaneQuestions:
         asked = self._gone or self._open
         self._gone = self._open = None
         if asked is not None:
-            failed = self._recorder.failed_tool(asked.tool_call_id or "")
+            failed = self._recorder.tools.failed(asked.tool_call_id or "")
             chosen = "allow" if failed is False else "deny"
             self._decided(asked, chosen, "terminal", "it ended with its turn")
         self.refusal = ""

@@ -70,7 +70,7 @@ class HookEvidence:
             return
         starts, self._starts = self._starts, {}
         for call_id, report in starts.items():
-            if not recorder.knows_tool(call_id):
+            if not recorder.tools.knows(call_id):
                 recorder.tool_started(call_id, report.tool_name, report.args)
 
     def end_turn(self) -> None:
@@ -85,11 +85,11 @@ class HookEvidence:
         if not recorder.turn_open:
             return
         for call_id, report in ends.items():
-            if call_id in recorder.open_tools:
+            if call_id in recorder.tools.open:
                 recorder.tool_ended(call_id, is_error=report.is_error, result=report.result)
         if stop is None or recorder.error is not None:
             return
-        if _bare(stop.text) not in _bare(recorder.turn_text):
+        if _bare(stop.text) not in _bare(recorder.words.turn_text):
             recorder.message_started(synthetic=True)
             recorder.text_delta(stop.text, synthetic=True)
             recorder.message_ended(synthetic=True)

@@ -67,7 +67,7 @@ class TurnRecorder(Recorder):
         if not self._has_process:
             super().finish(exit)
             return
-        self.take_hook_notes()
+        self.verdicts.take_notes()
         self._outcome.exit = exit
         if self.turn_open:
             if self.error is None:

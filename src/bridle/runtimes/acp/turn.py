@@ -117,7 +117,7 @@ class Turns:
 
         name = self._translator.name_of(tool)
         about = wire_call(self._agent, tool, name, asked.tool_call, self._plan.cwd)
-        recorder.judge_on_wire(about, hear)
+        recorder.verdicts.ask_later(about, hear)
 
     def _ask_user(self, call: acp.Call, asked: wire.PermissionRequest, tool: Tool) -> None:
         """Nothing speaks against it: allow it, or ask whoever decides."""

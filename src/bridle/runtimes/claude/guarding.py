@@ -104,7 +104,7 @@ def answer_callback(recorder: Recorder, payload: Any) -> dict[str, Any]:
             recorder.guard.proved(f"{event} callback")
         return {}
     tool, call_id, cwd = (told.get(name) for name in (SHAPE.tool, SHAPE.call_id, SHAPE.cwd))
-    verdict = recorder.judged(str(call_id), str(tool), told.get(SHAPE.input), cwd)
+    verdict = recorder.verdicts.ask(str(call_id), str(tool), told.get(SHAPE.input), cwd)
     if verdict.allowed:
         # No decision of its own: the permission mode still has its say.
         return {}

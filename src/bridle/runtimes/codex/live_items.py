@@ -55,7 +55,7 @@ class ItemPlayer:
     @property
     def commands_run(self) -> bool:
         """Whether the end of a command was not told yet."""
-        return "command_execution" in self._recorder.running_tools
+        return "command_execution" in self._recorder.tools.names
 
     def turn_over(self) -> None:
         """The turn is about to end."""

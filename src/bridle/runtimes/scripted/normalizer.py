@@ -91,7 +91,7 @@ class ScriptedNormalizer:
                 if recorder.guard is not None:
                     recorder.guard.proved("the agent said that it asks")
             case wire.GuardQuestion():
-                verdict = recorder.judged(message.id, message.name, message.args, message.cwd)
+                verdict = recorder.verdicts.ask(message.id, message.name, message.args, message.cwd)
                 recorder.reply(
                     wire.answer_line(message.request_id, verdict.allowed, verdict.reason)
                 )
