@@ -170,7 +170,7 @@ def test_a_question_of_the_agent_is_answered(place: Place) -> None:
     wait(lambda: place.record(record).state == "waiting_permission")
     driver = host.driver(record)
     [request] = driver.player.questions
-    host.call(lambda: driver.answer(request, True, "user"))
+    host.call(lambda: driver.commands.answer(request, True, "user"))
     assert host.idle(record).text == "done"
     assert (place.work / "allowed").exists()
     host.send(record, "again")
@@ -185,7 +185,7 @@ def test_the_model_can_be_changed_between_turns(place: Place) -> None:
     host.send(record, "go")
     host.idle(record)
     driver = host.driver(record)
-    host.call(lambda: driver.set_model("another"))
+    host.call(lambda: driver.commands.set_model("another"))
     host.send(record, "and now")
     host.idle(record)
     host.stop(record)
@@ -225,7 +225,7 @@ def test_abort_at_once_leaves_the_session_usable(place: Place, delay: float) -> 
 
     def send_and_abort() -> None:
         driver = host.engine.adopt(record)
-        driver.accept(message_id, "prompt", "go")
+        driver.commands.accept(message_id, "prompt", "go")
 
     host.call(send_and_abort)
     time.sleep(delay)
@@ -245,8 +245,8 @@ def test_abort_of_what_was_never_started_tells_so(place: Place) -> None:
 
     def send_and_abort() -> bool:
         driver = host.engine.adopt(record)
-        driver.accept("8d2b1c5e-7c3f-4a1d-9f1e-0123456789ab", "steer", "go")
-        return driver.abort("at once")
+        driver.commands.accept("8d2b1c5e-7c3f-4a1d-9f1e-0123456789ab", "steer", "go")
+        return driver.commands.abort("at once")
 
     assert host.call(send_and_abort)
     assert host.idle(record).status == "aborted"

@@ -107,11 +107,18 @@ class DetachedProcess(RunFiles):
             self._append("input", spec.stdin)
         if fed and not spec.keep_stdin:
             write_whole(self.path("closed"), "")
+        try:
+            _check_program(spec)
+        except (OSError, ValueError) as problem:
+            raise start_error(spec, problem) from None
+        self._start_shell(_HOLDER, "bridle-holder", spec, *spec.argv)
+
+    def _start_shell(self, script: str, name: str, spec: ProcessSpec, *words: str) -> None:
+        """Start the shell that holds what runs in this folder; it outlives us."""
         with Uninterrupted():
             try:
-                _check_program(spec)
                 holder = subprocess.Popen(
-                    ("/bin/sh", "-c", _HOLDER, "bridle-holder", self.path(""), *spec.argv),
+                    ("/bin/sh", "-c", script, name, self.path(""), *words),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

@@ -29,14 +29,14 @@ class Decisions:
         self, ledger: Ledger, player: Player, watch: Stopwatch, guard: GuardFacts | None
     ) -> None:
         self._ledger = ledger
-        self._player = player
+        self.player = player
         self._watch = watch
         self._guard = guard
         self._notes_upto = 0
 
     def now(self) -> Stamp:
         """The stamp of an entry that is made now."""
-        return {"at": self._player.lines, "ts": time.time()}
+        return {"at": self.player.lines, "ts": time.time()}
 
     def make(self, entry: Entry, *, durable: bool = False) -> None:
         """Decide something; `durable` makes sure that it outlives a crash of the machine."""
@@ -48,7 +48,7 @@ class Decisions:
                 hint="free some disk space and try again; nothing was sent",
             ) from None
         self.note(entry)
-        self._player.apply(entry)
+        self.player.apply(entry)
 
     def note(self, entry: Entry) -> None:
         """What must be known of an entry, made now or played again."""

@@ -10,12 +10,8 @@ import shutil
 import time
 from collections.abc import Callable
 
-import msgspec
-
-from bridle.core.errors import AgentError, UnsupportedOption, WrongUse
-from bridle.core.events import (
-    Event,
-)
+from bridle.core.errors import AgentError, WrongUse
+from bridle.core.events import Event
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.guarding import WireCall
 from bridle.drives.live import TurnByTurn
@@ -23,37 +19,29 @@ from bridle.drives.processes import environment, kill_marked
 from bridle.drives.run_files import HoldingFailed
 from bridle.drives.spec import ProcessExit
 from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.supporting import compacting_runtimes
 from bridle.sessions.catching_up import CatchingUp
 from bridle.sessions.clocks import Clocks
+from bridle.sessions.commands import Commands
 from bridle.sessions.decisions import Decisions
 from bridle.sessions.holding import player_of, process_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.intake import PIECE, Intake
 from bridle.sessions.ledger import (
-    Abort,
-    AbortCompaction,
     Accept,
     Answer,
     Begin,
-    Clock,
-    Compact,
-    Drop,
     Entry,
     Expire,
-    Leave,
     Ledger,
-    MessageKind,
-    Model,
     Send,
     Settled,
 )
-from bridle.sessions.lock import SessionLock, SessionOver
+from bridle.sessions.lock import SessionLock
 from bridle.sessions.outflow import Outflow
-from bridle.sessions.player import MessageState, Player
+from bridle.sessions.player import Player
 from bridle.sessions.record_changes import brought_up_to_date
 from bridle.sessions.stopping import Cleaning, Stopping
-from bridle.sessions.stopwatch import TURN_CLOCKS, Stopwatch
+from bridle.sessions.stopwatch import Stopwatch
 from bridle.sessions.store import SessionRecord, SessionStore
 
 TYPE_CHECKING = False
@@ -71,8 +59,8 @@ class SessionDriver:
     """One session, driven.
 
     Contract: made with the lock held, which it takes over; `open` brings it up to date. Then
-    `poll` whenever the run's folder changed or `deadline` has passed. Every command is on disk when
-    its method returns. `close` stops driving and leaves the agent to itself. One thread uses it.
+    `poll` whenever the run's folder changed or `deadline` has passed, and `commands` whenever
+    somebody asks. `close` stops driving and leaves the agent to itself. One thread uses it.
     """
 
     def __init__(
@@ -105,9 +93,10 @@ class SessionDriver:
         self._begin: Begin
         self._player: Player
         self._decisions: Decisions
+        self.commands: Commands
+        """What the session can be told, once it is open."""
         self._intake: Intake
         self._stopping: Stopping
-        self._known: set[str] = set()
         self._is_open = False
         self._input_closed = False
         self._told: set[str] = set()
@@ -163,19 +152,16 @@ class SessionDriver:
         assert isinstance(begin, Begin)
         self._begin = begin
         self.clocks = begin.clocks or self.clocks
-        self._known = {entry.id for entry in entries if isinstance(entry, Accept)}
-        self._process = process_of(
-            begin.drive,
-            self._home.run_folder(self.record.session_id, begin.run),
-            self._runtime,
-            begin.facts,
-        )
+        folder = self._home.run_folder(self.record.session_id, begin.run)
+        self._process = process_of(begin, folder, self._runtime)
         self._process.take_up()
         holder = self._process.holder
         env = environment(holder) if holder is not None else {}
         redactor = Redactor(secrets_in(env or dict(os.environ)))
         self._player = player_of(self.record, begin, self._runtime, redactor)
         self._decisions = Decisions(self._ledger, self._player, self._watch, begin.guard)
+        known = {entry.id for entry in entries if isinstance(entry, Accept)}
+        self.commands = Commands(lambda: self.record, self._decisions, known, self.poll)
         self._intake = Intake(self._process, self._player, redactor, self.run_folder)
         self._stopping = Stopping(self._process, begin.stop)
         self._outflow.open(self._process)
@@ -243,7 +229,8 @@ class SessionDriver:
         process.expects = player.recorder.turn_open or player.awaited
         process.stopping = self._must_stop()
         process.native_id = player.recorder.native_session_id
-        if process.comes_and_goes and isinstance(player.wire, TurnByTurn):
+        if process.comes_and_goes:
+            assert isinstance(player.wire, TurnByTurn)
             process.settled_number = player.wire.settled_number
         self._wake = process.work()
 
@@ -252,7 +239,8 @@ class SessionDriver:
         wire, recorder = self._player.wire, self._player.recorder
         if not self._process.comes_and_goes or self.trouble is not None:
             return
-        if isinstance(wire, TurnByTurn) and wire.unsettled:
+        assert isinstance(wire, TurnByTurn)
+        if wire.unsettled:
             entry = Settled(
                 total=recorder.total(),
                 native_session_id=recorder.native_session_id,
@@ -288,10 +276,8 @@ class SessionDriver:
             # Its holder is gone, but it may still be there and write: it must not any more.
             kill_marked(self.record.session_id)
         # What it said last may have come between the two looks.
-        while lines := self._intake.read():
-            self._decisions.take_hook_notes()
-            for line in lines:
-                self._intake.play(line)
+        while self._take():
+            pass
         self._intake.play_last_words()
         self._end(ended)
 
@@ -325,105 +311,7 @@ class SessionDriver:
             self.record = changed
             self._store.put(changed)
 
-    # -- commands -------------------------------------------------------------------------------
-
-    def accept(
-        self, message_id: str, kind: MessageKind, text: str, images: tuple[str, ...] = ()
-    ) -> MessageState:
-        """Take a message; it is on disk when this returns. The same id again changes nothing."""
-        known = self._player.messages.get(message_id)
-        if known is not None:
-            return known
-        if message_id in self._known:
-            raise WrongUse(f"message {message_id} belongs to an earlier process of this session")
-        self._refuse_if_over()
-        entry = Accept(id=message_id, kind=kind, text=text, images=images, **self._decisions.now())
-        self._decisions.make(entry, durable=True)
-        self._known.add(message_id)
-        self.poll()
-        return self._player.messages[message_id]
-
-    def abort(self, reason: str) -> bool:
-        """Bring the open turn to its end; False when there is none."""
-        self._refuse_if_over()
-        if not self._player.recorder.turn_open:
-            return False
-        self._watch.aborted_at = time.monotonic()
-        self._decisions.make(Abort(reason=reason, **self._decisions.now()))
-        self.poll()
-        return True
-
-    def clear_queue(self, reason: str) -> list[str]:
-        """Drop the messages that wait; returns their ids."""
-        dropped = [message.id for message in self._player.queue]
-        for message_id in dropped:
-            self._decisions.make(Drop(id=message_id, reason=reason, **self._decisions.now()))
-        return dropped
-
-    def answer(self, request_id: str, allowed: bool, by: str, reason: str = "") -> None:
-        """Answer a permission request; `WrongUse` when none of that id waits."""
-        if request_id not in self._player.questions:
-            raise WrongUse(
-                f"no permission request {request_id} waits",
-                hint="it was answered, or the agent did not wait for it",
-            )
-        entry = Answer(
-            request_id=request_id, allowed=allowed, by=by, reason=reason, **self._decisions.now()
-        )
-        self._decisions.make(entry)
-        self.poll()
-
-    def set_model(self, model: str) -> None:
-        """Use another model from the next turn on."""
-        from bridle.drives.live import ModelSwitch
-
-        self._refuse_if_over()
-        if not isinstance(self._player.wire, ModelSwitch):
-            raise WrongUse(f"{self.record.runtime} cannot change its model in a session")
-        if not self._player.is_idle:
-            raise WrongUse("the agent works", hint="wait until it is idle")
-        self._decisions.make(Model(model=model, **self._decisions.now()))
-        self.poll()
-
-    def compact(self) -> None:
-        """Have the agent shorten its context; events tell how that goes."""
-        self._refuse_if_over()
-        self._refuse_unless_compacts()
-        if not self._player.is_idle:
-            raise WrongUse("the agent works", hint="wait until it is idle")
-        self._decisions.make(Compact(**self._decisions.now()))
-        self.poll()
-
-    def abort_compaction(self) -> bool:
-        """Give up the compaction that runs; False when there is none. One in the midst of a turn
-        may take the turn with it."""
-        self._refuse_if_over()
-        if self._player.recorder.state != "compacting":
-            return False
-        self._refuse_unless_compacts()
-        self._decisions.make(AbortCompaction(**self._decisions.now()))
-        self.poll()
-        return True
-
-    def _refuse_unless_compacts(self) -> None:
-        from bridle.drives.live import CompactionControl
-
-        if not isinstance(self._player.wire, CompactionControl):
-            name = self.record.runtime
-            raise UnsupportedOption(
-                name,
-                "compact",
-                compacting_runtimes(name),
-                reason=f"not over the drive {self.record.drive}",
-            )
-
-    def leave(self, reason: str) -> None:
-        """End the session; politely when it is idle. No effect when it is over."""
-        if self._player.finished or self._player.recorder.leaving is not None:
-            return
-        self._watch.left_at = time.monotonic()
-        self._decisions.make(Leave(reason=reason, **self._decisions.now()))
-        self.poll()
+    # -- for whoever asks ------------------------------------------------------------------------
 
     def is_idle_now(self) -> bool:
         """Whether the agent waits for a prompt and none is on its way, with its process looked at
@@ -449,26 +337,14 @@ class SessionDriver:
         # The next process of the session would be ended with what this one left behind.
         self._cleaning.then(self._lock.release)
 
-    def _refuse_if_over(self) -> None:
-        if self._player.finished:
-            raise SessionOver(self.record)
-        if self._player.recorder.leaving is not None:
-            raise SessionOver(msgspec.structs.replace(self.record, state="stopped"))
-
     def _pump(self) -> None:
         """Send the messages whose time has come."""
-        player, recorder = self._player, self._player.recorder
-        if recorder.leaving is not None or not self._process.takes_messages:
+        player, can_steer = self._player, self._begin.can_steer
+        if player.recorder.leaving is not None or not self._process.takes_messages:
             return
-        for message in player.queue:
-            if recorder.turn_open and not player.awaited:
-                if message.kind != "steer" or not self._begin.can_steer:
-                    return
-                self._decisions.make(Send(id=message.id, steer=True, **self._decisions.now()))
-            elif recorder.is_ready and not player.awaited:
-                self._decisions.make(Send(id=message.id, **self._decisions.now()))
-            else:
-                return
+        while (message := player.next_message(can_steer)) is not None:
+            steer = player.recorder.turn_open
+            self._decisions.make(Send(id=message.id, steer=steer, **self._decisions.now()))
 
     # -- clocks and stopping --------------------------------------------------------------------
 
@@ -476,32 +352,20 @@ class SessionDriver:
         """When to `poll` at the latest (monotonic), None when only a change calls for it."""
         if self._player.finished:
             return None if self.is_over else time.monotonic() + _CLEANING
-        waits = [until for _, until, _ in self._running_clocks()]
+        waits = self._watch.deadlines(self._player, self.clocks, self._begin)
         if self._wake is not None:
             waits.append(self._wake)
-        waits += self._watch.answers_due(self.clocks)
         if self._stopping.has_begun or self._must_stop():
             waits.append(self._stopping.until)
-        if self._watch.left_at is not None:
-            waits.append(self._watch.left_at + self.clocks.leave)
         return min(waits) if waits else None
 
-    def _running_clocks(self) -> list[tuple[Clock, float, float]]:
-        return self._watch.running(self._player, self.clocks, self._begin)
-
     def _keep_clocks(self, progressed: bool) -> None:
-        player, recorder = self._player, self._player.recorder
-        now = time.monotonic()
-        if not recorder.turn_open:
-            self._watch.aborted_at = None
-        for clock, until, seconds in self._running_clocks():
-            if now >= until and not progressed:
-                if clock in TURN_CLOCKS and not recorder.turn_open:
-                    # A prompt that was never taken: there is no turn to abort.
-                    clock = "startup"
-                self._decisions.make(Expire(clock=clock, seconds=seconds, **self._decisions.now()))
-                break
-        for request_id in self._watch.unanswered(player, self.clocks):
+        player, watch = self._player, self._watch
+        ran_out = watch.ran_out(player, self.clocks, self._begin)
+        if ran_out is not None and not progressed:
+            clock, seconds = ran_out
+            self._decisions.make(Expire(clock=clock, seconds=seconds, **self._decisions.now()))
+        for request_id in watch.unanswered(player, self.clocks):
             entry = Answer(
                 request_id=request_id,
                 allowed=False,

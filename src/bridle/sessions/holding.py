@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     """What holds a session's agent."""
 
 
-def process_of(
-    drive: Drive, folder: str, runtime: AgentRuntime, facts: LiveFacts
-) -> "SessionProcess":
-    """The process in `folder`, started or not."""
+def process_of(begin: Begin, folder: str, runtime: AgentRuntime) -> "SessionProcess":
+    """The process that `begin` tells of, in `folder`, started or not."""
+    drive, facts = begin.drive, begin.facts
     if drive == "rpc":
         return DetachedProcess(folder)
     if drive == "tmux":
@@ -46,7 +45,7 @@ def process_of(
         from bridle.drives.turns.turn_process import TurnProcess
         from bridle.sessions.turn_planning import planner
 
-        return TurnProcess(folder, planner(runtime, facts))
+        return TurnProcess(folder, planner(runtime, begin))
     raise UnsupportedOption(runtime.id, f"drive {drive}", [], reason="not in a session")
 
 

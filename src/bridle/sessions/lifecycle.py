@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from bridle.runtimes.base import RunPlan
 
 
+_PATHS = {"settings", "mcp_config", "append_system_prompt_file"}
+"""Options that may name a file."""
 _CLEANING = 15.0
 """Seconds for what the last process left behind to be ended."""
 
@@ -317,31 +319,23 @@ def _begin(
     plan = planned.plan
     assert plan.live is not None
     assert plan.spec.env[SESSION_MARK] == record.session_id
-    live, kept = plan.live, _kept_options(options)
-    if record.drive == "print":
-        from bridle.sessions.turn_planning import with_session
-
-        live = with_session(live, kept, planned.guard)
-    ledger = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl"))
-    ledger.append(
-        Begin(
-            run=record.run,
-            drive=record.drive,
-            facts=live,
-            before=before,
-            options=kept,
-            stop=plan.spec.stop,
-            can_steer=runtime.features_of(plan.dialect).steer and record.drive != "print",
-            carried=carried,
-            clocks=clocks,
-            guard=planned.guard,
-            private_dirs=plan.private_dirs,
-            ts=time.time(),
-        ),
-        durable=True,
+    begin = Begin(
+        run=record.run,
+        drive=record.drive,
+        facts=plan.live,
+        before=before,
+        options=_kept_options(options),
+        stop=plan.spec.stop,
+        can_steer=runtime.features_of(plan.dialect).in_session(record.drive).steer,
+        carried=carried,
+        clocks=clocks,
+        guard=planned.guard,
+        private_dirs=plan.private_dirs,
+        ts=time.time(),
     )
-    folder = home.run_folder(record.session_id, record.run)
-    process = process_of(record.drive, folder, runtime, live)
+    ledger = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl"))
+    ledger.append(begin, durable=True)
+    process = process_of(begin, home.run_folder(record.session_id, record.run), runtime)
     try:
         if isinstance(process, DetachedProcess):
             process.start(plan.spec)
@@ -378,6 +372,8 @@ def _kept_options(options: RunOptions) -> dict[str, Any]:
     kept = {name: value for name, value in kept.items() if value != bare[name]}
     for name in ("prompt", "images", "resume", "include_raw"):
         kept.pop(name, None)
+    for name in _PATHS & kept.keys():
+        kept[name] = _whole_path(kept[name])
     if options.model_server is not None:
         kept["model_server"] = {"url": options.model_server.url, "api_key": ""}
     own = kept.get("provider_options", {})
@@ -388,3 +384,10 @@ def _kept_options(options: RunOptions) -> dict[str, Any]:
     if options.env:
         kept["env"] = {name: v for name, v in options.env.items() if v not in secret}
     return kept
+
+
+def _whole_path(value: Any) -> Any:
+    """A file by its whole path: the next process is planned from another directory."""
+    if isinstance(value, str) and "\n" not in value and os.path.exists(os.path.expanduser(value)):
+        return os.path.abspath(os.path.expanduser(value))
+    return value

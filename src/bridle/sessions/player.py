@@ -98,6 +98,16 @@ class Player:
         waiting = [each.message for each in self.messages.values() if each.status == "queued"]
         return sorted(waiting, key=lambda message: message.kind != "steer")
 
+    def next_message(self, can_steer: bool) -> Accept | None:
+        """The message whose time has come: a steer while a turn is open, where the agent can be
+        steered, any while it waits for one; None while it has yet to take the last."""
+        queue, recorder = self.queue, self.recorder
+        if not queue or self.awaited:
+            return None
+        if recorder.turn_open:
+            return queue[0] if can_steer and queue[0].kind == "steer" else None
+        return queue[0] if recorder.is_ready else None
+
     @property
     def awaited(self) -> bool:
         """Whether a message was sent that the agent has neither taken nor refused."""

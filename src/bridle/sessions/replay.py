@@ -44,7 +44,7 @@ def _one(
 
     catch_up()
     folder = home.run_folder(record.session_id, begin.run)
-    process = process_of(begin.drive, folder, runtime, begin.facts)
+    process = process_of(begin, folder, runtime)
     while lines := process.read_lines():
         for line in lines:
             player.feed(redactor.line(line))

@@ -17,7 +17,7 @@ from bridle.sessions.ledger import (
 )
 from bridle.sessions.player import Player
 
-TURN_CLOCKS = ("first_progress", "inactivity", "turn")
+_TURN_CLOCKS = ("first_progress", "inactivity", "turn")
 
 
 class Stopwatch:
@@ -49,7 +49,9 @@ class Stopwatch:
         """Something was decided."""
         if isinstance(entry, Send):
             self.turn_since = self.since = monotonic_of(entry.ts)
-        elif isinstance(entry, Abort) or (isinstance(entry, Expire) and entry.clock in TURN_CLOCKS):
+        elif isinstance(entry, Abort) or (
+            isinstance(entry, Expire) and entry.clock in _TURN_CLOCKS
+        ):
             self.aborted_at = monotonic_of(entry.ts)
         elif isinstance(entry, Leave):
             self.left_at = monotonic_of(entry.ts)
@@ -60,6 +62,28 @@ class Stopwatch:
             isinstance(entry, Expire) and entry.clock == "compaction"
         ):
             self._compaction_aborted_at = monotonic_of(entry.ts)
+
+    def ran_out(self, player: Player, clocks: Clocks, begin: Begin) -> tuple[Clock, float] | None:
+        """A clock that has run out, with its seconds; None when none has."""
+        turn_open = player.recorder.turn_open
+        if not turn_open:
+            self.aborted_at = None
+        now = time.monotonic()
+        for clock, until, seconds in self.running(player, clocks, begin):
+            if now >= until:
+                # A prompt that was never taken began no turn that could be aborted.
+                untaken = clock in _TURN_CLOCKS and not turn_open
+                return "startup" if untaken else clock, seconds
+        return None
+
+    def deadlines(self, player: Player, clocks: Clocks, begin: Begin) -> list[float]:
+        """When something runs out: the clocks that run, and the permission requests that waited
+        when `unanswered` was last asked."""
+        waits = [until for _, until, _ in self.running(player, clocks, begin)]
+        waits += [asked + clocks.permission for asked in self._asked.values()]
+        if self.left_at is not None:
+            waits.append(self.left_at + clocks.leave)
+        return waits
 
     def running(
         self, player: Player, clocks: Clocks, begin: Begin
@@ -92,10 +116,6 @@ class Stopwatch:
         now = time.monotonic()
         self._asked = {each: self._asked.get(each, now) for each in player.questions}
         return [each for each, asked in self._asked.items() if now >= asked + clocks.permission]
-
-    def answers_due(self, clocks: Clocks) -> list[float]:
-        """When the permission requests run out that waited when `unanswered` was last asked."""
-        return [asked + clocks.permission for asked in self._asked.values()]
 
     def is_late_to_leave(self, clocks: Clocks) -> bool:
         """Whether an agent that is leaving had its time to leave by itself."""

@@ -1,13 +1,12 @@
 """Plans the processes of a print session, and finds the normalizer of each.
 
-What a process is planned from stands in the session's facts, all but the environment: that is the
-keeper's. So every driver plans the same process, in whatever environment it runs itself.
+What a process is planned from stands in the ledger, all but the environment: that is the keeper's.
+So every driver plans the same process, in whatever environment it runs itself.
 """
 
 import copy
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 
@@ -15,7 +14,6 @@ from bridle.config.environment import MODEL_SERVER_KEY, model_server
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.core.redact import secrets_in
-from bridle.drives.guarding import GuardFacts
 from bridle.drives.live import LiveFacts
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
@@ -26,12 +24,12 @@ from bridle.drives.turns.turn_wire import TurnWire
 from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.confined import planned, watched
 from bridle.runtimes.installation import Installation, find_executable
+from bridle.sessions.ledger import Begin
 
 Adapt = Callable[[RunPlan], RunPlan]
 _ANY_PROMPT = "prompt"
 """Stands for the prompts that will come, when a session is checked before it starts."""
 _SECRET = "BRIDLE_KEPT_SECRET_"
-_PATHS = ("settings", "mcp_config", "append_system_prompt_file")
 
 
 class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,12 +37,8 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     binary: str | None
     """The CLI that was found on PATH when the session was started."""
-    options: dict[str, Any] = {}
-    """The options that may stand on disk."""
     resumes: bool = True
     """Whether the agent can take up its conversation in another process."""
-    capability: str | None = None
-    guard_folder: str | None = None
 
 
 def plan_session(
@@ -98,27 +92,6 @@ def _program(runtime: AgentRuntime, installation: Installation) -> str | None:
     return path if other.find() == installation else None
 
 
-def with_session(facts: LiveFacts, options: dict[str, Any], guard: GuardFacts | None) -> LiveFacts:
-    """The facts with what the session adds to them: `options` that may stand on disk, its guard."""
-    options = {
-        name: _whole_path(value) if name in _PATHS else value for name, value in options.items()
-    }
-    own = msgspec.structs.replace(
-        msgspec.convert(facts.own, TurnFacts),
-        options={**options, "cwd": facts.cwd},
-        capability=None if guard is None else guard.capability,
-        guard_folder=None if guard is None else guard.folder,
-    )
-    return msgspec.structs.replace(facts, own=msgspec.to_builtins(own))
-
-
-def _whole_path(value: Any) -> Any:
-    """A file by its whole path: the next process is planned from another directory."""
-    if isinstance(value, str) and "\n" not in value and os.path.exists(os.path.expanduser(value)):
-        return os.path.abspath(os.path.expanduser(value))
-    return value
-
-
 def _kept_environment(
     options: RunOptions, env: Mapping[str, str], session_id: str, secrets: tuple[str, ...]
 ) -> dict[str, str]:
@@ -130,9 +103,9 @@ def _kept_environment(
     return {**env, **options.env, **key, **hidden, SESSION_MARK: session_id}
 
 
-def planner(runtime: AgentRuntime, facts: LiveFacts) -> Planner:
+def planner(runtime: AgentRuntime, begin: Begin) -> Planner:
     """What plans the processes of a session's turns."""
-    own = msgspec.convert(facts.own, TurnFacts)
+    own = msgspec.convert(begin.facts.own, TurnFacts)
     # The daemon's own PATH may lead to another one.
     if own.binary is not None:
         runtime = copy.copy(runtime)
@@ -141,8 +114,8 @@ def planner(runtime: AgentRuntime, facts: LiveFacts) -> Planner:
     def plan(order: Order, resume: str | None, env: Mapping[str, str]) -> TurnPlan:
         session_id = env.get(SESSION_MARK, "")
         env = {name: value for name, value in env.items() if not name.startswith(_SECRET)}
-        options = _options(own, order, resume, env)
-        found = planned(runtime, options, env, session_id, _guarding(runtime, own))
+        options = _options(begin, order, resume, env)
+        found = planned(runtime, options, env, session_id, _guarding(runtime, begin))
         found = _with_aliases(found)
         if resume is not None:
             noted = runtime.noted_before(found, resume)
@@ -152,10 +125,9 @@ def planner(runtime: AgentRuntime, facts: LiveFacts) -> Planner:
     return plan
 
 
-def _options(
-    own: TurnFacts, order: Order, resume: str | None, env: Mapping[str, str]
-) -> RunOptions:
-    fields = {**own.options, "prompt": order.text, "images": order.images, "resume": resume}
+def _options(begin: Begin, order: Order, resume: str | None, env: Mapping[str, str]) -> RunOptions:
+    turn = {"prompt": order.text, "images": order.images, "resume": resume, "cwd": begin.facts.cwd}
+    fields = {**begin.options, **turn}
     if order.model is not None:
         fields["model"] = order.model
     server = fields.get("model_server")
@@ -168,14 +140,14 @@ def _options(
     return msgspec.convert(msgspec.to_builtins(fields), RunOptions)
 
 
-def _guarding(runtime: AgentRuntime, own: TurnFacts) -> Adapt | None:
-    capability, folder = own.capability, own.guard_folder
-    if capability is None or folder is None:
+def _guarding(runtime: AgentRuntime, begin: Begin) -> Adapt | None:
+    if begin.guard is None:
         return None
     from bridle.guard.lasting import LastingHook
     from bridle.runtimes.guarded import adapted
 
-    hook = LastingHook(folder, begun=True)
+    capability = begin.guard.capability
+    hook = LastingHook(begin.guard.folder, begun=True)
     return lambda plan: adapted(runtime, capability, plan, hook)
 
 

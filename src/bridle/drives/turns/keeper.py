@@ -5,13 +5,11 @@ session looks at the keeper's environment when it plans the next process.
 """
 
 import os
-import subprocess
 import time
 
 from bridle.drives.detached import DetachedProcess
 from bridle.drives.run_files import RunFiles, read_number
 from bridle.drives.spec import ProcessSpec
-from bridle.drives.starting import Uninterrupted, leave_running, start_error
 
 _KEEPER = """
 d=$1
@@ -42,20 +40,7 @@ class Keeper(DetachedProcess):
         self.make()
         os.mkfifo(self.path("bell"), 0o600)
         os.symlink(os.devnull, self.path("stdin"))
-        with Uninterrupted():
-            try:
-                keeper = subprocess.Popen(
-                    ("/bin/sh", "-c", _KEEPER, "bridle-keeper", self.path("")),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    cwd=spec.cwd,
-                    env=spec.env,
-                    start_new_session=True,
-                )
-            except (OSError, ValueError) as problem:
-                raise start_error(spec, problem) from None
-            leave_running(keeper)
+        self._start_shell(_KEEPER, "bridle-keeper", spec)
         until = time.monotonic() + _APPEARS
         while read_number(self.path("holder")) is None and time.monotonic() < until:
             # Only then can its environment be looked at.
