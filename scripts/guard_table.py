@@ -13,6 +13,7 @@ tools cannot be guarded: it runs in the sandbox alone, and `agent` says that it 
 Exit status 1 when (a) did not happen, or any other did.
 """
 
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -96,20 +97,27 @@ def _chosen(words: list[str]) -> list[tuple[Agent, str, str]]:
     ]
     if not words:
         return [(*pair, CASES) for pair in pairs if (pair[0].name, pair[0].version) not in OLDER]
-    wanted = [[*word.split(":"), "", ""][:3] for word in words]
-    return [
-        (agent, drive, cases or CASES)
-        for agent, drive in pairs
-        for name, only, cases in wanted
-        if name in (agent.name, str(agent)) and only in ("", drive)
-    ]
+    chosen = []
+    for word in words:
+        name, only, cases = [*word.split(":"), "", ""][:3]
+        fitting = [
+            (agent, drive, cases or CASES)
+            for agent, drive in pairs
+            if name in (agent.name, str(agent)) and only in ("", drive)
+        ]
+        if not fitting or not set(cases) <= set(CASES):
+            known = ", ".join(f"{agent}:{drive}" for agent, drive in pairs)
+            raise SystemExit(f"no such row: {word}. There are: {known}; cases: {CASES}")
+        chosen += fitting
+    return chosen
 
 
 def main(words: list[str]) -> int:
     """Print the table, a row as soon as it is known."""
+    rows = _chosen(words)
     sys.stdout.write(f"| runtime | drive | {' | '.join(CASES)} |\n|{'---|' * (len(CASES) + 2)}\n")
     began, right = time.monotonic(), True
-    for agent, drive, cases in _chosen(words):
+    for agent, drive, cases in rows:
         cells = []
         for case in CASES:
             if case not in cases:
@@ -125,4 +133,8 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("row", nargs="*", metavar="RUNTIME[-VERSION][:DRIVE[:CASES]]")
+    sys.exit(main(parser.parse_args().row))

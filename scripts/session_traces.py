@@ -13,6 +13,7 @@ in another process has one turn in a print session.
 Exit status 1 when an agent did not do what the table of the others shows.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from tests.sessions.place import Host  # noqa: E402 - path first
 from tests.support.clis import PINS, cli_path  # noqa: E402 - path first
 
 from bridle.core import events as ev  # noqa: E402 - path first
+from bridle.core.errors import BridleError  # noqa: E402 - path first
 from bridle.core.options import ModelServer, RunOptions  # noqa: E402 - path first
 from bridle.drives.processes import kill_marked, marked_processes  # noqa: E402 - path first
 from bridle.runtimes.base import AgentRuntime  # noqa: E402 - path first
@@ -209,12 +211,19 @@ def trace(events: list[ev.Event]) -> list[str]:
 
 def main() -> int:
     """Talk to all agents that were named, then print the table."""
-    wanted = sys.argv[1:] or list(AGENTS)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("agent", nargs="*", metavar="RUNTIME[-VERSION][:DRIVE]")
+    wanted = parser.parse_args().agent or list(AGENTS)
+    try:
+        agents = {label: Agent(label) for label in wanted}
+    except BridleError as problem:
+        parser.error(str(problem))
     columns: dict[str, list[str]] = {}
     failed = False
-    for label in wanted:
+    for label, agent in agents.items():
         began = time.monotonic()
-        agent = Agent(label)
         try:
             columns[label] = trace(agent.talk())
         except Exception as problem:
