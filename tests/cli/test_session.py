@@ -107,6 +107,34 @@ def test_a_conversation(shell: Shell) -> None:
     assert events[-1]["type"] == "session_end"
 
 
+def test_whoever_waits_is_told_what_the_agent_asks(shell: Shell) -> None:
+    file = shell.work / "ask.yaml"
+    file.write_text('- shell: "echo hi"\n- text: done\n')
+    started = shell.run(
+        *("session", "start", "--runtime", "scripted", "--permission", "ask", "--name", "two"),
+        *("--provider-option", f"script={file}", "run it"),
+    )
+    shell.sessions.append(started.stdout.split()[0])
+    waiter = subprocess.Popen(
+        [BRIDLE, "session", "wait", "two"],
+        cwd=shell.work,
+        env=shell.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert waiter.stderr is not None
+    asked, hint = waiter.stderr.readline(), waiter.stderr.readline()
+    assert asked.startswith("it asks: shell")
+    assert "echo hi" in asked
+    words = hint.split("`")[1].split()
+    assert words[:4] == ["bridle", "session", "permit", "two"]
+    assert words[4] in shell.run("session", "show", "two").stderr
+    shell.json(*words[1:])
+    said, more = waiter.communicate(timeout=60)
+    assert (said, more, waiter.returncode) == ("done\n", "", 0)
+
+
 def test_a_prompt_at_the_start(shell: Shell) -> None:
     told = shell.start("- text: hello\n", "the prompt")
     assert shell.json("session", "wait", told["session_id"])["text"] == "hello"

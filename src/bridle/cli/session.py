@@ -10,6 +10,7 @@ import msgspec
 from bridle.cli import session_arguments
 from bridle.cli.output import one_line, safe, write_json, write_line
 from bridle.cli.run_arguments import options_of, read_text, runtime_of
+from bridle.cli.session_questions import tell_questions, wait_idle
 from bridle.core.errors import WrongUse, exit_code_of
 from bridle.core.events import encode_event
 from bridle.sessions.desk import SessionDesk, check_delivery
@@ -60,6 +61,8 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
     drive = args.drive or configured_drive(config, runtime.id)
     record = desk.start(runtime, options, drive=drive, name=args.name, identity=identity)
     _print(args, _fields(record, _STARTED), _line(record))
+    if not args.json:
+        tell_questions(desk, record)
     return 0
 
 
@@ -123,6 +126,7 @@ def _show(desk: SessionDesk, args: argparse.Namespace) -> int:
     if args.json:
         write_json(record)
         return 0
+    tell_questions(desk, record)
     for name, value in msgspec.to_builtins(record).items():
         if value not in (None, ""):
             sys.stdout.write(f"{name + ':':<19}{one_line(str(value))}\n")
@@ -159,7 +163,7 @@ def _abort(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 
 def _wait(desk: SessionDesk, args: argparse.Namespace) -> int:
-    report = desk.wait(args.session, args.timeout)
+    report = wait_idle(desk, args.session, args.timeout)
     _print(args, report, report.text or f"{report.state}")
     if report.status not in (None, "completed"):
         return exit_code_of((report.error or {}).get("kind", ""))
