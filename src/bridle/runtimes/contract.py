@@ -235,6 +235,15 @@ class RuntimeContract(ABC):
         """The wire of a process that `plan_live` planned, now or before a crash of ours."""
         raise NotImplementedError(f"{self.id} has no live wire")
 
+    def forgotten(self, facts: LiveFacts, messages: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of these messages the conversation `facts.resume` does not hold, although the
+        agent said that it took them: one that is killed right then writes nothing down. `facts`
+        are of `plan_live`.
+
+        Only who keeps the ids of messages can tell; others name none.
+        """
+        return ()
+
     def remote_terminal(
         self, facts: LiveFacts, native_id: str, env: Mapping[str, str]
     ) -> ProcessSpec | None:

@@ -31,6 +31,7 @@ from bridle.sessions.holding import process_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Accept, Begin, Ledger
 from bridle.sessions.lock import SessionLock
+from bridle.sessions.player import Player
 from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.sessions.user_messages import ledger_entries
 
@@ -139,9 +140,9 @@ def resume_session(
 ) -> SessionRecord:
     """Start the next process of a session that is over, to go on with its conversation.
 
-    Messages that the last process did not take are carried over. Raises `WrongUse` while the
-    session lives, `ResumeRefused` when there is nothing to take up; whether the agent really takes
-    the conversation up is proved by its wire.
+    Messages that the last process did not take, or died with before it wrote them down, are carried
+    over. Raises `WrongUse` while the session lives, `ResumeRefused` when there is nothing to take
+    up; whether the agent really takes the conversation up is proved by its wire.
     """
     folder = home.folder(record.session_id)
     lock = SessionLock(folder, record.session_id)
@@ -176,9 +177,9 @@ def resume_session(
         )
         planned = _planned(runtime, options, {**env, **who.variables()}, record)
         record = planned.record
-        pending = tuple(each.message for each in driver.player.messages.values() if each.is_open)
         before = driver.player.recorder.total()
         try:
+            pending = _carried(runtime, planned.plan, record.drive, driver.player)
             store.add(record)
             clocks = clocks or driver.own_clocks
             return _begin(home, store, runtime, planned, options, record, before, pending, clocks)
@@ -187,6 +188,19 @@ def resume_session(
             raise
     finally:
         driver.close()
+
+
+def _carried(
+    runtime: AgentRuntime, plan: "RunPlan", drive: Drive, player: Player
+) -> tuple[Accept, ...]:
+    """The messages that the next process is given, the oldest first."""
+    waiting = tuple(each.message for each in player.messages.values() if each.is_open)
+    assert plan.live is not None
+    if drive != "rpc" or plan.live.resume is None or not player.cut_off:
+        # In other drives a message is known to be taken by what the agent has written down.
+        return waiting
+    forgotten = runtime.forgotten(plan.live, tuple(each.id for each in player.cut_off))
+    return (*(each for each in player.cut_off if each.id in forgotten), *waiting)
 
 
 def still_alive(record: SessionRecord) -> WrongUse:

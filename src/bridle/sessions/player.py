@@ -72,6 +72,8 @@ class Player:
         self.questions: dict[str, Question] = {}
         """Permission requests that wait for an answer."""
         self.finished = False
+        self.cut_off: tuple[Accept, ...] = ()
+        """The messages of the turn that the agent died in, though nobody had ended it."""
         self._bytes = bytearray()
         self._events: list[Event] = []
 
@@ -184,6 +186,10 @@ class Player:
         if self.finished:
             return
         self.finished = True
+        recorder = self.recorder
+        if recorder.turn_open and recorder.error is None and recorder.stop_requested is None:
+            here = [each for each in self.messages.values() if each.turn == recorder.turn]
+            self.cut_off = tuple(each.message for each in here if each.status == "taken")
         try:
             self.wire.finish(exit)
         except Exception as problem:

@@ -142,9 +142,18 @@ class ClaudeRuntime(AgentRuntime):
             dialect=plan.dialect.name,
             cwd=plan.spec.cwd,
             resume=options.resume,
-            own={"session": plan.native_session_id},
+            own={"home": config_home(plan.spec.env), "session": plan.native_session_id},
         )
         return structs.replace(plan, live=facts)
+
+    def forgotten(self, facts: LiveFacts, messages: tuple[str, ...]) -> tuple[str, ...]:
+        """The messages that are not in the transcript, which names them by their ids."""
+        from bridle.runtimes.claude.terminal import transcript_path
+        from bridle.runtimes.claude.transcript import held_messages
+
+        path = transcript_path(facts)
+        held = None if path is None else held_messages(path, messages)
+        return () if held is None else tuple(each for each in messages if each not in held)
 
     def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:
         """The wire of a conversation."""

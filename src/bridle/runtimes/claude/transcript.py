@@ -4,6 +4,7 @@ A message stands on as many lines as it has blocks, each with the whole usage, a
 the lines of its source; so each message id counts once, with its last line, across all files.
 """
 
+import contextlib
 import os
 import re
 
@@ -26,6 +27,15 @@ class _Message(msgspec.Struct):
 class _Line(msgspec.Struct):
     type: str = ""
     message: _Message | None = None
+
+
+class _Attachment(msgspec.Struct):
+    source_uuid: str = ""
+
+
+class _Named(msgspec.Struct):
+    uuid: str = ""
+    attachment: _Attachment | None = None
 
 
 class _Kind(msgspec.Struct):
@@ -124,3 +134,24 @@ def _is_readable(raw: bytes) -> bool:
         return bool(_kinds.decode(raw).type)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return False
+
+
+def held_messages(path: str, messages: tuple[str, ...]) -> set[str] | None:
+    """Which of the messages with these ids a transcript holds: as a line of its own, or as what
+    reached a turn that ran. None when it cannot be read."""
+    decoder = msgspec.json.Decoder(_Named)
+    wanted = {each.encode(): each for each in messages}
+    held: set[str] = set()
+    try:
+        with open(path, "rb") as file:
+            for line in file:
+                if any(each in line for each in wanted):
+                    with contextlib.suppress(msgspec.MsgspecError):
+                        named = decoder.decode(line)
+                        held |= {
+                            named.uuid,
+                            named.attachment.source_uuid if named.attachment else "",
+                        }
+    except OSError:
+        return None
+    return held & set(messages)
