@@ -171,6 +171,7 @@ class SessionDesk:
             prompt="",
             cwd=options.cwd or record.workdir,
             # What the user chose for the conversation goes with it.
+            sandbox=options.sandbox or record.sandbox,
             unguarded=options.unguarded or record.guard == "unguarded",
         )
         native = native_import(home, record, runtime, wanted, env=self._env)
