@@ -14,6 +14,7 @@ from bridle.core.events import Event
 from bridle.drives.live import CompactionControl, LiveWire, ModelSwitch, Outgoing, TurnByTurn
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit, Question
+from bridle.runtimes.confined import start_refusal
 from bridle.sessions.ledger import (
     Abort,
     AbortCompaction,
@@ -174,6 +175,11 @@ class Player:
         if self.finished:
             return
         self.finished = True
+        if not self.lines:
+            # Not one word: perhaps it was never started, and its adapter cannot know.
+            refusal = start_refusal(exit)
+            if refusal is not None:
+                self.recorder.fail(refusal)
         try:
             self.wire.finish(exit)
         except Exception as problem:
