@@ -36,7 +36,7 @@ def process_of(
 
         return PaneProcess(
             folder,
-            runtime.terminal_facts(),
+            runtime.configured_terminal(),
             runtime.detect_ready,
             lambda pid: runtime.transcript_path(facts, pid),
             verify=runtime.requires_beacon_verification(),

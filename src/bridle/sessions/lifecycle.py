@@ -365,6 +365,8 @@ def _begin(
         durable=True,
     )
     folder = home.run_folder(record.session_id, record.run)
+    # By itself: `makedirs` gives its mode to the last folder only.
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
     process = process_of(record.drive, folder, runtime, live)
     try:
         if isinstance(process, DetachedProcess):
