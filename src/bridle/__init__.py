@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from bridle.runtimes.registry import available_runtimes, create_acp_runtime, get_runtime
     from bridle.sessions.clocks import Clocks
     from bridle.sessions.conversation import AgentStep, ToolUse
+    from bridle.sessions.hooks import HookEvent
+    from bridle.sessions.hosting import on_hook
     from bridle.sessions.lifecycle import Identity
     from bridle.sessions.service import Receipt, TurnReport
     from bridle.sessions.session import Session
@@ -68,6 +70,7 @@ __all__ = [
     "Event",
     "EventStream",
     "Features",
+    "HookEvent",
     "HooksDef",
     "Identity",
     "Message",
@@ -107,6 +110,7 @@ __all__ = [
     "events",
     "get_runtime",
     "load_config",
+    "on_hook",
     "run",
     "run_interactive",
     "run_sync",
@@ -147,6 +151,8 @@ _HOMES = {
     "bridle.drives.connection": ("RpcProcess", "RuntimeConnection"),
     "bridle.sessions.clocks": ("Clocks",),
     "bridle.sessions.conversation": ("AgentStep", "ToolUse"),
+    "bridle.sessions.hooks": ("HookEvent",),
+    "bridle.sessions.hosting": ("on_hook",),
     "bridle.sessions.lifecycle": ("Identity",),
     "bridle.sessions.service": ("Receipt", "TurnReport"),
     "bridle.sessions.session": ("Session",),

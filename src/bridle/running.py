@@ -166,10 +166,11 @@ def connection(
     plan: "RunPlan | None",
     options: RunOptions | None,
     permission: "PermissionPolicy | AsyncPermissionPolicy | None",
+    permission_timeout: float | None,
     on_event: Callable[[Event], object] | None,
 ) -> "RuntimeConnection":
     """A conversation with a process of `runtime`; see `AgentRuntime.connect`."""
-    from bridle.drives.connection import RuntimeConnection
+    from bridle.drives.connection import ANSWERING, RuntimeConnection
 
     options = options or RunOptions(prompt="")
     if plan is None:
@@ -185,6 +186,7 @@ def connection(
         recorder,
         can_steer=runtime.features_of(plan.dialect).steer,
         permission=permission or refuse_all,
+        permission_timeout=ANSWERING if permission_timeout is None else permission_timeout,
         on_event=on_event,
     )
 

@@ -379,6 +379,51 @@ def test_an_agent_whose_hooks_are_off_does_not_start(shell: Shell) -> None:
             shell.json("session", "stop", name)
 
 
+TOY = """\
+runtime:
+  adapters:
+    other:
+      binary: /bin/cat
+      prompt: stdin
+"""
+
+
+def test_a_conversation_is_handed_over(shell: Shell) -> None:
+    (shell.work / ".bridle").mkdir()
+    (shell.work / ".bridle" / "config.yaml").write_text(TOY)
+    held = ("--sandbox", "worktree", "--task", "gp-1", "--agent", "ivy")
+    old = shell.start("- text: I found it in parser.py.\n", "Find the bug", "--name", "one", *held)
+    shell.json("session", "wait", "one")
+    words = ("session", "resume", "one", "--runtime", "other", "--permission", "bypass")
+    new = shell.json(*words, "--name", "two")
+    shell.sessions.append(new["session_id"])
+    assert (new["runtime"], new["handover"], new["parent"]) == ("other", "brief", old["session_id"])
+    # It prints what it was given: the brief.
+    text = shell.json("session", "wait", "two")["text"]
+    assert "Find the bug" in text
+    assert "I found it in parser.py." in text
+    shown = shell.json("session", "show", "two")
+    assert (shown["sandbox"], shown["task"], shown["agent"]) == ("worktree", "gp-1", "ivy")
+    assert shell.json("session", "show", "one")["state"] == "ready"
+    refused = shell.run("session", "resume", "one", "--runtime", "nobody")
+    assert refused.returncode == 2
+    for name in ("one", "two"):
+        shell.json("session", "stop", name)
+
+
+def test_what_a_start_left_open_is_told_and_kept(shell: Shell) -> None:
+    told = shell.run(
+        *("session", "start", "--runtime", "scripted", "--name", "open", "--json"),
+        *("--ignore-unsupported", "--mcp-config", "none.json"),
+    )
+    assert told.returncode == 0, told.stderr
+    shell.sessions.append(json.loads(told.stdout)["session_id"])
+    assert "mcp_config" in told.stderr
+    assert "mcp_config" in str(shell.json("session", "show", "open")["warnings"])
+    assert "warnings:" in shell.run("session", "show", "open").stdout
+    shell.json("session", "stop", "open")
+
+
 def test_a_session_is_written_out(shell: Shell) -> None:
     shell.start("- text: an answer\n", "a question", "--name", "talk")
     shell.json("session", "wait", "talk")

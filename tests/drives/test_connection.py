@@ -160,6 +160,23 @@ async def test_a_policy_answers_while_the_agent_is_read(tmp_path: Path) -> None:
     assert (tmp_path / "allowed").exists()
 
 
+async def test_what_nobody_answers_in_time_is_refused(tmp_path: Path) -> None:
+    async def hang(question: Question) -> tuple[bool, str, str]:
+        await anyio.sleep_forever()
+        raise AssertionError("not reached")
+
+    plan = planned(tmp_path, '- shell: "touch allowed"\n- text: done\n', "ask")
+    events: list[Event] = []
+    more = {"permission": hang, "permission_timeout": 0.05}
+    async with connected(plan, events, **more) as (connection, _):
+        await connection.send_prompt("go")
+        assert await connection.wait_idle(DEADLINE) == IDLE
+    [decision] = [event for event in events if isinstance(event, ev.PermissionDecision)]
+    assert (decision.decision, decision.by) == ("deny", "bridle")
+    assert "in time" in decision.reason
+    assert not (tmp_path / "allowed").exists()
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_process_of_asyncio_and_no_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

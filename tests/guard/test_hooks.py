@@ -179,6 +179,24 @@ def test_without_a_judge_the_hook_judges_alone(place: Place, shell: str) -> None
     assert reason(place.run(b"garbage", shell))
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["asked", "alone"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_hook_needs_nothing_of_its_environment(place: Place, shell: str, alone: bool) -> None:
+    """Agents start hooks in environments of their own making; commands are judged too, for which
+    a parser must be found."""
+    if alone:
+        _lose_the_judge(place)
+    told = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "cwd": str(place.worktree)}
+    for command, refused in (("ls | wc -l", False), ("ls; git push", True)):
+        payload = json.dumps({**told, "tool_input": {"command": command}}).encode()
+        argv = [shutil.which(shell) or shell, "-c", place.command]
+        done = subprocess.run(argv, input=payload, capture_output=True, env={}, timeout=60)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert bool(done.stdout) is refused
+        if refused:
+            assert "git push" in reason(done.stdout.decode())
+
+
 @pytest.mark.parametrize(
     "program",
     [

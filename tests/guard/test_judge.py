@@ -207,3 +207,24 @@ def test_a_worktree_reached_by_a_link(policy: Policy, places: dict[str, str]) ->
     real = places["{{WORKTREE}}"] + "/x"
     assert ready.judge(Call(tool="Write", input={"file_path": real})).allowed
     assert not ready.judge(Call(tool="Write", input={"file_path": alias + "/../x"})).allowed
+
+
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        ("pkill -9 -f hook.sh", "block"),
+        ("pkill -f 'nothing|ho[o]k'", "block"),
+        ("killall -9 dash", "block"),
+        ("kill -9 $(pgrep -f guard)", "block"),
+        ("pgrep -f hook.sh | xargs kill -9", "block"),
+        ("pkill -f '(h+)+(o+)+k!'", "block"),
+        ("pkill -f webhook-server", "allow"),
+        ("pkill -f 'vite|next dev'", "allow"),
+        ("kill $(pgrep -f uvicorn)", "allow"),
+    ],
+)
+def test_the_guards_own_hooks_are_not_ended_by_name(
+    builder: Judge, command: str, decision: str
+) -> None:
+    verdict = builder.judge(bash(command))
+    assert verdict.decision == decision, verdict

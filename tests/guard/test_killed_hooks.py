@@ -1,23 +1,25 @@
 """A hook whose process, or whose judge, is killed in the middle of a call refuses the call."""
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from bridle.drives.guarding import HookShape
+from bridle.drives.guarding import REASON, HookShape
 from bridle.guard import Policy
 from bridle.guard.desk import Answer
 from bridle.guard.service import GuardSession
 from bridle.runtimes.claude import guarding as claude_guarding
 from tests.conftest import wait_until
-from tests.guard.agents import AGENTS, DRIVES, Agent, play
+from tests.guard.agents import AGENTS, DRIVES, Agent, Sabotage, play
 from tests.guard.test_hooks import MECHANISM, SHELLS, Place, reason
 from tests.guard.test_real_agents import forbidden
 from tests.sandbox.bench import Bench, bench
@@ -55,13 +57,32 @@ def kill_asking(script: str, *, over: bool) -> list[int]:
     return killed
 
 
-def watched(place: Place) -> str:
-    """The command of a hook that is watched."""
-    shape = HookShape(watched=True)
+def kill_all(script: str) -> list[int]:
+    """Kill all shells of a hook, the first one first, so that none is left to say anything."""
+    shells = hook_shells(script)
+    killed = sorted(shells, key=lambda pid: shells[pid] in shells)
+    for pid in killed:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return killed
+
+
+FORETOLD = HookShape(
+    refusal={"decision": "deny", "reason": REASON}, consent={"decision": "allow"}, foretold=True
+)
+
+
+def shaped(place: Place, shape: HookShape) -> str:
+    """The command of a hook of that shape."""
     command = place.session.command(shape)
     policy = Policy(capability="builder", worktree=str(place.worktree))
     place.session.begin(msgspec.structs.replace(MECHANISM, shape=shape), policy)
     return command
+
+
+def watched(place: Place) -> str:
+    """The command of a hook that is watched."""
+    return shaped(place, HookShape(watched=True))
 
 
 @pytest.fixture
@@ -105,6 +126,36 @@ def test_a_script_that_is_gone_refuses_a_watched_hook_too(place: Place, shell: s
     done = subprocess.run([shell, "-c", command], input=b"{}", capture_output=True, timeout=60)
     assert done.returncode == 2
     assert b"guard is gone" in done.stderr
+
+
+def answered(place: Place, shell: str, payload: bytes) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        [shell, "-c", place.command], input=payload, capture_output=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_is_foretold_is_taken_back_on_stdout(place: Place, shell: str) -> None:
+    place.command = shaped(place, FORETOLD)
+    done = answered(place, shell, place.payload("a.txt"))
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"decision": "allow"})
+    refused = json.loads(answered(place, shell, place.payload("/etc/x")).stdout)
+    assert refused["decision"] == "deny"
+    assert "outside the worktree" in refused["reason"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_foretold_refusal_stands_when_all_of_the_hook_is_killed(place: Place, shell: str) -> None:
+    place.command = shaped(place, FORETOLD)
+
+    def kill(payload: bytes) -> Answer:
+        assert kill_all(place.session.script)
+        return Answer(allowed=True)
+
+    place.session.answer = kill  # type: ignore[method-assign]  # the moment of the kill
+    done = answered(place, shell, place.payload("a.txt"))
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"")
+    assert json.loads(done.stderr)["decision"] == "deny"
 
 
 # -- the judge is killed --------------------------------------------------------------------------
@@ -182,14 +233,10 @@ def worked() -> Iterator[Bench]:
         yield made
 
 
-@pytest.mark.real_cli
-@pytest.mark.parametrize(
-    "agent", [a for a in AGENTS if a.name in ("claude", "codex", "copilot", "gemini")], ids=str
-)
-def test_an_agent_whose_hook_is_killed_runs_nothing(worked: Bench, agent: Agent) -> None:
-    killed: list[int] = []
+def killing(killed: list[int], kill: Callable[[GuardSession], list[int]]) -> Sabotage:
+    """Have the hook killed that asks about a tool, then allow the call."""
 
-    def killing(session: GuardSession) -> None:
+    def sabotage(session: GuardSession) -> None:
         whole = session.answer
 
         def answer(payload: bytes) -> Answer:
@@ -197,7 +244,7 @@ def test_an_agent_whose_hook_is_killed_runs_nothing(worked: Bench, agent: Agent)
             named = f'"{shape.event}"'.encode() in payload
             if named and not any(f'"{event}"'.encode() in payload for event in shape.asks):
                 return whole(payload)
-            found = kill_asking(session.script, over=session.shape.watched)
+            found = kill(session)
             killed.extend(found)
             # Dead before the answer: a pipe that nobody reads would take it.
             wait_until(lambda: not set(found) & set(hook_shells(session.script)), seconds=10)
@@ -205,13 +252,72 @@ def test_an_agent_whose_hook_is_killed_runs_nothing(worked: Bench, agent: Agent)
 
         session.answer = answer  # type: ignore[method-assign]  # the moment of the kill
 
+    return sabotage
+
+
+def runs_nothing(worked: Bench, agent: Agent, kill: Callable[[GuardSession], list[int]]) -> None:
+    killed: list[int] = []
     script = [{"shell": "echo bad > inside.txt"}, forbidden(worked)[0]]
-    played = play(worked, agent, DRIVES["print-hooks"], "builder", script, killing)
+    played = play(worked, agent, DRIVES["print-hooks"], "builder", script, killing(killed, kill))
     assert killed
     assert not (worked.worktree / "inside.txt").exists()
     assert worked.written_outside() == []
     assert all(end.is_error for end in played.ended), played.ended
     assert not any(decision == "allow" for decision, _ in played.verdicts)
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize(
+    "agent", [a for a in AGENTS if a.name in ("claude", "codex", "copilot", "gemini")], ids=str
+)
+def test_an_agent_whose_hook_is_killed_runs_nothing(worked: Bench, agent: Agent) -> None:
+    runs_nothing(
+        worked, agent, lambda session: kill_asking(session.script, over=session.shape.watched)
+    )
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize(
+    "agent",
+    [a for a in AGENTS if str(a) == "claude-2.1.325" or a.name in ("copilot", "gemini")],
+    ids=str,
+)
+def test_an_agent_all_of_whose_hook_is_killed_runs_nothing(worked: Bench, agent: Agent) -> None:
+    runs_nothing(worked, agent, lambda session: kill_all(session.script))
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize(
+    "agent",
+    [a for a in AGENTS if str(a) == "claude-2.1.197" or a.name == "codex"],
+    ids=str,
+)
+def test_where_a_killed_hook_lets_a_call_pass_the_agent_is_stopped(
+    worked: Bench, agent: Agent
+) -> None:
+    """What docs/guard.md says cannot be caught there."""
+    killed: list[int] = []
+    sabotage = killing(killed, lambda session: kill_all(session.script))
+    script = [{"shell": "echo bad > inside.txt"}, {"shell": "echo bad > second.txt"}]
+    played = play(worked, agent, DRIVES["print-hooks"], "builder", script, sabotage)
+    assert killed
+    assert (worked.worktree / "inside.txt").exists()
+    assert played.result.error is not None
+    assert played.result.error.kind == "guard_refused"
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize("sandbox", ["worktree", "read-only"])
+def test_commands_in_codexs_own_sandbox_cannot_see_a_hook(worked: Bench, sandbox: str) -> None:
+    """They have process ids of their own, and hooks run outside."""
+    agent = next(a for a in AGENTS if a.name == "codex")
+    look = f"kill -0 {os.getpid()} && echo reached; readlink /proc/self/ns/pid"
+    script = [{"shell": look}]
+    played = play(worked, agent, DRIVES["print-hooks"], "builder", script, sandbox=sandbox)
+    [end] = played.ended
+    assert "pid:[" in str(end.result)
+    assert os.readlink("/proc/self/ns/pid") not in str(end.result)
+    assert "reached" not in str(end.result)
 
 
 @pytest.mark.real_cli

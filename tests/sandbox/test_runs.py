@@ -16,9 +16,19 @@ from bridle.drives.spec import ProcessSpec
 from bridle.running import Prepared, prepare, run_interactive
 from bridle.runtimes.planning import in_home
 from bridle.runtimes.scripted import ScriptedRuntime
-from bridle.sandbox import SandboxNeeds, confine, launcher, policy_for, preflight, warnings_of
+from bridle.sandbox import (
+    SandboxNeeds,
+    SandboxPolicy,
+    confine,
+    launcher,
+    policy_for,
+    preflight,
+    warnings_of,
+)
 from bridle.sandbox.confine import REFUSAL_LINE, REFUSED
 from bridle.sandbox.preflight import Enforcement, enforcement_of
+from bridle.sessions.hosting import close_hosts
+from bridle.sessions.sync_session import SyncSession
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 
@@ -208,3 +218,19 @@ def test_a_run_at_the_terminal_is_confined_too(
     assert run_interactive(ScriptedRuntime(), options, env) == 0
     assert launcher.__file__ in started[0].argv
     assert not os.path.exists(started[0].env["TMPDIR"])
+
+
+def test_a_session_that_the_kernel_refuses_is_no_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launcher is told to protect what is not there when it comes to it, and refuses."""
+
+    def gone(*args: Any, **more: Any) -> SandboxPolicy:
+        policy = policy_for(*args, **more)
+        return msgspec.structs.replace(policy, protected=(str(tmp_path / "gone"),))
+
+    monkeypatch.setattr("bridle.runtimes.confined.policy_for", gone)
+    with pytest.raises(GuardRefused, match="could not be put in force") as caught:
+        SyncSession.start("scripted", cwd=tmp_path, sandbox="worktree", permission_mode="bypass")
+    assert caught.value.exit_code == 9
+    close_hosts()

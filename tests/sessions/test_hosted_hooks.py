@@ -46,6 +46,26 @@ def test_a_program_that_drives_a_session_runs_its_hooks(studio: Studio, drive: D
     assert names_in(told) == ["SessionStart", "OnMessage", "OnError", "SessionStop"]
 
 
+def test_a_program_hears_of_its_own_sessions(studio: Studio) -> None:
+    heard: list[bridle.HookEvent] = []
+    stop = bridle.on_hook(heard.append, cwd=str(studio.work))
+    who = bridle.Identity(agent="ivy", capability="builder", task="gp-1", actor="gp/ivy")
+    options = studio.options("- text: one\n", unguarded=True)
+    with bridle.SyncSession.start("scripted", "go", identity=who, **options) as session:
+        session.wait_idle(timeout=DEADLINE)
+    wait(lambda: bool(heard) and heard[-1].event == "SessionStop")
+    assert [each.event for each in heard] == ["SessionStart", "OnMessage", "SessionStop"]
+    assert {each.session_id for each in heard} == {session.session_id}
+    assert {(each.role, each.task, each.actor) for each in heard} == {
+        ("builder", "gp-1", "gp/ivy"),
+    }
+    stop()
+    with bridle.SyncSession.start("scripted", **studio.options("- text: two\n")):
+        pass
+    close_hosts()
+    assert len(heard) == 3
+
+
 def test_hooks_that_wait_run_before_the_program_ends(studio: Studio) -> None:
     told = configured(studio, "OnMessage")
     with bridle.SyncSession.start("scripted", "go", **studio.options("- text: one\n")) as session:

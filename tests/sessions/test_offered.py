@@ -5,14 +5,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.lifecycle import Message, SessionFilter, SessionHandle, StartOptions
+from bridle.drives.processes import kill_marked
 from bridle.runtimes.registry import create_acp_runtime, get_runtime
+from bridle.sessions.desk import SessionDesk
+from bridle.sessions.home import homes
 from bridle.sessions.lock import SessionOver
 from bridle.sessions.store import UnknownSession
 from bridle.sessions.sync_session import SyncSession
+from tests.sessions.place import wait
 from tests.sessions.studio import DEADLINE, Studio
 from tests.sessions.test_daemon import end_daemon
 
@@ -99,6 +104,40 @@ def test_the_sync_twin_and_wrong_use(studio: Studio) -> None:
     assert not runtime.is_ready_sync(nobody)
     with pytest.raises(UnknownSession):
         runtime.stop_sync(nobody)
+
+
+def test_who_the_agent_is_by_its_environment(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flags and `Identity` are not the only ways to say so: an orchestrator that has only handles
+    says it by the canonical variables."""
+    (studio.work / ".bridle").mkdir()
+    monkeypatch.setenv("BRIDLE_ACTOR", "gp/ivy")
+    runtime = get_runtime("scripted")
+    options = start_options(studio, '- shell: "env > seen"\n- text: one\n', initial_prompt="go")
+    told = {"BRIDLE_AGENT_NAME": "ivy", "BRIDLE_TASK": "gp-1", "BRIDLE_CAPABILITY": "builder"}
+    options = msgspec.structs.replace(options, env={**options.env, **told})
+    handle = runtime.start_sync(options)
+    home = homes(str(studio.work), os.environ)[0]
+    try:
+        assert home.project == str(studio.work)
+        wait(lambda: (studio.work / "seen").exists())
+        seen = dict(
+            line.partition("=")[::2] for line in (studio.work / "seen").read_text().splitlines()
+        )
+        with SessionDesk(str(studio.work)) as desk:
+            desk.wait(handle.session_id, DEADLINE)
+            record = desk.show(handle.session_id)
+        assert (record.agent, record.task, record.actor) == ("ivy", "gp-1", "gp/ivy")
+        assert (record.capability, record.guard) == ("builder", "hook command")
+        assert record.project == seen["BRIDLE_PROJECT"] == str(studio.work)
+        assert (seen["BRIDLE_AGENT_NAME"], seen["BRIDLE_ACTOR"]) == ("ivy", "gp/ivy")
+        found = runtime.list_sessions_sync(SessionFilter(work_dir=str(studio.work), agent="ivy"))
+        assert [each.session_id for each in found] == [handle.session_id]
+        runtime.stop_sync(handle)
+    finally:
+        end_daemon(home)
+        kill_marked(handle.session_id)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """What a session survives: its driver, its daemon, its agent, its files, its clock."""
 
+import contextlib
 import os
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -340,3 +342,24 @@ def test_a_resume_that_the_agent_refuses_is_told(place: Place) -> None:
     assert error is not None
     assert error["kind"] == "resume_refused"
     assert check_event_order(place.events(record)) == []
+
+
+def test_what_a_session_leaves_on_disk_is_private(place: Place) -> None:
+    """Whatever the user's mask is; the records are kept so that readers and a writer do not wait
+    for one another."""
+    before = os.umask(0)
+    try:
+        record = place.start('- shell: "echo one"\n- text: done\n')
+        host = place.host()
+        host.send(record, "go")
+        host.idle(record)
+        host.stop(record)
+    finally:
+        os.umask(before)
+    found = [os.path.join(at, each) for at, _, files in os.walk(place.home.root) for each in files]
+    assert {os.path.basename(path) for path in found} >= {"sessions.db", "ledger.jsonl", "journal"}
+    folders = [at for at, _, _ in os.walk(place.home.root)]
+    open_to_others = [p for p in (*found, *folders) if os.stat(p).st_mode & 0o077]
+    assert open_to_others == []
+    with contextlib.closing(sqlite3.connect(place.home.database)) as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bridle.cli import session_arguments
-from bridle.cli.output import one_line, safe, write_json, write_line
+from bridle.cli.output import one_line, safe, warn, write_json, write_line
 from bridle.cli.run_arguments import options_of, read_text, runtime_of
 from bridle.cli.session_questions import tell_questions, wait_idle
 from bridle.core.errors import WrongUse, exit_code_of
@@ -60,6 +60,7 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
     )
     drive = args.drive or configured_drive(config, runtime.id)
     record = desk.start(runtime, options, drive=drive, name=args.name, identity=identity)
+    _warn(record)
     _print(args, _fields(record, _STARTED), _line(record))
     if not args.json:
         tell_questions(desk, record)
@@ -78,6 +79,7 @@ def _resume(desk: SessionDesk, args: argparse.Namespace) -> int:
     record = desk.resume(args.session, changes=changes)
     if args.prompt:
         desk.send(record.session_id, read_text(args.prompt))
+    _warn(record)
     _print(args, _fields(record, _STARTED), _line(record))
     return 0
 
@@ -99,6 +101,7 @@ def _hand_over(desk: SessionDesk, args: argparse.Namespace) -> int:
     options = apply_config(wanted, config, runtime.id)
     record = desk.hand_over(args.session, runtime, options, new_name=args.name)
     data = {**_fields(record, _STARTED), "parent": record.parent, "handover": record.handover}
+    _warn(record)
     how = {"native": "imported", "brief": "told in a brief"}[record.handover or "brief"]
     _print(args, data, f"{_line(record)}  (conversation {how})")
     return 0
@@ -128,7 +131,7 @@ def _show(desk: SessionDesk, args: argparse.Namespace) -> int:
         return 0
     tell_questions(desk, record)
     for name, value in msgspec.to_builtins(record).items():
-        if value not in (None, ""):
+        if value or value == 0:
             sys.stdout.write(f"{name + ':':<19}{one_line(str(value))}\n")
     return 0
 
@@ -260,6 +263,12 @@ def _line(record: SessionRecord) -> str:
         f"{record.session_id}{name}  {record.runtime} ({record.drive})  {record.state}"
         f"  turn {record.turn}  {where}{error}"
     )
+
+
+def _warn(record: SessionRecord) -> None:
+    """Tell, as `bridle run` does, what the user should know of a start."""
+    for text in record.warnings:
+        warn(text)
 
 
 def _print(args: argparse.Namespace, data: Any, text: str) -> None:

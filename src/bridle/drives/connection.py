@@ -29,6 +29,8 @@ _CHUNK = 1 << 16
 _CLOSING = 5.0
 """Seconds for a process to take its last words."""
 _SHOWN = 2000
+ANSWERING = 300.0
+"""Seconds for an answer to a permission request, when nothing else is said."""
 
 
 class ByteSink(Protocol):
@@ -70,6 +72,7 @@ class RuntimeConnection:
         *,
         can_steer: bool,
         permission: "PermissionPolicy | AsyncPolicy" = refuse_all,
+        permission_timeout: float = ANSWERING,
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
         self._process = process
@@ -77,6 +80,7 @@ class RuntimeConnection:
         self._recorder = recorder
         self._can_steer = can_steer
         self._permission = permission
+        self._permission_timeout = permission_timeout
         self._on_event = on_event
         self._queue: list[Outgoing] = []
         self._sent: dict[str, Outgoing] = {}
@@ -300,11 +304,17 @@ class RuntimeConnection:
         self._tell()
 
     async def _answer(self, question: Question) -> None:
+        import anyio
+
+        allowed, by, reason = False, "bridle", "nobody answered in time; do without it"
         try:
             answer = self._permission(question)
-            allowed, by, reason = answer if isinstance(answer, tuple) else await answer
+            if isinstance(answer, tuple):
+                allowed, by, reason = answer
+            else:
+                with anyio.move_on_after(self._permission_timeout):
+                    allowed, by, reason = await answer
         except Exception as problem:
-            allowed, by = False, "bridle"
             reason = f"the permission policy failed: {type(problem).__name__}"
         self._recorder.reply(question.answer(allowed, reason))
         self._recorder.permission_decided(

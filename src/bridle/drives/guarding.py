@@ -75,6 +75,10 @@ class HookShape(msgspec.Struct, frozen=True, kw_only=True):
     watched: bool = False
     """Whether a second shell refuses when the one that asks is killed: for a runtime that runs the
     tool then."""
+    foretold: bool = False
+    """Whether the hook refuses on stderr before it asks, and takes that back on stdout: for a
+    runtime that reads stderr when nothing came on stdout, however the hook ended. Needs a
+    `consent`."""
 
     def refused(self, reason: str) -> bytes:
         """What a hook prints to refuse, as one line."""

@@ -28,7 +28,7 @@ PAYLOAD, COPY, ANSWERS = 5, 4, 3
 moves its stdin about while it reads from elsewhere, so the payload gets a number of its own."""
 
 _SCRIPT = """\
-refuse() {{ printf '%s\\n' {silent}; exit {status}; }}
+{foretold}refuse() {{ printf '%s\\n' {silent}; exit {status}; }}
 trap refuse HUP INT TERM
 exec 5<&0
 alone() {{
@@ -135,7 +135,9 @@ def hook_script(
     consent = shape.allowed().decode()
     nap = _NAP.format(sleep=quote(shutil.which("sleep") or "sleep"))
     timed = shape.timed
+    foretold = f"printf '%s\\n' {quote(shape.refused(KILLED).decode())} >&2\n"
     return _SCRIPT.format(
+        foretold=foretold if shape.foretold else "",
         time=_TIME.format(seconds=seconds, nap=nap) if timed else "",
         start=_START.format(nap=nap) if timed else "",
         again=_AGAIN.format(nap=nap) if timed else "",

@@ -70,17 +70,20 @@ class AgentRuntime(RuntimeContract):
         plan: RunPlan | None = None,
         options: RunOptions | None = None,
         permission: "PermissionPolicy | AsyncPermissionPolicy | None" = None,
+        permission_timeout: float | None = None,
         on_event: Callable[[Event], object] | None = None,
     ) -> "RuntimeConnection":
         """A conversation with a process that speaks its protocol, over the process's own pipes.
 
         `plan` is that of `plan_live`, when the process was started by it; else what `plan_live`
         plans for `options` now is what the conversation is opened with. `permission` answers the
-        agent's requests (all are refused without it). Raises what `plan_live` raises.
+        agent's requests (all are refused without it); what an async one has not answered after
+        `permission_timeout` seconds (300 unless told) is refused, and one that is not async must
+        not wait. Raises what `plan_live` raises.
         """
         from bridle.running import connection
 
-        return connection(self, process, plan, options, permission, on_event)
+        return connection(self, process, plan, options, permission, permission_timeout, on_event)
 
     # -- sessions -------------------------------------------------------------------------------
     #

@@ -186,19 +186,21 @@ class WatchedStart:
 
     def finish(self, exit: ProcessExit) -> None:
         """Say that nothing was started, if that is how it ended; else let the runtime judge."""
-        refusal = _refusal(exit)
+        refusal = start_refusal(exit)
         if refusal is not None:
+            from bridle.sandbox.preflight import not_as_remembered
+
+            not_as_remembered()
             self._recorder.fail(refusal)
         self._inner.finish(exit)
 
 
-def _refusal(exit: ProcessExit) -> AgentError | None:
+def start_refusal(exit: ProcessExit) -> AgentError | None:
+    """What is told of a process that ended as the launcher does when it cannot confine itself; None
+    for any other end. Whoever tells it has the machine tried again (`not_as_remembered`)."""
     lines = exit.stderr_tail.strip().splitlines()
     if exit.code != REFUSED or not lines or not lines[-1].startswith(REFUSAL_LINE):
         return None
-    from bridle.sandbox.preflight import not_as_remembered
-
-    not_as_remembered()
     return GuardRefused(
         f"the sandbox could not be put in force: {lines[-1][len(REFUSAL_LINE) :].strip()}",
         hint="try again: what this machine can hold is then tried anew",

@@ -37,6 +37,14 @@ if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds
 
 
+class ReadySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How it is known that a terminal waits, where the configuration says so."""
+
+    strategy: Literal["prompt", "warmup"]
+    warmup: float
+    retries: int
+
+
 class AdapterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the configuration says about one runtime."""
 
@@ -45,6 +53,8 @@ class AdapterSettings(msgspec.Struct, frozen=True, kw_only=True):
     mode: str | None = None
     options: dict[str, Any] = {}
     """The runtime's own section (`runtime.<name>` of the configuration), as it stands there."""
+    ready: ReadySettings | None = None
+    """Overrides when its terminal is taken to wait for a prompt."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,6 +290,15 @@ class RuntimeContract(ABC):
         from bridle.drives.tmux.facts import TerminalFacts
 
         return TerminalFacts()
+
+    def configured_terminal(self) -> "TerminalFacts":
+        """`terminal_facts`, with what the configuration says of readiness."""
+        facts, ready = self.terminal_facts(), self.settings.ready
+        if ready is None:
+            return facts
+        return msgspec.structs.replace(
+            facts, ready=ready.strategy, warmup=ready.warmup, retries=ready.retries
+        )
 
     def report_plan(self, plan: RunPlan) -> RunPlan:
         """The plan of a terminal session whose own hooks report into the folder `plan.reports`

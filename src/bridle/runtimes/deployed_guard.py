@@ -8,6 +8,7 @@ own sessions in the same folder are left alone.
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -96,7 +97,10 @@ def deploy(
         alone=alone_command(settings),
         seconds=SECONDS,
     )
-    nobody = f'[ -n "${CAPABILITY}${AGENT_NAME}" ] || exit 0\n'
+    # Before anything else: to a person's own session the hook says what it says to allow.
+    consent = shlex.quote(shape.allowed().decode()) if shape.consent is not None else ""
+    says = f"printf '%s\\n' {consent}; " if consent else ""
+    nobody = f'[ -n "${CAPABILITY}${AGENT_NAME}" ] || {{ {says}exit 0; }}\n'
     path = write_private(folder, "hook.sh", nobody + script)
     file = runtime.deploy_guard(root, hook_command(path, shape), folder)
     record = _Record(runtime=runtime.id, capability=capability, file=file)

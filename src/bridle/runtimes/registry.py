@@ -118,12 +118,20 @@ def _check_sections(config: "Config") -> None:
 
 def _settings(name: str, config: "Config") -> "AdapterSettings":
     from bridle.runtimes.base import AdapterSettings
+    from bridle.runtimes.contract import ReadySettings
 
     section = config.runtime.adapters.get(name)
+    ready = section.readiness() if section else None
+    wanted = None
+    if ready is not None:
+        wanted = ReadySettings(
+            strategy=ready.strategy, warmup=ready.warmup_seconds, retries=ready.retries
+        )
     return AdapterSettings(
         binary=section.binary if section else None,
         mode=section.mode if section else None,
         options=config.own_section(name),
+        ready=wanted,
     )
 
 

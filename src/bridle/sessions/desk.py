@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bridle.core.errors import AgentError, BridleError, Crashed, TimedOut, WrongUse
+from bridle.core.errors import (
+    AgentError,
+    BridleError,
+    Crashed,
+    GuardRefused,
+    TimedOut,
+    WrongUse,
+)
 from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import RunOptions
 from bridle.running import new_session_id
@@ -171,6 +178,7 @@ class SessionDesk:
             prompt="",
             cwd=options.cwd or record.workdir,
             # What the user chose for the conversation goes with it.
+            sandbox=options.sandbox or record.sandbox,
             unguarded=options.unguarded or record.guard == "unguarded",
         )
         native = native_import(home, record, runtime, wanted, env=self._env)
@@ -381,6 +389,11 @@ def why_over(record: SessionRecord) -> BridleError:
     error = record.error or {}
     kinds: dict[str, type[AgentError]] = {cls.kind: cls for cls in AgentError.__subclasses__()}
     cls = kinds.get(error.get("kind", ""), Crashed)
+    if cls is GuardRefused and record.sandbox is not None:
+        from bridle.sandbox.preflight import not_as_remembered
+
+        # It may have been the sandbox: what this machine can hold is tried anew.
+        not_as_remembered()
     return error_from(
         {
             "type": cls.__name__,

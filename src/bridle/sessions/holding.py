@@ -35,7 +35,7 @@ def process_of(begin: Begin, folder: str, runtime: AgentRuntime) -> "SessionProc
 
         return PaneProcess(
             folder,
-            runtime.terminal_facts(),
+            runtime.configured_terminal(),
             runtime.detect_ready,
             lambda pid: runtime.transcript_path(facts, pid),
             verify=runtime.requires_beacon_verification(),

@@ -54,7 +54,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     data: dict[str, Any] = {}
 
 
-Subscriber = Callable[[HookEvent], None]
+HookHandler = Callable[[HookEvent], None]
 
 
 def hook_events(record: SessionRecord, events: Iterable[ev.Event]) -> list[HookEvent]:
@@ -144,7 +144,7 @@ class HookRunner:
         given.pop(SESSION_MARK, None)
         self._env = given
         self._redactor = Redactor(secrets_in(given))
-        self._subscribers: list[Subscriber] = []
+        self._subscribers: list[HookHandler] = []
         self._waiting: queue.Queue[HookEvent | None] = queue.Queue(_WAITING)
         self._lost = 0
         self._lock = threading.Lock()
@@ -152,7 +152,7 @@ class HookRunner:
         self._running: subprocess.Popen[bytes] | None = None
         self._closed = False
 
-    def subscribe(self, handler: Subscriber) -> Callable[[], None]:
+    def subscribe(self, handler: HookHandler) -> Callable[[], None]:
         """Have `handler` called with each hook event, in the runner's thread; returns how to stop
         that. What it raises is logged."""
         with self._lock:

@@ -18,8 +18,8 @@ from bridle.core.errors import BridleError, Unavailable
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
-from bridle.sessions.home import StateHome
-from bridle.sessions.hooks import HookRunner
+from bridle.sessions.home import StateHome, homes
+from bridle.sessions.hooks import HookHandler, HookRunner
 from bridle.sessions.lock import SessionHeld
 from bridle.sessions.service import SessionService
 from bridle.sessions.store import SessionRecord
@@ -115,6 +115,10 @@ class SessionHost:
 
         return self._engine.call(let_go)
 
+    def on_hook(self, handler: HookHandler) -> Callable[[], None]:
+        """Have `handler` called with each hook event of its sessions; see `on_hook`."""
+        return self._hooks.subscribe(handler)
+
     def ask(self, act: Callable[[SessionService], "Future[T]"]) -> "Future[T]":
         """Have something done in the engine's thread; the future is that of the final answer.
 
@@ -199,6 +203,17 @@ def host_of(home: StateHome) -> SessionHost:
         if host is None or not host.is_open:
             host = _hosts[key] = SessionHost(home)
         return host
+
+
+def on_hook(handler: HookHandler, *, cwd: str | None = None) -> Callable[[], None]:
+    """Have `handler` called with each hook event (`SessionStart`, `SessionStop`, `OnMessage`,
+    `OnError`) of the sessions that this program drives in the project around `cwd`, or the user's
+    own place outside of one; from now on, beside the configured commands.
+
+    It is called in a thread of Bridle's own, in the order things happened; what it raises is
+    logged. Returns how to stop that.
+    """
+    return host_of(homes(cwd or os.getcwd(), os.environ)[0]).on_hook(handler)
 
 
 def close_hosts() -> None:

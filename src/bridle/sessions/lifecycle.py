@@ -15,7 +15,7 @@ import msgspec
 from bridle.config.environment import model_server
 from bridle.core.errors import BridleError, ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.events import Drive
-from bridle.core.options import RunOptions, guarded_as
+from bridle.core.options import CAPABILITY, RunOptions, guarded_as
 from bridle.core.redact import secrets_in
 from bridle.drives.detached import DetachedProcess
 from bridle.drives.guarding import GuardFacts
@@ -59,12 +59,22 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         """The canonical variables of those that are known."""
         named = {
             "BRIDLE_AGENT_NAME": self.agent,
-            "BRIDLE_CAPABILITY": self.capability,
+            CAPABILITY: self.capability,
             "BRIDLE_PROJECT": self.project,
             "BRIDLE_TASK": self.task,
             "BRIDLE_ACTOR": self.actor,
         }
         return {name: value for name, value in named.items() if value}
+
+    def completed(self, env: Mapping[str, str]) -> "Identity":
+        """This one, with what is not said here as the canonical variables of `env` say it."""
+        return Identity(
+            agent=self.agent or env.get("BRIDLE_AGENT_NAME") or None,
+            capability=self.capability or env.get(CAPABILITY) or None,
+            project=self.project or env.get("BRIDLE_PROJECT") or None,
+            task=self.task or env.get("BRIDLE_TASK") or None,
+            actor=self.actor or env.get("BRIDLE_ACTOR") or None,
+        )
 
 
 def start_session(
@@ -83,12 +93,15 @@ def start_session(
 ) -> SessionRecord:
     """Start the agent of a new session; returns its record, still `starting`.
 
-    `options.prompt` is not sent: that is the driver's first message. `clocks` hold whoever drives
-    the session; None leaves them to the driver. Raises, before anything was started, what
+    `options.prompt` is not sent: that is the driver's first message. What `identity` leaves out is
+    what the environment says, and the project that of `home`. `clocks` hold whoever drives the
+    session; None leaves them to the driver. Raises, before anything was started, what
     `plan_live` raises, `WrongUse` for a name that is taken, and `GuardRefused` for an agent with a
     capability that cannot be guarded.
     """
-    identity = identity or Identity()
+    identity = (identity or Identity()).completed({**env, **options.env})
+    if identity.project is None:
+        identity = msgspec.structs.replace(identity, project=home.project)
     session_id = new_session_id()
     folder = home.folder(session_id)
     home.make()
@@ -104,7 +117,7 @@ def start_session(
         parent=parent,
         handover=handover,
         sandbox=options.sandbox,
-        project=identity.project or home.project,
+        project=identity.project,
         agent=identity.agent,
         capability=identity.capability,
         task=identity.task,
@@ -267,7 +280,8 @@ def _planned(
     if capability is None or options.unguarded:
         plan = _plan(runtime, options, env, record, None)
         bare = "unguarded" if options.unguarded else None
-        return _Planned(plan=plan, record=msgspec.structs.replace(record, guard=bare))
+        record = msgspec.structs.replace(record, guard=bare, warnings=_warnings(plan))
+        return _Planned(plan=plan, record=record)
     from bridle.config import load_config
     from bridle.runtimes.guarded_sessions import SessionGuarding
 
@@ -285,9 +299,19 @@ def _planned(
         guarding.close()
         raise
     record = msgspec.structs.replace(
-        record, guard=facts.mechanism.name, capability=facts.capability
+        record,
+        guard=facts.mechanism.name,
+        capability=facts.capability,
+        warnings=_warnings(plan),
     )
     return _Planned(plan=plan, record=record, guard=facts)
+
+
+def _warnings(plan: "RunPlan") -> tuple[str, ...]:
+    """What the user should know of a start."""
+    ignored = plan.ignored_options
+    told = (f"not supported, ignored: {', '.join(ignored)}",) if ignored else ()
+    return (*plan.warnings, *told)
 
 
 def _plan(
@@ -349,7 +373,10 @@ def _begin(
     )
     ledger = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl"))
     ledger.append(begin, durable=True)
-    process = process_of(begin, home.run_folder(record.session_id, record.run), runtime)
+    folder = home.run_folder(record.session_id, record.run)
+    # By itself: `makedirs` gives its mode to the last folder only.
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    process = process_of(begin, folder, runtime)
     try:
         if isinstance(process, DetachedProcess):
             process.start(plan.spec)

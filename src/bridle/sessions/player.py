@@ -14,6 +14,7 @@ from bridle.core.events import Event
 from bridle.drives.live import CompactionControl, LiveWire, ModelSwitch, Outgoing, TurnByTurn
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit, Question
+from bridle.runtimes.confined import start_refusal
 from bridle.sessions.ledger import (
     Abort,
     AbortCompaction,
@@ -190,6 +191,11 @@ class Player:
         if recorder.turn_open and recorder.error is None and recorder.stop_requested is None:
             here = [each for each in self.messages.values() if each.turn == recorder.turn]
             self.cut_off = tuple(each.message for each in here if each.status == "taken")
+        if not self.lines:
+            # Not one word: perhaps it was never started, and its adapter cannot know.
+            refusal = start_refusal(exit)
+            if refusal is not None:
+                recorder.fail(refusal)
         try:
             self.wire.finish(exit)
         except Exception as problem:

@@ -13,6 +13,7 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.events import Drive, SessionState
+from bridle.core.options import SandboxMode
 from bridle.sessions.home import StateHome
 
 FINAL: frozenset[SessionState] = frozenset({"stopped", "failed", "lost"})
@@ -58,9 +59,11 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The session it was forked from or took over."""
     handover: str | None = None
     """How the conversation of `parent` was carried over: `native` or `brief`."""
-    sandbox: str | None = None
+    sandbox: SandboxMode | None = None
     guard: str | None = None
     """What guards it, `unguarded` when the user chose that; None before it is known."""
+    warnings: tuple[str, ...] = ()
+    """What its user should know of its last start: above all what the sandbox leaves open."""
     project: str | None = None
     agent: str | None = None
     capability: str | None = None

@@ -1,7 +1,9 @@
 """Readiness and delivery, decided on captures with a clock of the test's own."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
+import msgspec
 import pytest
 
 from bridle.core.errors import WrongUse
@@ -112,6 +114,12 @@ def test_without_a_mark_a_fixed_time_is_waited() -> None:
     assert goal.saw("", 7.0) == Done("warm-up time is over")
 
 
+def test_a_long_warm_up_is_waited_for() -> None:
+    facts = TerminalFacts(ready="warmup", warmup=500.0)
+    goal = Readiness(lambda pane: Loading(), facts, 0.0)
+    assert play(goal, lambda acts: "") == [Done("warm-up time is over")]
+
+
 # -- delivery -------------------------------------------------------------------------------------
 
 
@@ -170,6 +178,26 @@ def test_a_lost_text_is_pasted_again_only_where_that_is_known(verify: bool, past
     acts = play(Delivering("words", CLAUDE, 0.0, verify=verify), typing(claude, lost=1))
     assert acts.count(Paste("words")) == pastes
     assert isinstance(acts[-1], Done if verify else Failed)
+
+
+@pytest.mark.parametrize("retries", [0, 2, 6])
+def test_the_budget_of_retries_is_used_with_growing_waits(retries: int) -> None:
+    facts = msgspec.structs.replace(CLAUDE, ready="warmup", retries=retries)
+    pasted: list[float] = []
+    goal, now = Delivering("words", facts, 0.0, verify=False), 0.0
+    for _ in range(100_000):
+        act = goal.saw(claude(""), now)
+        if isinstance(act, Paste):
+            pasted.append(now)
+        elif isinstance(act, Wait):
+            now = act.until
+        else:
+            break
+    assert isinstance(act, Failed)
+    assert "did not show" in act.error.message
+    assert len(pasted) == retries + 1
+    waits = [later - sooner for sooner, later in pairwise(pasted)]
+    assert all(later > sooner for sooner, later in pairwise(waits))
 
 
 def test_a_text_that_shows_otherwise_is_not_pasted_again() -> None:

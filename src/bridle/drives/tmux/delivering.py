@@ -18,7 +18,7 @@ _LEAVES = 1.5
 """Seconds for a submitted text to leave the input line, per Enter."""
 _BACK_OFF = 0.5
 """Seconds before a lost text is pasted again, doubled each time."""
-_PASTES = 4
+_BACK_OFF_MOST = 30.0
 _ENTERS = 2
 _ENTERS_VERIFIED = 6
 _CLEARS = 200
@@ -47,7 +47,11 @@ class Delivering:
         self._verify = verify or facts.ready == "warmup"
         # A driver that was killed may have pasted it and not submitted it.
         self._own = (*own, text)
-        self._until = now + seconds + len(text) / (1 << 20) * _ARRIVES_PER_MEGABYTE
+        self._patience = _ARRIVES + len(text) / (1 << 20) * _ARRIVES_PER_MEGABYTE
+        # Time for each try that it may take, however many there are.
+        tries = sum(self._patience + _back_off(number) for number in range(facts.retries + 1))
+        needed = seconds + self._patience - _ARRIVES
+        self._until = now + (max(needed, tries + seconds / 2) if self._verify else needed)
         self._stage = "before"
         self._since = now
         self._pastes = self._enters = self._clears = 0
@@ -99,16 +103,15 @@ class Delivering:
         if self._facts.holds(pane, self._text):
             self._stage, self._since = "shown", now
             return Wait(now + self._facts.paste_settled)
-        patience = _ARRIVES + len(self._text) / (1 << 20) * _ARRIVES_PER_MEGABYTE
-        if now < self._since + patience:
+        if now < self._since + self._patience:
             return Wait(now + _LOOK)
         if self._facts.typed(pane) and self._facts.ready == "prompt":
             # Something is there: pasted again, the text could be there twice.
             return Failed(NotDelivered("the input line shows something else than the text"))
-        if not self._verify or self._pastes >= _PASTES:
+        if not self._verify or self._pastes > self._facts.retries:
             return Failed(NotDelivered("the text did not show in the input line"))
         self._stage, self._since = "lost", now
-        return Wait(now + _BACK_OFF * 2 ** (self._pastes - 1))
+        return Wait(now + _back_off(self._pastes - 1))
 
     def _lost(self, pane: str, now: float) -> Act:
         """The time to back off is over; it may have come late."""
@@ -136,6 +139,11 @@ class Delivering:
         self._enters += 1
         self._since = now
         return Press(("Enter",))
+
+
+def _back_off(number: int) -> float:
+    """Seconds to wait after try `number`, counted from 0."""
+    return min(_BACK_OFF * 2.0 ** min(number, 16), _BACK_OFF_MOST)
 
 
 _STAGES = {

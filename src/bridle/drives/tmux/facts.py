@@ -29,6 +29,9 @@ class TerminalFacts(msgspec.Struct, frozen=True, kw_only=True):
     and the first message is tried."""
     warmup: float = 5.0
     """Seconds for `warmup`."""
+    retries: int = 3
+    """How often a text that did not show is pasted again where that is known to be needed, each
+    time after twice the wait."""
     steady: float = 0.4
     """Seconds that a prompt must have stood there: some flash up before a dialog."""
     dialog_settled: float = 1.0

@@ -34,7 +34,8 @@ class Readiness:
         self._detect = detect
         self._facts = facts
         self._began = now
-        self._until = now + seconds
+        warmup = facts.warmup if facts.ready == "warmup" else 0.0
+        self._until = now + max(seconds, warmup)
         self._state: ReadyState | None = None
         self._since = now
         self._look = _LOOK

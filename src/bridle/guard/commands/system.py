@@ -222,7 +222,24 @@ def kill_by_name(command: Command) -> list[Effect]:
         text = operand.text
         if text is None or re.fullmatch(r"[\W_]*", text) or _names_agent(text):
             return [Deny("session-control", f"{command.name} may end other agents")]
+        if _names_hook(text):
+            return [Deny("session-control", f"{command.name} may end the guard's hooks")]
     return [Mutates(f"{command.name} ends processes by name")]
+
+
+_HOOK = "sh -c [ -r /.local/state/bridle/run/guard-0/hook.sh ]; . /bridle/guard/0/hook.sh dash bash"
+"""What the command line of a guard's hook holds, wherever the user's home is, and its shells."""
+
+
+def _names_hook(text: str) -> bool:
+    """Whether a pattern for processes may fit the guard's hooks.
+
+    Not by running it: an expression of the agent's own could take forever.
+    """
+    for choice in re.sub(r"\[[^\]]*\]", " ", text.lower()).split("|"):
+        if all(word in _HOOK for word in re.findall(r"[a-z0-9]+", choice)):
+            return True
+    return False
 
 
 def _names_agent(text: str) -> bool:

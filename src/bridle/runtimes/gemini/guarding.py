@@ -23,7 +23,9 @@ SHAPE = HookShape(
     tool_ends=("AfterTool",),
     turn_ends=("AfterAgent",),
     refusal={"decision": "deny", "reason": REASON},
-    watched=True,
+    # What a hook wrote counts however it ended, stderr when stdout is empty.
+    consent={},
+    foretold=True,
 )
 
 HOOKS = GuardMechanism(

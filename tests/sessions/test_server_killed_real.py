@@ -1,0 +1,44 @@
+"""A terminal session whose tmux server is killed: told, nothing left running, and gone on with."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from bridle.drives.processes import marked_processes
+from bridle.drives.tmux.pane_place import read_place, server_in
+from bridle.testing import ScriptedModel
+from bridle.testing.contract import check_event_order
+from tests.sessions.place import Place, wait
+from tests.sessions.test_real import LONG, begin, go_on, newest, place, rest
+
+pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
+
+__all__ = ["place"]
+TURNS = [{"text": "One."}, {"text": "Two."}]
+
+
+@pytest.mark.parametrize("name", ["claude", "pi"])
+def test_the_tmux_server_is_killed(place: Place, name: str) -> None:
+    runtime = newest(name)
+    with ScriptedModel(TURNS) as model:
+        record = begin(place, runtime, "tmux", model)
+        host = place.host()
+        host.send(record, "The first.")
+        assert rest(host, record) == "One."
+        pane = read_place(place.home.run_folder(record.session_id, 1))
+        assert pane is not None
+        asked = ["tmux", "-S", server_in(pane.server).socket, "display-message", "-p", "#{pid}"]
+        told = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20)
+        os.kill(int(told.stdout), signal.SIGKILL)
+        wait(lambda: place.record(record).is_over, LONG)
+        assert host.idle(record).state == "lost"
+        wait(lambda: not marked_processes(record.session_id), LONG)
+        resumed = go_on(place, runtime, record)
+        host.send(resumed, "The second.")
+        assert rest(host, resumed) == "Two."
+        heard = str(model.requests[-1].body)
+        assert [heard.count(text) for text in ("The first.", "The second.")] == [1, 1]
+        host.stop(resumed)
+    assert check_event_order(place.events(record)) == []
