@@ -411,6 +411,29 @@ def test_a_conversation_is_handed_over(shell: Shell) -> None:
         shell.json("session", "stop", name)
 
 
+@pytest.mark.real_cli
+def test_a_conversation_on_a_scripted_model_stays_there(shell: Shell) -> None:
+    binary = real_cli("claude", "2.1.325")
+    (shell.work / ".bridle").mkdir()
+    config = f"runtime:\n  adapters:\n    claude:\n      binary: {binary}\n"
+    (shell.work / ".bridle/config.yaml").write_text(config)
+    with ScriptedModel([{"text": "All is read."}]) as model:
+        shell.env["BRIDLE_MODEL_SERVER_KEY"] = model.api_key
+        server = ("--model-server", model.url, "--env", "NOTE=kept")
+        old = shell.start("- text: found\n", "Find it", "--name", "one", *server)
+        shell.json("session", "wait", "one")
+        words = ("session", "resume", old["session_id"], "--runtime", "claude")
+        new = shell.json(*words, "--name", "two", "--permission", "bypass")
+        shell.sessions.append(new["session_id"])
+        assert shell.json("session", "wait", "two")["text"] == "All is read."
+        assert "Find it" in str(model.requests[-1].body)
+        for name in ("one", "two"):
+            shell.json("session", "stop", name)
+        ledger = next(shell.work.rglob(f"{new['session_id']}/ledger.jsonl"))
+        assert '"NOTE":"kept"' in ledger.read_text()
+        assert model.api_key not in ledger.read_text()
+
+
 def test_what_a_start_left_open_is_told_and_kept(shell: Shell) -> None:
     told = shell.run(
         *("session", "start", "--runtime", "scripted", "--name", "open", "--json"),

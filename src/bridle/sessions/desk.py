@@ -26,7 +26,12 @@ from bridle.sessions.client import DaemonClient, error_from
 from bridle.sessions.home import StateHome, homes
 from bridle.sessions.images import kept_images
 from bridle.sessions.ledger import MessageKind
-from bridle.sessions.lifecycle import Identity, resume_session, start_session
+from bridle.sessions.lifecycle import (
+    Identity,
+    resume_session,
+    start_session,
+    stored_options,
+)
 from bridle.sessions.service import Receipt, TurnReport
 from bridle.sessions.store import FINAL, SessionRecord, SessionStore, find_record
 
@@ -173,6 +178,7 @@ class SessionDesk:
 
         home, _ = self.find(name)
         record = self.show(name)
+        kept = stored_options(home, record, {}, self._env)
         wanted = msgspec.structs.replace(
             options,
             prompt="",
@@ -180,6 +186,9 @@ class SessionDesk:
             # What the user chose for the conversation goes with it.
             sandbox=options.sandbox or record.sandbox,
             unguarded=options.unguarded or record.guard == "unguarded",
+            env={**kept.env, **options.env},
+            # What was said to a scripted model is not told to another service.
+            model_server=options.model_server or kept.model_server,
         )
         native = native_import(home, record, runtime, wanted, env=self._env)
         store = SessionStore(home)

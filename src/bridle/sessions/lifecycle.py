@@ -171,7 +171,7 @@ def resume_session(
                 f"session {record.session_id} never had a conversation",
                 hint="start a new session",
             )
-        options = _stored_options(home, record, changes or {}, env)
+        options = stored_options(home, record, changes or {}, env)
         record = msgspec.structs.replace(
             record,
             run=record.run + 1,
@@ -225,15 +225,10 @@ def still_alive(record: SessionRecord) -> WrongUse:
 
 
 def stored_options(
-    home: StateHome, record: SessionRecord, changes: dict[str, Any] | None = None
-) -> RunOptions:
-    """The options that a session was started with, without secrets, and with `changes`."""
-    return _stored_options(home, record, changes or {}, os.environ)
-
-
-def _stored_options(
     home: StateHome, record: SessionRecord, changes: dict[str, Any], env: Mapping[str, str]
 ) -> RunOptions:
+    """The options that a session was started with, without secrets, and with `changes`; the key of
+    a scripted model is that of `env`."""
     entries = ledger_entries(home.folder(record.session_id))
     begins = [entry for entry in entries if isinstance(entry, Begin)]
     kept = begins[-1].options if begins else {}

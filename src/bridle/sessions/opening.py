@@ -149,7 +149,7 @@ def forked(parent: SessionLink, name: str | None, changes: dict[str, Any]) -> Se
     # What may not stand on disk: keys.
     kept = parent.options
     known = {} if kept is None else {"env": kept.env, "model_server": kept.model_server}
-    options = stored_options(home, record, known)
+    options = stored_options(home, record, known, os.environ)
     options = msgspec.structs.replace(options, **_checked(changes))
     own = {**options.provider_options, "fork": True}
     options = msgspec.structs.replace(
