@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.real_cli import real_cli
 
 from bridle.core.errors import GuardRefused
-from bridle.core.options import RunOptions
+from bridle.core.options import ModelServer, RunOptions
 from bridle.drives.spec import ProcessSpec
 from bridle.running import Prepared, prepare, run_interactive
 from bridle.runtimes.planning import in_home
+from bridle.runtimes.registry import get_runtime
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sandbox import (
     SandboxNeeds,
@@ -29,6 +31,7 @@ from bridle.sandbox.confine import REFUSAL_LINE, REFUSED
 from bridle.sandbox.preflight import Enforcement, enforcement_of
 from bridle.sessions.hosting import close_hosts
 from bridle.sessions.sync_session import SyncSession
+from bridle.testing import ScriptedModel
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 
@@ -220,9 +223,8 @@ def test_a_run_at_the_terminal_is_confined_too(
     assert not os.path.exists(started[0].env["TMPDIR"])
 
 
-def test_a_session_that_the_kernel_refuses_is_no_crash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def impossible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The launcher is told to protect what is not there when it comes to it, and refuses."""
 
     def gone(*args: Any, **more: Any) -> SandboxPolicy:
@@ -230,7 +232,31 @@ def test_a_session_that_the_kernel_refuses_is_no_crash(
         return msgspec.structs.replace(policy, protected=(str(tmp_path / "gone"),))
 
     monkeypatch.setattr("bridle.runtimes.confined.policy_for", gone)
+
+
+@pytest.mark.usefixtures("impossible")
+def test_a_session_that_the_kernel_refuses_is_no_crash(tmp_path: Path) -> None:
     with pytest.raises(GuardRefused, match="could not be put in force") as caught:
         SyncSession.start("scripted", cwd=tmp_path, sandbox="worktree", permission_mode="bypass")
     assert caught.value.exit_code == 9
+    close_hosts()
+
+
+@pytest.mark.real_cli
+@pytest.mark.usefixtures("impossible")
+def test_nor_is_one_in_a_terminal(tmp_path: Path) -> None:
+    runtime = get_runtime("claude")
+    runtime.use_binary(str(real_cli("claude", "2.1.325")))
+    with (
+        ScriptedModel([{"text": "never"}]) as model,
+        pytest.raises(GuardRefused, match="could not be put in force"),
+    ):
+        SyncSession.start(
+            runtime,
+            cwd=tmp_path,
+            drive="tmux",
+            sandbox="worktree",
+            permission_mode="bypass",
+            model_server=ModelServer(url=model.url, api_key=model.api_key),
+        )
     close_hosts()

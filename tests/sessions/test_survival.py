@@ -67,6 +67,27 @@ def test_two_drivers_cannot_hold_one_session(place: Place) -> None:
     assert second.idle(record).state == "ready"
 
 
+def test_a_fault_of_ours_ends_one_session_and_no_other(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = place.host()
+    ill, well = place.start("- text: one\n"), place.start("- text: other\n")
+    host.idle(ill)
+    intake = host.driver(ill)._intake
+
+    def broken() -> None:
+        raise TypeError("nobody thought of that")
+
+    monkeypatch.setattr(intake, "read", broken)
+    host.send(ill, "go")
+    report = host.idle(ill)
+    assert report.state == "lost"
+    assert "nobody thought of that" in str(place.record(ill).error)
+    assert marked_processes(ill.session_id) == []
+    host.send(well, "go")
+    assert host.idle(well).text == "other"
+
+
 def test_an_agent_that_is_killed_is_seen_dead_and_goes_on(place: Place) -> None:
     host = place.host()
     record = place.start(SLOW + "- text: more\n")

@@ -198,8 +198,9 @@ class WatchedStart:
 def start_refusal(exit: ProcessExit) -> AgentError | None:
     """What is told of a process that ended as the launcher does when it cannot confine itself; None
     for any other end. Whoever tells it has the machine tried again (`not_as_remembered`)."""
-    lines = exit.stderr_tail.strip().splitlines()
-    if exit.code != REFUSED or not lines or not lines[-1].startswith(REFUSAL_LINE):
+    # Below it a terminal tells how the process ended.
+    lines = [each for each in exit.stderr_tail.splitlines() if each.startswith(REFUSAL_LINE)]
+    if exit.code != REFUSED or not lines:
         return None
     return GuardRefused(
         f"the sandbox could not be put in force: {lines[-1][len(REFUSAL_LINE) :].strip()}",

@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Callable
 
-from bridle.core.errors import AgentError, WrongUse
+from bridle.core.errors import AgentError, BridleError, Crashed, WrongUse
 from bridle.core.events import Event
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.guarding import WireCall
@@ -217,6 +217,11 @@ class SessionDriver:
             self._flush()
         except HoldingFailed as problem:
             self._give_up(problem)
+        except (BridleError, OSError):
+            raise
+        except Exception as problem:
+            # A fault of ours: this session must not take the others of its engine with it.
+            self._give_up(Crashed(f"Bridle failed at this session: {problem!r}"))
         return self._process.journal_size - before >= PIECE
 
     def _hold(self) -> None:
@@ -288,7 +293,7 @@ class SessionDriver:
             self._cleaning.start(self._process, self.record.session_id, self._begin.private_dirs)
 
     def _give_up(self, problem: AgentError) -> None:
-        """The files are gone: what the agent says cannot be seen any more, so it must not act."""
+        """What the agent says cannot be seen any more, so it must not act."""
         self._player.recorder.fail(problem)
         self._end(ProcessExit(code=None))
         self._flush()

@@ -169,6 +169,10 @@ class Engine:
         except (BridleError, OSError):
             # A store that cannot be written now is tried again with the next look.
             self._more.discard(session_id)
+        except Exception:
+            # It could not even be given up. Others go on; who asks for it is told what is wrong.
+            self.release(session_id)
+            return
         self.settle(driver)
 
     def settle(self, driver: SessionDriver) -> None:

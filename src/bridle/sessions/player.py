@@ -191,8 +191,8 @@ class Player:
         if recorder.turn_open and recorder.error is None and recorder.stop_requested is None:
             here = [each for each in self.messages.values() if each.turn == recorder.turn]
             self.cut_off = tuple(each.message for each in here if each.status == "taken")
-        if not self.lines:
-            # Not one word: perhaps it was never started, and its adapter cannot know.
+        if recorder.state == "starting":
+            # Perhaps it was never started, and its adapter cannot know.
             refusal = start_refusal(exit)
             if refusal is not None:
                 recorder.fail(refusal)

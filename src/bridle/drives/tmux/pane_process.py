@@ -40,6 +40,8 @@ _QUIET_LOOK = 0.5
 _GLANCE = 0.7
 """Seconds of silence in a turn after which the pane is looked at for a permission dialog."""
 _FAREWELL = 1.5
+_LAST_LINES = 60
+"""How much of a pane is kept when its agent is gone."""
 _STARTS = 3
 """Tries to start a pane when the server ends right then."""
 
@@ -380,12 +382,13 @@ class PaneProcess(RunFiles):
         return ProcessExit(code=code, stderr_tail=self._last_words(redactor or Redactor()))
 
     def _keep_last_words(self) -> None:
-        """Keep what the pane showed at the end: an agent that fails says why only there."""
+        """Keep what the pane showed at the end: an agent that fails says why only there. With its
+        end tmux moves all that out of sight."""
         with contextlib.suppress(PaneGone, ServerGone, ConnectionLost, TimedOut):
             if self._terminal is not None:
-                shown = self._terminal.server.capture(self._terminal.name)
+                shown = self._terminal.server.capture(self._terminal.name, history=True)
                 lines = [line.rstrip() for line in shown.splitlines() if line.strip()]
-                self._append("errors", "\n".join(lines).encode())
+                self._append("errors", "\n".join(lines[-_LAST_LINES:]).encode())
 
     def _last_words(self, redactor: Redactor) -> str:
         try:
