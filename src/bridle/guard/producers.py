@@ -3,13 +3,14 @@
 import os
 import re
 
-from bridle.guard.commands.options import read
+from bridle.guard.commands.options import Parsed, read
 from bridle.guard.commands.system import kill_by_name
 from bridle.guard.effects import Command, Deny
 from bridle.guard.names import names
 from bridle.guard.paths import is_directory
 from bridle.guard.values import (
     AGENTS,
+    ANY,
     ATOM,
     NAME,
     REL,
@@ -34,6 +35,13 @@ _SILENT = names(
     "cd pushd popd true false : test [ export set unset shift sleep mkdir touch rm mv cp ln chmod "
     "kill wait source . alias trap umask read"
 )
+
+
+_STATUS = join([ATOM, " ", REL])
+"""A line of git's short status: two letters, then a path."""
+_NUMBERED = join([ATOM, ":", ANY])
+"""A line with its number before it."""
+_FIRST_FIELD = re.compile(r"-d ?: -f ?1|-f ?1 -d ?:|-F ?: \{ ?print \$1 ?\}")
 
 
 def output(command: Command, worktree: str) -> Output:
@@ -155,13 +163,13 @@ def _path_tool(name: str, args: tuple[Value, ...], command: Command) -> Output:
             base = text.rstrip("/").rpartition("/")[2]
             suffix = operands[1].text if len(operands) > 1 else ""
             return Output((literal(base.removesuffix(suffix) if suffix else base),))
-        return Output((Value((NAME,)),)) if not first.holds("rel") else Output((Value((ATOM,)),))
+        return Output((Value((ATOM if _is_plain(_last(first)) else NAME,)),))
     if name == "dirname":
         if text is not None:
             return Output(
                 (literal(text.rstrip("/").rpartition("/")[0] or ("/" if text[:1] == "/" else ".")),)
             )
-        return Output((Value((REL,)),)) if first.parts == (REL,) else UNKNOWN_OUTPUT
+        return Output((_folder(first),))
     if text is None:
         return UNKNOWN_OUTPUT
     if text.startswith("/"):
@@ -169,6 +177,42 @@ def _path_tool(name: str, args: tuple[Value, ...], command: Command) -> Output:
     return Output(
         tuple(UNKNOWN if d is None else literal(f"{d}/{text}") for d in command.directories)
     )
+
+
+def _last(path: Value) -> list[str | Hole]:
+    """The parts of a path after its last known slash."""
+    found: list[str | Hole] = []
+    for part in reversed(path.parts):
+        if isinstance(part, str) and "/" in part:
+            return [part.rpartition("/")[2], *found]
+        found.insert(0, part)
+    return found
+
+
+def _is_plain(parts: list[str | Hole]) -> bool:
+    """Whether the last component of the parts can be neither empty nor `.` nor `..`."""
+    if any(isinstance(p, Hole) and p.kind not in ("rel", "atom", "glob") for p in parts):
+        return False
+    shown = "".join(p if isinstance(p, str) else p.text or "x" for p in parts)
+    return shown.strip("*?") == "" or shown[:1] not in (".", "[", "")
+
+
+def _folder(path: Value) -> Value:
+    """The directory of a path with holes."""
+    last = _last(path)
+    if any(isinstance(p, Hole) and p.kind in ("any", "scratch") for p in path.parts):
+        return UNKNOWN
+    kept = len(path.parts) - len(last)
+    before = list(path.parts[:kept])
+    first = path.parts[kept]
+    if isinstance(first, str) and "/" in first:
+        before.append(first[: first.rindex("/") + 1])
+    deeper = REL in last
+    if not before:
+        return Value((REL,)) if deeper else literal(".")
+    folder = join([*before, REL]) if deeper else join(before)
+    text = folder.text
+    return folder if text is None else literal(text.rstrip("/") or "/")
 
 
 def _mktemp(args: tuple[Value, ...], chosen: Value | None) -> Output:
@@ -183,7 +227,7 @@ def _mktemp(args: tuple[Value, ...], chosen: Value | None) -> Output:
             return UNKNOWN_OUTPUT
         return Output((join([re.sub(r"X{3,}.*\Z", "", shown), ATOM]),))
     if chosen is not None:
-        return Output((join([*chosen.parts, "/", ATOM]),))
+        return Output((join([*(chosen.parts or ("/tmp",)), "/", ATOM]),))
     return Output((Value((SCRATCH,)),))
 
 
@@ -198,6 +242,11 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
     )
     if named or words[0] in ("ls-files", "ls-tree"):
         return Output((Value((REL,)),))
+    if words[0] == "status" and any(
+        w in ("--short", "--porcelain") or re.fullmatch(r"-[a-z]*s[a-z]*|--porcelain=.*", w)
+        for w in words
+    ):
+        return Output((_STATUS,))
     if words[0] == "grep" and any(
         w in ("--files-with-matches", "--name-only", "--files-without-match")
         or re.fullmatch(r"-[a-zA-Z]*[lL][a-zA-Z]*", w)
@@ -239,6 +288,8 @@ def _listing(name: str, command: Command) -> Output:
         options = read(args, short="efABCmgtT", long=("include", "exclude", "glob", "type",
                                                       "exclude-dir", "regexp"))  # fmt: skip
         if not options.has("l", "L", "files-with-matches", "files", "files-without-match"):
+            if options.has("c", "count", "n", "line-number") and _one_file(options, command):
+                return _atom() if options.has("c", "count") else Output((_NUMBERED,))
             if command.piped:
                 return _filter(name, command)
             return UNKNOWN_OUTPUT
@@ -259,6 +310,20 @@ def _listing(name: str, command: Command) -> Output:
             return _atom()
         return Output((Value((NAME,)),))
     return UNKNOWN_OUTPUT
+
+
+def _one_file(options: Parsed, command: Command) -> bool:
+    """Whether a search looks into one file or its input alone, and prints no names before."""
+    if options.has("r", "R", "recursive", "dereference-recursive", "H", "with-filename", "o"):
+        return False
+    given = options.has("e", "regexp", "f")
+    places = options.operands if given else options.operands[1:]
+    if not places:
+        return command.piped
+    text = places[0].text
+    return len(places) == 1 and text is not None and not any(
+        d is None or is_directory(os.path.join(d, text)) for d in command.directories
+    )
 
 
 def _lists_folders(command: Command, operands: list[Value]) -> bool:
@@ -294,6 +359,12 @@ def _filter(name: str, command: Command) -> Output:
             "tr": r"(-d )?(\\n|\n|\\0| ) ?(\\0|\\n| |\n)?",
             "cut": r"-d ?. -f ?\d+|-f ?\d+ -d ?.",
         }[name]
+        if command.stdin.lines == (_NUMBERED,) and _FIRST_FIELD.fullmatch(shown.strip()):
+            return _atom()
+        if command.stdin.lines == (_STATUS,) and re.fullmatch(
+            r"-c ?[34]-|s[|#/]\^\.{2,3}[|#/]{2}", shown.strip()
+        ):
+            return Output((Value((REL,)),))
         if not re.fullmatch(plain, shown.strip()):
             return UNKNOWN_OUTPUT
         if name in ("awk", "cut") and any(line.text is not None for line in command.stdin.lines):

@@ -170,8 +170,8 @@ class Expander:
         if head == "~":
             home = self._value("HOME")
             return home.text if home.text is not None else ANY
-        if head == "~+":
-            current = self._value("PWD")
+        if head in ("~+", "~-"):
+            current = self._value("PWD" if head == "~+" else "OLDPWD")
             return current.text if current.text is not None else ANY
         return ANY
 
@@ -336,7 +336,7 @@ def _names(parts: tuple[tree.Part, ...], names: dict[str, None]) -> None:
         elif isinstance(part, tree.Double):
             _names(part.parts, names)
         elif isinstance(part, tree.Lit) and part.text.startswith("~"):
-            names["HOME" if not part.text.startswith("~+") else "PWD"] = None
+            names[{"~+": "PWD", "~-": "OLDPWD"}.get(part.text[:2], "HOME")] = None
 
 
 def _unescape_double(match: re.Match[str]) -> str:

@@ -1,5 +1,7 @@
 """Commands that copy, move, link, pack and unpack files."""
 
+import os
+
 from bridle.guard.commands.options import Parsed, read
 from bridle.guard.effects import (
     Code,
@@ -75,6 +77,32 @@ def _put(sources: list[Value], destination: Value, folder: bool, mode: Mode) -> 
     return [*effects, Write(destination, "write")]
 
 
+def _perhaps_below(
+    sources: list[Value], destination: Value, command: Command
+) -> list[Effect]:
+    """Writes in case that the destination, which is not there yet, is a folder by then."""
+    text = destination.text
+    if text is None or any(
+        d is not None and os.path.lexists(os.path.join(d, text)) for d in command.directories
+    ):
+        return []
+    return [Write(below(destination, source)) for source in sources]
+
+
+def _links_again(
+    sources: list[Value], destination: Value, folder: bool, command: Command
+) -> list[Effect]:
+    """A link that gets a new name, or a copy, leads where it led."""
+    effects: list[Effect] = []
+    for source in sources:
+        for directory in command.directories:
+            path = os.path.join(directory or "/", (source.text or "").rstrip("/"))
+            if source.text and os.path.islink(path):
+                at = below(destination, source) if folder else destination
+                effects.append(Link(literal(os.path.realpath(path)), at, True))
+    return effects
+
+
 def copy(command: Command) -> list[Effect]:
     """Effects of cp."""
     options = read(
@@ -85,6 +113,10 @@ def copy(command: Command) -> list[Effect]:
         return [Doubt("cp")] if options.open_options else []
     deep = options.has("r", "R", "a", "recursive", "archive")
     effects = _put(sources, destination, folder, "merge" if deep else "write")
+    if not folder and not options.has("T", "no-target-directory"):
+        effects.extend(_perhaps_below(sources, destination, command))
+    if deep or options.has("d", "P", "no-dereference"):
+        effects.extend(_links_again(sources, destination, folder, command))
     if options.has("l", "s", "link", "symbolic-link"):
         symbolic = options.has("s", "symbolic-link")
         effects.extend(Link(s, below(destination, s), symbolic) for s in sources)
@@ -100,6 +132,9 @@ def move(command: Command) -> list[Effect]:
     effects: list[Effect] = [Write(source, "tree") for source in sources]
     if destination is not None:
         effects.extend(_put(sources, destination, folder, "entry" if not folder else "tree"))
+        if not folder and not options.has("T", "no-target-directory"):
+            effects.extend(_perhaps_below(sources, destination, command))
+        effects.extend(_links_again(sources, destination, folder, command))
     return effects
 
 
@@ -341,17 +376,29 @@ def patch(command: Command) -> list[Effect]:
         return []
     effects: list[Effect] = [Mutates("patch changes files")]
     effects.extend(Write(v) for v in options.values("o", "output", "r", "reject-file"))
-    effects.extend(Write(v, "merge") for v in options.values("d", "directory"))
+    places = options.values("d", "directory")
+    effects.extend(Write(v, "merge") for v in places)
     effects.extend(Write(v) for v in options.operands[:1])
     if not options.has("d", "directory") and not options.operands:
         effects.append(Write(literal("."), "merge"))
-    for line in command.stdin.lines:
-        for row in (line.text or "").splitlines():
-            if row.startswith(("+++ ", "--- ")) and ".." in row.split("\t")[0].split("/"):
-                effects.append(Deny("path-outside", f"the patch changes {row[4:]}"))
-            if row.startswith(("+++ /", "--- /")) and not row[4:].startswith("/dev/null"):
-                effects.append(Write(literal(row[4:].split("\t")[0])))
+    if not options.operands:
+        effects.extend(patched(command, options.values("p", "strip"), None, places))
     return effects
+
+
+def patched(
+    command: Command, strip: list[Value], default: int | None, places: list[Value]
+) -> list[Effect]:
+    """Writes of the patch that arrives on standard input, where its text is known."""
+    from bridle.guard.patches import diff_paths
+
+    text = command.stdin.script
+    if text is None:
+        return []
+    count = strip[-1].text if strip else None
+    paths = diff_paths(text, int(count) if count is not None and count.isdigit() else default)
+    place = places[-1] if places else None
+    return [Write(literal(path), "write", place) for path in paths]
 
 
 def mktemp(command: Command) -> list[Effect]:
@@ -367,7 +414,9 @@ def mktemp(command: Command) -> list[Effect]:
         return [Write(place, "merge") for place in places]
     if options.has("t", "tmpdir", "p") or not options.operands:
         chosen = dict(command.env).get("TMPDIR")
-        return [Write(Value((Hole("scratch"),)) if chosen is None else chosen, "merge")]
+        if chosen is None:
+            return [Write(Value((Hole("scratch"),)), "merge")]
+        return [Write(chosen if chosen.parts else literal("/tmp"), "merge")]
     return [Write(operand) for operand in options.operands]
 
 

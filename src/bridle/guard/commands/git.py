@@ -71,11 +71,15 @@ class GlobalOptions(msgspec.Struct):
     pointed: list[Value] = []
     configs: list[tuple[str, Value]] = []
     unknown: bool = False
+    asks: bool = False
+    """Whether git is asked for help or its version, and runs nothing of what follows."""
 
 
 def git(command: Command) -> list[Effect]:
     """Effects of a git call."""
     options, rest = _globals(command)
+    if options.asks and not options.unknown:
+        return _configured(options)[0]
     if options.unknown or not rest:
         only = [a.text for a in command.args]
         if not options.unknown and all(t in ("--version", "--help", "-h", None) or
@@ -109,6 +113,9 @@ def _globals(command: Command) -> tuple[GlobalOptions, list[Value]]:
                 options.unknown = True
             break
         args.pop(0)
+        if text in ("--help", "-h", "--version", "-v"):
+            options.asks = True
+            break
         if lead[:2] in ("-C", "-c") and len(lead) > 2:
             args.insert(0, arg.after(2))
             lead = text = lead[:2]

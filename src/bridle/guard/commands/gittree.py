@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable
 
+from bridle.guard.commands.files import patched
 from bridle.guard.commands.options import read
 from bridle.guard.effects import (
     Branch,
@@ -249,7 +250,24 @@ def apply(args: list[Value], command: Command) -> list[Effect]:
     effects: list[Effect] = [Git("apply")]
     if options.has("unsafe-paths"):
         effects.append(Deny("path-outside", "git apply --unsafe-paths"))
+    places = options.values("directory")
+    effects.extend(Write(v, "merge") for v in places)
+    if not options.operands or any(o.text == "-" for o in options.operands):
+        effects.extend(patched(command, options.values("p"), 1, places))
     return effects + [Write(v) for v in options.values("build-fake-ancestor")]
+
+
+def mailed(args: list[Value], command: Command) -> list[Effect]:
+    """git am: commits what patches by mail change."""
+    options = read(
+        args, short="pCS", long=("directory", "exclude", "include", "whitespace", "patch-format"),
+        flags=("continue", "abort", "skip", "quit", "3way", "signoff", "keep", "interactive"),
+    )  # fmt: skip
+    places = options.values("directory")
+    effects: list[Effect] = [Git("am"), *(Write(v, "merge") for v in places)]
+    if not options.operands:
+        effects.extend(patched(command, options.values("p"), 1, places))
+    return effects
 
 
 def clone(args: list[Value], command: Command) -> list[Effect]:
@@ -328,9 +346,20 @@ def format_patch(args: list[Value], command: Command) -> list[Effect]:
 
 def tool(args: list[Value], command: Command) -> list[Effect]:
     """difftool, mergetool, gui: they start another program."""
-    options = read(args, short="xt", long=("extcmd", "tool", "gui-cmd"))
-    effects: list[Effect] = [Mutates("git starts a tool")]
-    return effects + [Shell(v) for v in options.values("x", "extcmd")]
+    options = read(
+        args, short="xt", long=("extcmd", "tool", "gui-cmd"), flags=("tool-help", "gui", "prompt")
+    )
+    if options.has("tool-help"):
+        return []
+    named = options.values("x", "extcmd")
+    if not named:
+        return [Deny("command-unresolved", "git starts a program of the user's choice for a person")]
+    return [Mutates("git starts a tool"), *(Shell(v) for v in named)]
+
+
+def helper(args: list[Value], command: Command) -> list[Effect]:
+    """git hook run, git credential: what the repository or the user set up runs."""
+    return [Mutates("git starts a program")]
 
 
 def trailers(args: list[Value], command: Command) -> list[Effect]:
@@ -370,7 +399,7 @@ HANDLERS: dict[str, Handler] = {
     "merge": own_branch,
     "cherry-pick": own_branch,
     "revert": own_branch,
-    "am": own_branch,
+    "am": mailed,
     "update-index": own_branch,
     "quiltimport": own_branch,
     "rebase": rebase,
@@ -385,9 +414,10 @@ HANDLERS: dict[str, Handler] = {
     "mergetool": tool,
     "gui": tool,
     "citool": tool,
-    "hook": tool,
     "instaweb": tool,
-    "credential": tool,
+    "web--browse": tool,
+    "hook": helper,
+    "credential": helper,
     "interpret-trailers": trailers,
     "bugreport": outputs,
     "diagnose": outputs,

@@ -5,6 +5,7 @@ import re
 from bridle.guard.commands.options import read
 from bridle.guard.commands.programs import output_options
 from bridle.guard.commands.system import AGENT_PACKAGES
+from bridle.guard.commands.wrappers import packaged
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell, Write
 from bridle.guard.names import names
 from bridle.guard.values import Value, literal
@@ -159,6 +160,7 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
         effects: list[Effect] = [Shell(v) for v in rest.values("c", "call")]
         if rest.operands:
             effects.append(Run(tuple(rest.operands), functions=False))
+            effects.extend(packaged(rest.operands[0]))
         return effects or [Mutates(f"{name} {first}")]
     if name == "uv" and first == "pip":
         position = next(i for i, a in enumerate(args) if a.text == "pip")
@@ -182,6 +184,14 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
 
 def _is_global(name: str, words: list[str], texts: list[str]) -> bool:
     first = words[0] if words else ""
+    if name in ("npm", "pnpm", "pip", "poetry", "conda") and first == "config":
+        # The file in the home directory, unless the project's own is named.
+        return not any(
+            t in ("--location=project", "--project", "--local", "--site", "--env", "project")
+            for t in texts
+        )
+    if name == "go" and first == "env":
+        return "-w" in texts or "-u" in texts
     if name in ("npm", "pnpm", "bun") and first in (
         "install", "i", "add", "uninstall", "remove", "rm", "update", "link", "un", "up"
     ):  # fmt: skip

@@ -74,7 +74,9 @@ for _handler, _names in (
     (system.session_control, system.SESSION_CONTROL),
     (system.remote_shell, names("ssh sftp telnet rsh rlogin rexec ftp lftp sshpass autossh "
                                     "socat nc ncat netcat")),
-    (system.container, names("docker podman nerdctl docker-compose podman-compose")),
+    (system.container, names("docker podman nerdctl docker-compose podman-compose "
+                             "buildah finch")),
+    (system.machine, system.MACHINES),
     (system.kubectl, names("kubectl terraform tofu helm oc aws gcloud az heroku vercel netlify "
                                "fly flyctl pulumi ansible ansible-playbook")),
     (packages.package_tool, frozenset(packages._QUERIES) - {"ruff", "helm"}

@@ -276,8 +276,10 @@ def container(command: Command) -> list[Effect]:
             value = args[number + 1]
         elif lead.startswith(("--volume=", "--mount=")):
             value = arg.after(lead.index("=") + 1)
-        elif lead.startswith("-v") and not lead.startswith("--") and len(lead) > 2:
-            value = arg.after(2)
+        elif bundled := _BUNDLED_VOLUME.match(lead):
+            value = arg.after(bundled.end())
+            if not value.parts:
+                value = args[number + 1] if number + 1 < len(args) else None
         if value is not None:
             effects.extend(_mounted(value))
     if first == "cp" and len(words) > 2 and ":" not in words[-1]:
@@ -285,10 +287,33 @@ def container(command: Command) -> list[Effect]:
     return effects
 
 
+_BUNDLED_VOLUME = re.compile(r"-[itdPqd]*v")
+"""`-v`, alone or after other letters, as in `-itv`."""
+
+MACHINES = names(
+    "lxc lxc-attach lxc-execute incus apptainer singularity systemd-nspawn distrobox toolbox "
+    "vagrant multipass limactl lima colima ctr crictl runc crun proot"
+)
+"""Tools that run commands in containers or machines which share the user's files."""
+
+
+def machine(command: Command) -> list[Effect]:
+    """Containers and machines whose mounts cannot be told: looking is free, the rest refused."""
+    words = [a.text or "" for a in command.args if not a.lead.startswith("-")]
+    texts = [a.text for a in command.args]
+    looks = {"list", "ls", "info", "status", "version", "images", "ps", "inspect", "help", "logs",
+             "global-status", "remote", "validate"}  # fmt: skip
+    if (words and words[0] in looks) or texts in (["--version"], ["--help"], []):
+        return []
+    return [Deny("container", f"{command.name} runs commands where this guard does not reach")]
+
+
 def _mounted(value: Value) -> list[Effect]:
     lead = value.lead
     if "type=" in lead or "source=" in lead or "src=" in lead:
         match = re.search(r"(?:source|src)=([^,]*)", lead)
+        if re.search(r",(readonly|ro)(=true|=1)?(,|\Z)", lead):
+            return []
         if "type=bind" in lead and match:
             return [Write(literal(match.group(1)), "merge")]
         return []
@@ -315,7 +340,13 @@ def kubectl(command: Command) -> list[Effect]:
         return []
     if command.name == "helm" and words[0] == "push":
         return [Deny("publish", "helm push")]
-    return [Mutates(f"{command.name} {words[0]}")]
+    places = [a.after(len("-chdir=")) for a in command.args if a.lead.startswith("-chdir=")]
+    effects: list[Effect] = [Mutates(f"{command.name} {words[0]}", places[-1] if places else None)]
+    if words[0] in ("s3", "storage") and words[1:2] in (["cp"], ["mv"], ["sync"]):
+        last = next(a for a in reversed(command.args) if not a.lead.startswith("-"))
+        if "://" not in last.lead:
+            effects.append(Write(last, "merge"))
+    return effects
 
 
 def github(command: Command) -> list[Effect]:
