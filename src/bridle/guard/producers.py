@@ -13,6 +13,7 @@ from bridle.guard.values import (
     ANY,
     ATOM,
     NAME,
+    NUMBER,
     REL,
     SCRATCH,
     SILENT,
@@ -39,7 +40,7 @@ _SILENT = names(
 
 _STATUS = join([ATOM, " ", REL])
 """A line of git's short status: two letters, then a path."""
-_NUMBERED = join([ATOM, ":", ANY])
+_NUMBERED = join([NUMBER, ":", ANY])
 """A line with its number before it."""
 _FIRST_FIELD = re.compile(r"-d ?: -f ?1|-f ?1 -d ?:|-F ?: \{ ?print \$1 ?\}")
 
@@ -69,6 +70,11 @@ def output(command: Command, worktree: str) -> Output:
         isinstance(effect, Deny) for effect in kill_by_name(command)
     ):
         return Output((Value((AGENTS,)),))
+    if name == "wc":
+        operands = read(args, long=("files0-from",)).operands
+        return _atom() if operands or not command.piped else _number()
+    if name in ("nproc", "seq"):
+        return _number()
     if name in _ATOMS:
         return _atom()
     if name == "git":
@@ -87,6 +93,10 @@ def output(command: Command, worktree: str) -> Output:
 
 def _atom() -> Output:
     return Output((Value((ATOM,)),))
+
+
+def _number() -> Output:
+    return Output((Value((NUMBER,)),))
 
 
 def _echo(args: tuple[Value, ...]) -> Output:
@@ -289,7 +299,7 @@ def _listing(name: str, command: Command) -> Output:
                                                       "exclude-dir", "regexp"))  # fmt: skip
         if not options.has("l", "L", "files-with-matches", "files", "files-without-match"):
             if options.has("c", "count", "n", "line-number") and _one_file(options, command):
-                return _atom() if options.has("c", "count") else Output((_NUMBERED,))
+                return _number() if options.has("c", "count") else Output((_NUMBERED,))
             if command.piped:
                 return _filter(name, command)
             return UNKNOWN_OUTPUT
@@ -321,8 +331,10 @@ def _one_file(options: Parsed, command: Command) -> bool:
     if not places:
         return command.piped
     text = places[0].text
-    return len(places) == 1 and text is not None and not any(
-        d is None or is_directory(os.path.join(d, text)) for d in command.directories
+    return (
+        len(places) == 1
+        and text is not None
+        and not any(d is None or is_directory(os.path.join(d, text)) for d in command.directories)
     )
 
 
@@ -360,7 +372,7 @@ def _filter(name: str, command: Command) -> Output:
             "cut": r"-d ?. -f ?\d+|-f ?\d+ -d ?.",
         }[name]
         if command.stdin.lines == (_NUMBERED,) and _FIRST_FIELD.fullmatch(shown.strip()):
-            return _atom()
+            return _number()
         if command.stdin.lines == (_STATUS,) and re.fullmatch(
             r"-c ?[34]-|s[|#/]\^\.{2,3}[|#/]{2}", shown.strip()
         ):

@@ -145,7 +145,6 @@ class Scope:
         if not sure:
             self.doubt = tuple(dict.fromkeys(self.doubt + before))
 
-
     def go_back(self) -> None:
         """Take in a `cd -`."""
         self.directories, self.previous = self.previous, self.directories

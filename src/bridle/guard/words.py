@@ -8,7 +8,18 @@ from typing import TypeAlias
 from bridle.guard import braces, tree
 from bridle.guard.names import names
 from bridle.guard.scope import Scope
-from bridle.guard.values import ANY, ATOM, EMPTY, UNKNOWN, Hole, Output, Value, join, literal
+from bridle.guard.values import (
+    ANY,
+    ATOM,
+    EMPTY,
+    NUMBER,
+    UNKNOWN,
+    Hole,
+    Output,
+    Value,
+    join,
+    literal,
+)
 from bridle.guard.verdict import Blocked
 
 MAX_WORLDS = 16
@@ -122,7 +133,7 @@ class Expander:
                 found.append(Piece("/dev/fd/63", True))
             elif isinstance(part, tree.Arith):
                 self.arithmetic(part.words)
-                found.append(Piece(ATOM, True))
+                found.append(Piece(NUMBER, True))
             else:
                 found.append(Piece(Hole("glob", part.text), False))
         return found
@@ -229,7 +240,9 @@ class Expander:
         return None
 
     def _expanded(self, part: tree.Param) -> Value:
-        if part.length or (part.names and part.indirect):
+        if part.length:
+            return Value((NUMBER,))
+        if part.names and part.indirect:
             return Value((ATOM,))
         value = self._base(part)
         if part.indirect:
@@ -254,7 +267,7 @@ class Expander:
                 return known[int(index)] if int(index) < len(known) else EMPTY
             return UNKNOWN
         if name in _ATOM_NAMES:
-            return Value((ATOM,))
+            return Value((NUMBER,))
         if name.isdigit() and name != "0":
             positional = self.scope.positional
             if positional is None:

@@ -77,9 +77,7 @@ def _put(sources: list[Value], destination: Value, folder: bool, mode: Mode) -> 
     return [*effects, Write(destination, "write")]
 
 
-def _perhaps_below(
-    sources: list[Value], destination: Value, command: Command
-) -> list[Effect]:
+def _perhaps_below(sources: list[Value], destination: Value, command: Command) -> list[Effect]:
     """Writes in case that the destination, which is not there yet, is a folder by then."""
     text = destination.text
     if text is None or any(

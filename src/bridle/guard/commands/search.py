@@ -1,6 +1,7 @@
 """Commands that search: they read, apart from what they are told to run or write."""
 
 import itertools
+import os
 import re
 
 from bridle.guard.commands.options import read
@@ -22,7 +23,7 @@ def find(command: Command) -> list[Effect]:
     """Effects of find: what -exec runs, -delete removes and -fprint writes."""
     starts: list[Value] = []
     args = list(command.args)
-    follows = any(a.text in ("-L", "-follow") for a in args)
+    follows = any(a.text in ("-L", "-follow") for a in args) and _links_out(command)
     while args and re.fullmatch(r"-[HLPD]|-O\d*|--", args[0].text or ""):
         if args.pop(0).text == "-D" and args:
             args.pop(0)
@@ -63,6 +64,26 @@ def find(command: Command) -> list[Effect]:
             effects.append(Mutates("find with an expression only known at run time"))
         number += 1
     return effects
+
+
+def _links_out(command: Command) -> bool:
+    """Whether a link below the directory may lead out of it."""
+    for directory in command.directories:
+        if directory is None:
+            return True
+        root, seen = os.path.realpath(directory), 0
+        for folder, folders, files in os.walk(root):
+            for name in (*folders, *files):
+                seen += 1
+                path = os.path.join(folder, name)
+                if seen > _MOST_ENTRIES or (
+                    os.path.islink(path) and not os.path.realpath(path).startswith(f"{root}/")
+                ):
+                    return True
+    return False
+
+
+_MOST_ENTRIES = 5000
 
 
 def _in_folders(argv: list[Value], starts: list[Value]) -> list[Effect]:
