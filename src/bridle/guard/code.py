@@ -21,7 +21,7 @@ _MOST_PATHS = 100
 _TAKES_AWAY = re.compile(r"rmtree|rmdir|rename|move|remove|unlink|\brm", re.IGNORECASE)
 _READ_ONLY_ROOTS = ("/proc/", "/sys/", "/etc/", "/usr/", "/bin/", "/lib", "/opt/")
 _WRITES = re.compile(
-    r"write|unlink|remove|rmtree|mkdir|makedirs|rename|replace\(|copy|move|chmod|chown|symlink|link\("
+    r"write|\brm(?:Sync|dir)?\b|unlink|remove|rmtree|mkdir|makedirs|rename|replace\(|copy|move|chmod|chown|symlink|link\("
     r"|truncate|touch|dump\(|save|system|popen|subprocess|exec|spawn|['\"][waxr]b?\+?b?['\"]\s*\)"
     r"|open\([^)]*,\s*['\"][wax]|>\s*['\"]?/|\bFile\b|\bDir\b|:w|-delete",
     re.IGNORECASE,

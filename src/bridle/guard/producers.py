@@ -318,6 +318,9 @@ def _listing(name: str, command: Command) -> Output:
             return Output(tuple(operands))
         if _lists_folders(command, operands):
             return _atom()
+        if len(operands) == 1 and _stays_below(operands[0]) and not _shows_all(command):
+            # The names in a folder, or the name of the file itself.
+            return Output((Value((REL,)),))
         return Output((Value((NAME,)),))
     return UNKNOWN_OUTPUT
 
@@ -338,11 +341,20 @@ def _one_file(options: Parsed, command: Command) -> bool:
     )
 
 
+def _shows_all(command: Command) -> bool:
+    flags = "".join(a.text or "a" for a in command.args if a.lead.startswith("-"))
+    return any(c in flags for c in "adfR")
+
+
+def _stays_below(place: Value) -> bool:
+    text = place.text
+    return text is not None and text[:1] not in ("/", "~") and ".." not in text.split("/")
+
+
 def _lists_folders(command: Command, operands: list[Value]) -> bool:
     """Whether `ls` prints nothing but plain names: one folder that is there, dot files left out."""
-    flags = "".join(a.text or "a" for a in command.args if a.lead.startswith("-"))
     text = operands[0].text
-    if len(operands) != 1 or text is None or any(c in flags for c in "adfR"):
+    if len(operands) != 1 or text is None or _shows_all(command):
         return False
     return all(d is not None and is_directory(os.path.join(d, text)) for d in command.directories)
 

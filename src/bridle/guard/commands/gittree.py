@@ -353,9 +353,7 @@ def tool(args: list[Value], command: Command) -> list[Effect]:
         return []
     named = options.values("x", "extcmd")
     if not named:
-        return [
-            Deny("command-unresolved", "git starts a tool that the user chose, for a person")
-        ]
+        return [Deny("command-unresolved", "git starts a tool that the user chose, for a person")]
     return [Mutates("git starts a tool"), *(Shell(v) for v in named)]
 
 

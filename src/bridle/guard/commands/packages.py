@@ -87,7 +87,11 @@ _QUERIES_OF_TWO: dict[str, tuple[tuple[str, str], ...]] = {
 
 def _publishes(name: str, words: list[str]) -> bool:
     first = words[0] if words else ""
-    if first in _PUBLISH or words[:2] in (["profile", "set"], ["nuget", "push"]):
+    if first in _PUBLISH or words[:2] in (
+        ["profile", "set"],
+        ["nuget", "push"],
+        ["npm", "publish"],
+    ):
         return True
     if name in ("mvn", "mvnw"):
         return any(w in ("deploy", "site-deploy") or w.startswith("release:") for w in words)
@@ -174,7 +178,11 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
     if (name == "go" and first in ("fmt", "generate", "fix")) or (name, first) == ("cargo", "fmt"):
         if name == "cargo" and any((a.text or "") == "--check" for a in args):
             return []
-        return [Mutates(f"{name} {first}"), Write(literal("."), "merge")]
+        places = read(args, short="C", long=("manifest-path",)).values("C", "manifest-path")
+        return [
+            Mutates(f"{name} {first}"),
+            *(Write(place, "merge") for place in places or [literal(".")]),
+        ]
     if name == "go" and first == "vet":
         return []
     if name == "cargo" and first in ("check", "clippy", "fix") and "--fix" in texts:

@@ -282,6 +282,8 @@ def container(command: Command) -> list[Effect]:
                 value = args[number + 1] if number + 1 < len(args) else None
         if value is not None:
             effects.extend(_mounted(value))
+    if first in ("build", "buildx", "save", "export", "image", "container"):
+        effects.extend(_saved(args))
     if first == "cp" and len(words) > 2 and ":" not in words[-1]:
         effects.append(Write(args[-1], "merge"))
     return effects
@@ -306,6 +308,16 @@ def machine(command: Command) -> list[Effect]:
     if (words and words[0] in looks) or texts in (["--version"], ["--help"], []):
         return []
     return [Deny("container", f"{command.name} runs commands where this guard does not reach")]
+
+
+def _saved(args: list[Value]) -> list[Effect]:
+    """What -o names: a path, or `type=local,dest=PATH`."""
+    options = read(args, short="o", long=("output",))
+    effects: list[Effect] = []
+    for value in options.values("o", "output"):
+        match = re.search(r"dest=([^,]*)", value.lead)
+        effects.append(Write(literal(match.group(1)) if match else value, "merge"))
+    return [e for e in effects if not (isinstance(e, Write) and e.target.text == "-")]
 
 
 def _mounted(value: Value) -> list[Effect]:

@@ -279,6 +279,6 @@ OUTPUT_OPTIONS = names("""
     install-dir install-root log log-file logfile report report-file junitxml junit-xml basetemp
     save save-to save-dir write-to export export-file dump dump-file cache-dir cachedir build-dir
     builddir dist-dir workdir work-dir chdir directory dir B cov-report-dir coverage-dir
-    keyout writerand html-report xml-report json-report artifacts-dir
+    keyout keylogfile msgfile writerand html-report xml-report json-report artifacts-dir
     """)
 """Options of unknown programs whose value is taken for a written path."""

@@ -200,7 +200,7 @@ def host_name(command: Command) -> list[Effect]:
 _OPENSSL_READS = frozenset({
     "version", "x509", "verify", "dgst", "sha1", "sha256", "sha512", "md5", "rand", "asn1parse",
     "crl", "ciphers", "list", "help", "pkey", "rsa", "ec", "req", "pkcs7", "errstr", "prime",
-    "speed", "enc", "base64",
+    "speed", "enc", "base64", "s_client",
 })  # fmt: skip
 
 
