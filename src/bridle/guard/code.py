@@ -30,9 +30,10 @@ _STARTS = re.compile(
     r"system|subprocess|popen|exec|spawn|child_process|Open3|shell_exec|passthru|`|:!|%x|sh\.|\bsh\b",
     re.IGNORECASE,
 )
-_SEP = r"""(?:[\s'",\[\]()]|-[-\w]+)+"""
+_SEP = r"""(?:[\s'",\[\]()]|-[-\w]++)+"""
+"""What may stand between two words; it gives nothing back, so that no text takes long."""
 _PUSH = re.compile(rf"\bgit\b{_SEP}(push|send-pack)\b", re.IGNORECASE)
-_HARD = re.compile(rf"\bgit\b{_SEP}reset\b{_SEP}?.*--har?d?\b", re.IGNORECASE)
+_HARD = re.compile(rf"\bgit\b{_SEP}reset\b{_SEP}?.{{0,200}}--har?d?\b", re.IGNORECASE)
 _HOME = re.compile(r"expanduser|Path\.home|homedir\(|Dir\.home|\bHOME\b|\$HOME|ENV\[.HOME")
 
 

@@ -10,8 +10,13 @@ from bridle.guard import tree
 from bridle.guard.values import SCRATCH, UNKNOWN, Value, join, literal, summarize
 
 MAX_DIRECTORIES = 8
+MAX_DOUBTS = 32
+"""Most directories that steps which may have failed can leave us in."""
 MAX_VALUE = 1 << 14
 """Longest text a variable keeps; a longer one is only known at run time."""
+
+MAX_PATH = 4096
+"""Longest directory that is followed, as in the kernel."""
 
 Binding = tuple[Value, ...]
 """The values a variable may have, never empty."""
@@ -101,6 +106,8 @@ class Scope:
         """A statement ended: a `cd` in it may have failed, and the next one runs all the same."""
         if self.doubt and not self.strict:
             self.directories = tuple(dict.fromkeys(self.directories + self.doubt))
+            if len(self.directories) > MAX_DOUBTS:
+                self.directories = (None,)
         self.doubt = ()
 
     def assign(self, name: str, values: Binding) -> None:
@@ -139,6 +146,9 @@ class Scope:
                 after.append(None)
                 continue
             path = text if directory is None else os.path.join(directory, text)
+            if len(path) > MAX_PATH:
+                after.append(None)
+                continue
             after.append(path)
             sure = sure and (found or os.path.isdir(path))
         self.directories = tuple(dict.fromkeys(after))

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from bridle.guard.commands import gitrefs, gittree
+from bridle.guard.commands import gitfiles, gitrefs, gittree
 from bridle.guard.commands.options import read
 from bridle.guard.effects import (
     Command,
@@ -278,7 +278,7 @@ def _grep(args: list[Value]) -> list[Effect]:
     return [hook(v) if v.parts else Mutates("git grep opens a pager") for v in pagers]
 
 
-_HANDLERS = {**gitrefs.HANDLERS, **gittree.HANDLERS}
+_HANDLERS = {**gitfiles.HANDLERS, **gitrefs.HANDLERS, **gittree.HANDLERS}
 
 
 def dashed(command: Command) -> list[Effect]:
