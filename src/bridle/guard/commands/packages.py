@@ -87,6 +87,9 @@ _QUERIES_OF_TWO: dict[str, tuple[tuple[str, str], ...]] = {
 
 def _publishes(name: str, words: list[str]) -> bool:
     first = words[0] if words else ""
+    if name == "dotnet" and first == "publish":
+        # It builds into a folder.
+        return False
     if first in _PUBLISH or words[:2] in (
         ["profile", "set"],
         ["nuget", "push"],
@@ -114,6 +117,7 @@ def package_tool(command: Command) -> list[Effect]:
     if texts and texts[0] in queries and not first:
         return []
     sets = first == "config" and len(words) > 1 and words[1] not in ("list", "get", "ls")
+    sets = sets or ((name, first) == ("go", "env") and bool({"-w", "-u"}.intersection(texts)))
     bumps = first in ("version", "env", "pm") and len(words) > 1 and name in ("npm", "poetry")
     fixes = first == "audit" and words[1:2] == ["fix"]
     if first in queries and not sets and not bumps and not fixes:

@@ -109,7 +109,7 @@ def _guarding(start: Value, args: list[Value], command: Command) -> list[str]:
     given: list[tuple[str, str]] = []
     for number, (word, pattern) in enumerate(itertools.pairwise(words)):
         if word in _BY_NAME or word in _BY_PATH:
-            if words[number - 1 : number] in (["!"], ["-not"]) or "-prune" in words[number:][2:3]:
+            if words[number - 1 : number] in (["!"], ["-not"]) or _pruned(args, number):
                 continue
             given.append((word, pattern))
     if not here or not given:
@@ -123,7 +123,7 @@ def _guarding(start: Value, args: list[Value], command: Command) -> list[str]:
             for word, pattern in given
         )
         means = any(
-            pattern[:1] == rule[-1][0] if word in _BY_NAME else _spells(pattern, rule[0])
+            pattern[:1].casefold() == rule[-1][0] if word in _BY_NAME else _spells(pattern, rule[0])
             for word, pattern in given
         )
         if meets and means:
@@ -145,11 +145,17 @@ def _name_pattern(args: list[Value]) -> str:
     A -path pattern says more than a -name pattern; it is seen from the starting point.
     """
     for options in (("-path", "-wholename", "-ipath"), ("-name", "-iname")):
-        given = [n for n, a in enumerate(args) if a.text in options]
+        given = [n for n, a in enumerate(args) if a.text in options and not _pruned(args, n)]
         negated = [n for n in given if n and args[n - 1].text in ("!", "-not")]
         if len(given) == 1 and not negated and given[0] + 1 < len(args):
             return (args[given[0] + 1].text or "").removeprefix("./")
     return ""
+
+
+def _pruned(args: list[Value], number: int) -> bool:
+    """Whether what the pattern at this place matches is left out."""
+    after = [a.text for a in args[number + 2 :] if a.text != ")"]
+    return after[:1] == ["-prune"] and after[1:2] in (["-o"], ["-or"])
 
 
 def pattern_value(pattern: str) -> Value:
