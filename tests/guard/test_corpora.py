@@ -12,7 +12,12 @@ HERE = Path(__file__).parent
 
 @pytest.mark.parametrize(
     ("name", "cases", "must_block"),
-    [("corpus", 494, 328), ("corpus_own", 2159, 1162), ("corpus_hard", 2594, 1172)],
+    [
+        ("corpus", 494, 328),
+        ("corpus_own", 2159, 1162),
+        ("corpus_hard", 2594, 1172),
+        ("corpus_fresh", 3828, 2358),
+    ],
 )
 def test_every_case_is_decided_as_labelled(name: str, cases: int, must_block: int) -> None:
     report = score_corpus(str(HERE / f"{name}.jsonl"))

@@ -103,6 +103,8 @@ def declare(walk: "Walk", node: tree.Declare, scope: Scope) -> Output:
         if values:
             if "n" in flags.replace("-", "") and node.variant != "export":
                 values = (UNKNOWN,)
+            if "i" in flags and arg.value is not None:
+                expander.arithmetic((arg.value,))
             walk.set_variable(arg.name, values, scope)
     return SILENT
 

@@ -30,20 +30,39 @@ def _cd(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Ou
     if not operands:
         home = scope.lookup("HOME")
         scope.change_directory(home[0] if len(home) == 1 else UNKNOWN)
-    elif (operands[0].text in ("-", None) and not _is_below(operands[0])) or (
-        operands[0].text or ""
-    ).startswith(("+", "-")):
-        scope.directories = (None,)
-    else:
+    elif operands[0].text == "-":
+        scope.go_back()
+    elif _is_place(operands[0]):
         scope.change_directory(operands[0])
+    else:
+        scope.change_directory(UNKNOWN)
+    return SILENT
+
+
+def _pushd(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    operands = [a for a in args if a.text != "--"]
+    if not operands:
+        scope.push_directory(None)
+    elif _is_place(operands[0]):
+        scope.push_directory(operands[0])
+    else:
+        # -n, +N, -N: the stack is turned, or changed without going there.
+        scope.directories, scope.stack = (None,), None
     return SILENT
 
 
 def _popd(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
-    # Where it leads is one of the directories we came through; the first is as good as any.
-    scope.directories = (walk.rules.places.worktree, *scope.directories)
-    scope.directories = tuple(dict.fromkeys(scope.directories))
+    if args:
+        scope.stack = None
+    scope.pop_directory()
     return SILENT
+
+
+def _is_place(value: Value) -> bool:
+    """Whether the word names a directory that can be followed."""
+    if value.text is None:
+        return _is_below(value)
+    return not value.text.startswith(("+", "-"))
 
 
 def _eval(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
@@ -193,7 +212,7 @@ def _printf(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -
 BUILTINS: dict[str, Builtin] = {
     "cd": _cd,
     "chdir": _cd,
-    "pushd": _cd,
+    "pushd": _pushd,
     "popd": _popd,
     "eval": _eval,
     "set": _set_builtin,

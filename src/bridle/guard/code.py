@@ -4,10 +4,11 @@ Not much can. A text that names a path outside, or starts git to push, is refuse
 sandbox's to decide.
 """
 
+import itertools
 import os
 import re
 
-from bridle.guard.paths import Places
+from bridle.guard.paths import Mode, Places
 from bridle.guard.verdict import Blocked
 
 _PATH = re.compile(r"""['"`(\s=>:,|]((?:/|~/|\.\./)[^\s'"`;|)(<>,]*)""")
@@ -15,9 +16,12 @@ _GUARDED = re.compile(
     r"""['"`(\s=>:,]((?:\./)?\.(?:git|claude|codex|pi|gemini|opencode|github|bridle|clinerules"""
     r"""|cline|copilot)(?![\w-])[^\s'"`;|)(<>,]*)"""
 )
+_RELATIVE = re.compile(r"""['"]([\w.-]+(?:/[\w.-]+)+)['"]""")
+_MOST_PATHS = 100
+_TAKES_AWAY = re.compile(r"rmtree|rmdir|rename|move|remove|unlink|\brm", re.IGNORECASE)
 _READ_ONLY_ROOTS = ("/proc/", "/sys/", "/etc/", "/usr/", "/bin/", "/lib", "/opt/")
 _WRITES = re.compile(
-    r"write|unlink|remove|rmtree|mkdir|makedirs|rename|replace\(|copy|move|chmod|chown|symlink|link\("
+    r"write|\brm(?:Sync|dir)?\b|unlink|remove|rmtree|mkdir|makedirs|rename|replace\(|copy|move|chmod|chown|symlink|link\("
     r"|truncate|touch|dump\(|save|system|popen|subprocess|exec|spawn|['\"][waxr]b?\+?b?['\"]\s*\)"
     r"|open\([^)]*,\s*['\"][wax]|>\s*['\"]?/|\bFile\b|\bDir\b|:w|-delete",
     re.IGNORECASE,
@@ -26,9 +30,10 @@ _STARTS = re.compile(
     r"system|subprocess|popen|exec|spawn|child_process|Open3|shell_exec|passthru|`|:!|%x|sh\.|\bsh\b",
     re.IGNORECASE,
 )
-_SEP = r"""(?:[\s'",\[\]()]|-[-\w]+)+"""
+_SEP = r"""(?:[\s'",\[\]()]|-[-\w]++)+"""
+"""What may stand between two words; it gives nothing back, so that no text takes long."""
 _PUSH = re.compile(rf"\bgit\b{_SEP}(push|send-pack)\b", re.IGNORECASE)
-_HARD = re.compile(rf"\bgit\b{_SEP}reset\b{_SEP}?.*--har?d?\b", re.IGNORECASE)
+_HARD = re.compile(rf"\bgit\b{_SEP}reset\b{_SEP}?.{{0,200}}--har?d?\b", re.IGNORECASE)
 _HOME = re.compile(r"expanduser|Path\.home|homedir\(|Dir\.home|\bHOME\b|\$HOME|ENV\[.HOME")
 
 
@@ -49,8 +54,18 @@ def check_code(text: str, language: str, places: Places, directory: str) -> None
     for match in _PATH.finditer(" " + text):
         _check_path(match.group(1), writes, language, places, directory)
     if writes:
+        mode: Mode = "tree" if _TAKES_AWAY.search(text) else "write"
         for match in _GUARDED.finditer(" " + text):
-            places.check_text(match.group(1), directory, "write")
+            places.check_text(match.group(1), directory, mode)
+        for match in itertools.islice(_RELATIVE.finditer(text), _MOST_PATHS):
+            _check_links(match.group(1), language, places, directory)
+
+
+def _check_links(path: str, language: str, places: Places, directory: str) -> None:
+    """Refuse a relative path that a link of the worktree leads out of it."""
+    real = places.real(f"{directory}/{path}")
+    if not places.inside(real):
+        raise Blocked("path-outside", f"{language} code that names {path}, which leads to {real}")
 
 
 def _check_path(path: str, writes: bool, language: str, places: Places, directory: str) -> None:

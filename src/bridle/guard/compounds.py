@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from bridle.guard import tree
 from bridle.guard.scope import Scope
-from bridle.guard.values import ATOM, EMPTY, SILENT, UNKNOWN, Input, Output, Value, merge
+from bridle.guard.values import EMPTY, NUMBER, SILENT, UNKNOWN, Input, Output, Value, merge
 
 if TYPE_CHECKING:
     from bridle.guard.walk import Walk
@@ -146,4 +146,4 @@ def count(words: tuple[tree.Word, ...], scope: Scope) -> None:
     for word in words:
         first = word.parts[0] if len(word.parts) == 1 else None
         if isinstance(first, tree.Lit) and first.text.isidentifier():
-            scope.variables.setdefault(first.text, (Value((ATOM,)),))
+            scope.variables.setdefault(first.text, (Value((NUMBER,)),))

@@ -1,6 +1,8 @@
 """Variables that change what commands do."""
 
-from bridle.guard.effects import Deny, Effect, Mutates, hook
+import re
+
+from bridle.guard.effects import Deny, Effect, Mutates, Write, hook
 from bridle.guard.names import names
 from bridle.guard.values import Value
 
@@ -20,6 +22,15 @@ LOADS = names("""
     """)
 """Variables that put other code under the name of a known command."""
 
+WRITTEN = names("""
+    HISTFILE SSLKEYLOGFILE MALLOC_TRACE LD_DEBUG_OUTPUT LD_PROFILE_OUTPUT NODE_V8_COVERAGE
+    NODE_REDIRECT_WARNINGS NODE_REPL_HISTORY COVERAGE_FILE LLVM_PROFILE_FILE GCOV_PREFIX
+    PYTHONPYCACHEPREFIX CARGO_TARGET_DIR CARGO_BUILD_TARGET_DIR CARGO_INSTALL_ROOT GOBIN GOCOVERDIR
+    PIP_TARGET PIP_PREFIX PIP_LOG NPM_CONFIG_PREFIX DESTDIR INSTALL_ROOT LESSHISTFILE
+    """)
+"""Variables whose value is a path that programs write to."""
+
+_TRACES = re.compile(r"GIT_TRACE\w*|GIT_TR2_\w*")
 _GUARD = "BRIDLE_"
 
 
@@ -30,6 +41,11 @@ def check_variable(name: str, value: Value, implements: bool) -> list[Effect]:
         if text in ("", "cat", "less", "true", ":", "more", "less -R", "false"):
             return []
         return [hook(value)]
+    if name.upper() in WRITTEN and value.text not in ("", "-"):
+        return [Write(value, "merge")]
+    if _TRACES.fullmatch(name) and (value.text is None or value.text.startswith(("/", "af_unix:"))):
+        # Anything but a path is a switch, or a stream that is open already.
+        return [Write(value)]
     if name in ("PS4", "PS1", "PS0", "PS2"):
         shown = value.show()
         if "$(" in shown or "`" in shown:

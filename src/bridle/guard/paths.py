@@ -7,11 +7,12 @@ from where a link led. What does not exist yet is appended as it stands. Compari
 import copy
 import fnmatch
 import os
+import re
 import stat
 from typing import Literal
 
 from bridle.guard.policy import Policy
-from bridle.guard.values import Hole, Value
+from bridle.guard.values import Hole, Value, join
 from bridle.guard.verdict import Blocked
 
 Mode = Literal["write", "entry", "tree", "merge"]
@@ -169,6 +170,15 @@ class Places:
             raise Blocked("path-unresolved", f"the path {shown} is only known at run time")
         if directory is None and not value.lead.startswith("/"):
             raise Blocked("path-unresolved", f"{shown} is written from an unknown directory")
+        if any(h.kind == "name" for h in holes):
+            # It may be `..`: where that leads must be allowed too.
+            up = join([".." if p == Hole("name") else p for p in value.parts])
+            try:
+                self.check_value(up, directory, mode)
+            except Blocked as block:
+                rule = block.rule if block.rule == "path-protected" else "path-unresolved"
+                raise Blocked(rule, f"the path {shown} is only known at run time") from None
+            value = Value(tuple(Hole("atom") if p == Hole("name") else p for p in value.parts))
         base, wild = _fixed_part(value, shown)
         joined = base if base.startswith("/") else f"{directory}/{base}"
         if base.startswith("~"):
@@ -293,13 +303,31 @@ def covers_protected(parts: list[str]) -> bool:
         pairs = list(zip(parts, rule, strict=False))
         if not pairs:
             continue
-        hit = True
-        for pattern, name in pairs:
-            sample = name.replace("*", "x")
-            if pattern[0] != sample[0] or not fnmatch.fnmatchcase(sample, pattern):
-                hit = False
+        hit = all(pattern[0] == name[0] and may_meet(pattern, name) for pattern, name in pairs)
         if hit and (len(parts) >= len(rule) or rule[: len(parts)] != rule):
             return True
+    return False
+
+
+def may_meet(first: str, second: str) -> bool:
+    """Whether some name matches both patterns; a bracket stands for any character."""
+    first, second = (re.sub(r"\[[^]]+\]", "?", p.casefold()) for p in (first, second))
+    reach = {(0, 0)}
+    seen: set[tuple[int, int]] = set()
+    while reach:
+        i, j = reach.pop()
+        if (i, j) in seen:
+            continue
+        seen.add((i, j))
+        if i == len(first) and j == len(second):
+            return True
+        a, b = first[i : i + 1], second[j : j + 1]
+        if a == "*":
+            reach.update({(i + 1, j)} | ({(i, j + 1)} if b else set()))
+        if b == "*":
+            reach.update({(i, j + 1)} | ({(i + 1, j)} if a else set()))
+        if a and b and "*" not in (a, b) and (a == b or "?" in (a, b)):
+            reach.add((i + 1, j + 1))
     return False
 
 
@@ -310,7 +338,7 @@ def _fixed_part(value: Value, shown: str) -> tuple[str, list[str]]:
         if isinstance(part, str):
             pattern += part.replace("\1", "")
         else:
-            pattern += "\1" + {"rel": "r", "name": "n", "atom": "a", "glob": "g"}[part.kind]
+            pattern += "\1" + {"rel": "r", "atom": "a", "glob": "g"}[part.kind]
             pattern += part.text.replace("/", "\2") if part.kind == "glob" else ""
             pattern += "\1"
     components = pattern.split("/")
@@ -325,8 +353,6 @@ def _fixed_part(value: Value, shown: str) -> tuple[str, list[str]]:
         pieces = component.split("\1")
         known = "".join(pieces[::2])
         marks = pieces[1::2]
-        if any(m == "n" for m in marks) and known.strip(".") == "":
-            raise Blocked("path-unresolved", f"the path {shown} is only known at run time")
         if any(m == "r" for m in marks) and known in (".", ".."):
             raise Blocked("path-unresolved", f"the path {shown} is only known at run time")
         if len(marks) > 1 and known.startswith(".") and any(m == "r" for m in marks):

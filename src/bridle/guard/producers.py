@@ -3,15 +3,18 @@
 import os
 import re
 
-from bridle.guard.commands.options import read
+from bridle.guard.commands.options import Parsed, read
 from bridle.guard.commands.system import kill_by_name
 from bridle.guard.effects import Command, Deny
 from bridle.guard.names import names
+from bridle.guard.path_tools import path_tool
 from bridle.guard.paths import is_directory
 from bridle.guard.values import (
     AGENTS,
+    ANY,
     ATOM,
     NAME,
+    NUMBER,
     REL,
     SCRATCH,
     SILENT,
@@ -36,6 +39,13 @@ _SILENT = names(
 )
 
 
+_STATUS = join([ATOM, " ", REL])
+"""A line of git's short status: two letters, then a path."""
+_NUMBERED = join([NUMBER, ":", ANY])
+"""A line with its number before it."""
+_FIRST_FIELD = re.compile(r"-d ?: -f ?1|-f ?1 -d ?:|-F ?: \{ ?print \$1 ?\}")
+
+
 def output(command: Command, worktree: str) -> Output:
     """What the command prints; `worktree` is where git's top level is."""
     name, args = command.name, command.args
@@ -48,7 +58,7 @@ def output(command: Command, worktree: str) -> Output:
     if name == "pwd":
         return Output(tuple(UNKNOWN if d is None else literal(d) for d in command.directories))
     if name in ("realpath", "readlink", "dirname", "basename"):
-        return _path_tool(name, args, command)
+        return path_tool(name, args, command)
     if name in ("which", "whereis") or (name == "command" and args[:1] == (literal("-v"),)):
         names = [a for a in args if not a.lead.startswith("-")]
         return Output(tuple(Value(("/usr/bin/", *a.parts)) for a in names)) or UNKNOWN_OUTPUT
@@ -61,6 +71,11 @@ def output(command: Command, worktree: str) -> Output:
         isinstance(effect, Deny) for effect in kill_by_name(command)
     ):
         return Output((Value((AGENTS,)),))
+    if name == "wc":
+        operands = read(args, long=("files0-from",)).operands
+        return _atom() if operands or not command.piped else _number()
+    if name in ("nproc", "seq"):
+        return _number()
     if name in _ATOMS:
         return _atom()
     if name == "git":
@@ -79,6 +94,10 @@ def output(command: Command, worktree: str) -> Output:
 
 def _atom() -> Output:
     return Output((Value((ATOM,)),))
+
+
+def _number() -> Output:
+    return Output((Value((NUMBER,)),))
 
 
 def _echo(args: tuple[Value, ...]) -> Output:
@@ -144,33 +163,6 @@ def _printf(args: tuple[Value, ...]) -> Output:
             return Output(summarize(tuple(lines), 64))
 
 
-def _path_tool(name: str, args: tuple[Value, ...], command: Command) -> Output:
-    operands = [a for a in args if not a.lead.startswith("-")]
-    if not operands:
-        return UNKNOWN_OUTPUT
-    first = operands[0]
-    text = first.text
-    if name == "basename":
-        if text is not None:
-            base = text.rstrip("/").rpartition("/")[2]
-            suffix = operands[1].text if len(operands) > 1 else ""
-            return Output((literal(base.removesuffix(suffix) if suffix else base),))
-        return Output((Value((NAME,)),)) if not first.holds("rel") else Output((Value((ATOM,)),))
-    if name == "dirname":
-        if text is not None:
-            return Output(
-                (literal(text.rstrip("/").rpartition("/")[0] or ("/" if text[:1] == "/" else ".")),)
-            )
-        return Output((Value((REL,)),)) if first.parts == (REL,) else UNKNOWN_OUTPUT
-    if text is None:
-        return UNKNOWN_OUTPUT
-    if text.startswith("/"):
-        return Output((first,))
-    return Output(
-        tuple(UNKNOWN if d is None else literal(f"{d}/{text}") for d in command.directories)
-    )
-
-
 def _mktemp(args: tuple[Value, ...], chosen: Value | None) -> Output:
     options = read(args, short="p", long=("tmpdir?", "suffix"))
     places = [v for v in options.values("p", "tmpdir") if v.parts]
@@ -183,7 +175,7 @@ def _mktemp(args: tuple[Value, ...], chosen: Value | None) -> Output:
             return UNKNOWN_OUTPUT
         return Output((join([re.sub(r"X{3,}.*\Z", "", shown), ATOM]),))
     if chosen is not None:
-        return Output((join([*chosen.parts, "/", ATOM]),))
+        return Output((join([*(chosen.parts or ("/tmp",)), "/", ATOM]),))
     return Output((Value((SCRATCH,)),))
 
 
@@ -198,6 +190,11 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
     )
     if named or words[0] in ("ls-files", "ls-tree"):
         return Output((Value((REL,)),))
+    if words[0] == "status" and any(
+        w in ("--short", "--porcelain") or re.fullmatch(r"-[a-z]*s[a-z]*|--porcelain=.*", w)
+        for w in words
+    ):
+        return Output((_STATUS,))
     if words[0] == "grep" and any(
         w in ("--files-with-matches", "--name-only", "--files-without-match")
         or re.fullmatch(r"-[a-zA-Z]*[lL][a-zA-Z]*", w)
@@ -239,6 +236,8 @@ def _listing(name: str, command: Command) -> Output:
         options = read(args, short="efABCmgtT", long=("include", "exclude", "glob", "type",
                                                       "exclude-dir", "regexp"))  # fmt: skip
         if not options.has("l", "L", "files-with-matches", "files", "files-without-match"):
+            if options.has("c", "count", "n", "line-number") and _one_file(options, command):
+                return _number() if options.has("c", "count") else Output((_NUMBERED,))
             if command.piped:
                 return _filter(name, command)
             return UNKNOWN_OUTPUT
@@ -257,15 +256,43 @@ def _listing(name: str, command: Command) -> Output:
             return Output(tuple(operands))
         if _lists_folders(command, operands):
             return _atom()
+        if len(operands) == 1 and _stays_below(operands[0]) and not _shows_all(command):
+            # The names in a folder, or the name of the file itself.
+            return Output((Value((REL,)),))
         return Output((Value((NAME,)),))
     return UNKNOWN_OUTPUT
 
 
+def _one_file(options: Parsed, command: Command) -> bool:
+    """Whether a search looks into one file or its input alone, and prints no names before."""
+    if options.has("r", "R", "recursive", "dereference-recursive", "H", "with-filename", "o"):
+        return False
+    given = options.has("e", "regexp", "f")
+    places = options.operands if given else options.operands[1:]
+    if not places:
+        return command.piped
+    text = places[0].text
+    return (
+        len(places) == 1
+        and text is not None
+        and not any(d is None or is_directory(os.path.join(d, text)) for d in command.directories)
+    )
+
+
+def _shows_all(command: Command) -> bool:
+    flags = "".join(a.text or "a" for a in command.args if a.lead.startswith("-"))
+    return any(c in flags for c in "adfR")
+
+
+def _stays_below(place: Value) -> bool:
+    text = place.text
+    return text is not None and text[:1] not in ("/", "~") and ".." not in text.split("/")
+
+
 def _lists_folders(command: Command, operands: list[Value]) -> bool:
     """Whether `ls` prints nothing but plain names: one folder that is there, dot files left out."""
-    flags = "".join(a.text or "a" for a in command.args if a.lead.startswith("-"))
     text = operands[0].text
-    if len(operands) != 1 or text is None or any(c in flags for c in "adfR"):
+    if len(operands) != 1 or text is None or _shows_all(command):
         return False
     return all(d is not None and is_directory(os.path.join(d, text)) for d in command.directories)
 
@@ -294,6 +321,12 @@ def _filter(name: str, command: Command) -> Output:
             "tr": r"(-d )?(\\n|\n|\\0| ) ?(\\0|\\n| |\n)?",
             "cut": r"-d ?. -f ?\d+|-f ?\d+ -d ?.",
         }[name]
+        if command.stdin.lines == (_NUMBERED,) and _FIRST_FIELD.fullmatch(shown.strip()):
+            return _number()
+        if command.stdin.lines == (_STATUS,) and re.fullmatch(
+            r"-c ?[34]-|s[|#/]\^\.{2,3}[|#/]{2}", shown.strip()
+        ):
+            return Output((Value((REL,)),))
         if not re.fullmatch(plain, shown.strip()):
             return UNKNOWN_OUTPUT
         if name in ("awk", "cut") and any(line.text is not None for line in command.stdin.lines):

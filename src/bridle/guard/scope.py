@@ -10,8 +10,13 @@ from bridle.guard import tree
 from bridle.guard.values import SCRATCH, UNKNOWN, Value, join, literal, summarize
 
 MAX_DIRECTORIES = 8
+MAX_DOUBTS = 32
+"""Most directories that steps which may have failed can leave us in."""
 MAX_VALUE = 1 << 14
 """Longest text a variable keeps; a longer one is only known at run time."""
+
+MAX_PATH = 4096
+"""Longest directory that is followed, as in the kernel."""
 
 Binding = tuple[Value, ...]
 """The values a variable may have, never empty."""
@@ -27,6 +32,8 @@ class Scope:
         "doubt",
         "functions",
         "positional",
+        "previous",
+        "stack",
         "strict",
         "variables",
     )
@@ -39,6 +46,10 @@ class Scope:
         self.positional: tuple[Value, ...] | None = None
         self.doubt: tuple[str | None, ...] = ()
         """Directories we would still be in had a `cd` of this statement failed."""
+        self.previous: tuple[str | None, ...] = (None,)
+        """Where `cd -` leads."""
+        self.stack: tuple[tuple[str | None, ...], ...] | None = ()
+        """Where `popd` leads, the last first; None when that is not known."""
         self.depth = 0
         self.strict = False
         """Whether a failing statement ends the shell (set -e)."""
@@ -47,6 +58,8 @@ class Scope:
         """A state of its own that starts as this one."""
         twin = Scope("", dict(self.variables))
         twin.directories = self.directories
+        twin.previous = self.previous
+        twin.stack = self.stack
         twin.arrays = dict(self.arrays)
         twin.functions = dict(self.functions)
         twin.positional = self.positional
@@ -60,6 +73,9 @@ class Scope:
         self.directories = tuple(dict.fromkeys(self.directories + other.directories))
         if len(self.directories) > MAX_DIRECTORIES:
             self.directories = (None,)
+        self.previous = tuple(dict.fromkeys(self.previous + other.previous))
+        if self.stack != other.stack:
+            self.stack = None
         for name in self.variables.keys() | other.variables.keys():
             mine = self.variables.get(name, (UNKNOWN,))
             theirs = other.variables.get(name, (UNKNOWN,))
@@ -83,11 +99,15 @@ class Scope:
                 self.variables[name] = (UNKNOWN,)
         if before.directories != self.directories:
             self.directories = (*self.directories, None)
+        if before.stack != self.stack:
+            self.stack = None
 
     def settle(self) -> None:
         """A statement ended: a `cd` in it may have failed, and the next one runs all the same."""
         if self.doubt and not self.strict:
             self.directories = tuple(dict.fromkeys(self.directories + self.doubt))
+            if len(self.directories) > MAX_DOUBTS:
+                self.directories = (None,)
         self.doubt = ()
 
     def assign(self, name: str, values: Binding) -> None:
@@ -98,8 +118,9 @@ class Scope:
 
     def lookup(self, name: str) -> Binding:
         """The values the variable may have."""
-        if name == "PWD" and name not in self.variables:
-            return tuple(UNKNOWN if d is None else literal(d) for d in self.directories)
+        if name in ("PWD", "OLDPWD") and name not in self.variables:
+            places = self.directories if name == "PWD" else self.previous
+            return tuple(UNKNOWN if d is None else literal(d) for d in places)
         if name in self.arrays:
             return self.arrays[name][:1] or (literal(""),)
         return self.variables.get(name, (UNKNOWN,))
@@ -108,6 +129,8 @@ class Scope:
         """Take in a `cd` to the target."""
         before = self.directories
         self.variables.pop("PWD", None)
+        self.variables.pop("OLDPWD", None)
+        self.previous = before
         if target.parts and target.parts[0] == SCRATCH and "TMPDIR" in self.variables:
             # A fresh directory there: any name stands for it.
             target = join([*self.variables["TMPDIR"][0].parts, "/fresh", *target.parts[1:]])
@@ -123,11 +146,47 @@ class Scope:
                 after.append(None)
                 continue
             path = text if directory is None else os.path.join(directory, text)
+            if len(path) > MAX_PATH:
+                after.append(None)
+                continue
             after.append(path)
             sure = sure and (found or os.path.isdir(path))
         self.directories = tuple(dict.fromkeys(after))
         if not sure:
             self.doubt = tuple(dict.fromkeys(self.doubt + before))
+
+    def go_back(self) -> None:
+        """Take in a `cd -`."""
+        self.directories, self.previous = self.previous, self.directories
+
+    def push_directory(self, target: Value | None) -> None:
+        """Take in a `pushd`; None swaps the last two."""
+        before = self.directories
+        if target is not None:
+            self.change_directory(target)
+        elif self.stack:
+            self.directories, self.previous = self.stack[0], before
+            self.stack = self.stack[1:]
+        else:
+            return
+        if self.stack is not None:
+            self.stack = (before, *self.stack)
+
+    def pop_directory(self) -> None:
+        """Take in a `popd`, which stays where it is when nothing was pushed."""
+        if self.stack is None:
+            self.directories = (None,)
+        elif self.stack:
+            self.previous = self.directories
+            self.directories, self.stack = self.stack[0], self.stack[1:]
+
+    def follow(self, after: "Scope") -> None:
+        """Go on where another state of the same shell ended."""
+        self.directories = after.directories
+        self.previous = after.previous
+        self.stack = after.stack
+        self.variables = after.variables
+        self.doubt = after.doubt
 
 
 def _stand_in(target: Value) -> str | None:

@@ -28,6 +28,8 @@ ANY = Hole("any")
 REL = Hole("rel")
 NAME = Hole("name")
 ATOM = Hole("atom")
+NUMBER = Hole("atom", "number")
+"""Nothing but digits, perhaps with a sign."""
 SCRATCH = Hole("scratch")
 AGENTS = Hole("any", "processes of agents")
 """What a search for agents' processes prints."""
@@ -46,6 +48,13 @@ class Value(msgspec.Struct, frozen=True):
         if not self.parts:
             return ""
         return None
+
+    @property
+    def sample(self) -> str | None:
+        """The whole text with some number where there is one; None when there are other holes."""
+        if any(isinstance(p, Hole) and p != NUMBER for p in self.parts):
+            return None
+        return "".join(p if isinstance(p, str) else "1" for p in self.parts)
 
     @property
     def lead(self) -> str:

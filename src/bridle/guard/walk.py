@@ -190,9 +190,7 @@ class Walk:
             else:
                 after.join(inner)
         if after is not None:
-            scope.directories = after.directories
-            scope.variables = after.variables
-            scope.doubt = after.doubt
+            scope.follow(after)
         return output
 
     def simple(

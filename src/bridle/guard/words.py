@@ -8,7 +8,18 @@ from typing import TypeAlias
 from bridle.guard import braces, tree
 from bridle.guard.names import names
 from bridle.guard.scope import Scope
-from bridle.guard.values import ANY, ATOM, EMPTY, UNKNOWN, Hole, Output, Value, join, literal
+from bridle.guard.values import (
+    ANY,
+    ATOM,
+    EMPTY,
+    NUMBER,
+    UNKNOWN,
+    Hole,
+    Output,
+    Value,
+    join,
+    literal,
+)
 from bridle.guard.verdict import Blocked
 
 MAX_WORLDS = 16
@@ -122,7 +133,7 @@ class Expander:
                 found.append(Piece("/dev/fd/63", True))
             elif isinstance(part, tree.Arith):
                 self.arithmetic(part.words)
-                found.append(Piece(ATOM, True))
+                found.append(Piece(NUMBER, True))
             else:
                 found.append(Piece(Hole("glob", part.text), False))
         return found
@@ -170,8 +181,8 @@ class Expander:
         if head == "~":
             home = self._value("HOME")
             return home.text if home.text is not None else ANY
-        if head == "~+":
-            current = self._value("PWD")
+        if head in ("~+", "~-"):
+            current = self._value("PWD" if head == "~+" else "OLDPWD")
             return current.text if current.text is not None else ANY
         return ANY
 
@@ -229,7 +240,9 @@ class Expander:
         return None
 
     def _expanded(self, part: tree.Param) -> Value:
-        if part.length or (part.names and part.indirect):
+        if part.length:
+            return Value((NUMBER,))
+        if part.names and part.indirect:
             return Value((ATOM,))
         value = self._base(part)
         if part.indirect:
@@ -254,7 +267,7 @@ class Expander:
                 return known[int(index)] if int(index) < len(known) else EMPTY
             return UNKNOWN
         if name in _ATOM_NAMES:
-            return Value((ATOM,))
+            return Value((NUMBER,))
         if name.isdigit() and name != "0":
             positional = self.scope.positional
             if positional is None:
@@ -336,7 +349,7 @@ def _names(parts: tuple[tree.Part, ...], names: dict[str, None]) -> None:
         elif isinstance(part, tree.Double):
             _names(part.parts, names)
         elif isinstance(part, tree.Lit) and part.text.startswith("~"):
-            names["HOME" if not part.text.startswith("~+") else "PWD"] = None
+            names[{"~+": "PWD", "~-": "OLDPWD"}.get(part.text[:2], "HOME")] = None
 
 
 def _unescape_double(match: re.Match[str]) -> str:

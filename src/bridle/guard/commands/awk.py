@@ -52,10 +52,11 @@ def awk(command: Command) -> list[Effect]:
     if options.open_options and operands and operands[0].open_start:
         effects.append(Doubt("awk"))
     for program in programs:
-        if program.text is None:
+        text = program.sample
+        if text is None:
             effects.append(Code(program, "awk"))
             continue
-        effects.extend(_program(program.text, variables))
+        effects.extend(_program(text, variables))
     effects.extend(_file(file, command, variables) for file in files)
     return [e for e in effects if not isinstance(e, list)]
 

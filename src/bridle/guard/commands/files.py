@@ -1,4 +1,6 @@
-"""Commands that copy, move, link, pack and unpack files."""
+"""Commands that copy, move, link and patch files."""
+
+import os
 
 from bridle.guard.commands.options import Parsed, read
 from bridle.guard.effects import (
@@ -14,7 +16,7 @@ from bridle.guard.effects import (
     Write,
 )
 from bridle.guard.paths import Mode, is_directory
-from bridle.guard.values import EMPTY, UNKNOWN, Hole, Value, join, literal
+from bridle.guard.values import Hole, Value, join, literal
 
 _COPY_FLAGS = (
     "archive", "recursive", "link", "symbolic-link", "force", "no-clobber", "update?", "verbose",
@@ -75,6 +77,30 @@ def _put(sources: list[Value], destination: Value, folder: bool, mode: Mode) -> 
     return [*effects, Write(destination, "write")]
 
 
+def _perhaps_below(sources: list[Value], destination: Value, command: Command) -> list[Effect]:
+    """Writes in case that the destination, which is not there yet, is a folder by then."""
+    text = destination.text
+    if text is None or any(
+        d is not None and os.path.lexists(os.path.join(d, text)) for d in command.directories
+    ):
+        return []
+    return [Write(below(destination, source)) for source in sources]
+
+
+def _links_again(
+    sources: list[Value], destination: Value, folder: bool, command: Command
+) -> list[Effect]:
+    """A link that gets a new name, or a copy, leads where it led."""
+    effects: list[Effect] = []
+    for source in sources:
+        for directory in command.directories:
+            path = os.path.join(directory or "/", (source.text or "").rstrip("/"))
+            if source.text and os.path.islink(path):
+                at = below(destination, source) if folder else destination
+                effects.append(Link(literal(os.path.realpath(path)), at, True))
+    return effects
+
+
 def copy(command: Command) -> list[Effect]:
     """Effects of cp."""
     options = read(
@@ -85,6 +111,10 @@ def copy(command: Command) -> list[Effect]:
         return [Doubt("cp")] if options.open_options else []
     deep = options.has("r", "R", "a", "recursive", "archive")
     effects = _put(sources, destination, folder, "merge" if deep else "write")
+    if not folder and not options.has("T", "no-target-directory"):
+        effects.extend(_perhaps_below(sources, destination, command))
+    if deep or options.has("d", "P", "no-dereference"):
+        effects.extend(_links_again(sources, destination, folder, command))
     if options.has("l", "s", "link", "symbolic-link"):
         symbolic = options.has("s", "symbolic-link")
         effects.extend(Link(s, below(destination, s), symbolic) for s in sources)
@@ -100,6 +130,9 @@ def move(command: Command) -> list[Effect]:
     effects: list[Effect] = [Write(source, "tree") for source in sources]
     if destination is not None:
         effects.extend(_put(sources, destination, folder, "entry" if not folder else "tree"))
+        if not folder and not options.has("T", "no-target-directory"):
+            effects.extend(_perhaps_below(sources, destination, command))
+        effects.extend(_links_again(sources, destination, folder, command))
     return effects
 
 
@@ -211,125 +244,6 @@ def dd(command: Command) -> list[Effect]:
     return effects
 
 
-_TAR_VALUES = (
-    "file", "directory", "exclude", "exclude-from", "files-from", "transform", "xform",
-    "to-command", "use-compress-program", "checkpoint-action", "info-script", "new-volume-script",
-    "rsh-command", "rmt-command", "index-file", "listed-incremental", "owner", "group",
-    "mode", "mtime",
-    "strip-components", "format", "label", "suffix", "add-file", "volno-file", "checkpoint?",
-    "newer", "blocking-factor", "starting-file", "one-top-level?", "backup?",
-)  # fmt: skip
-_TAR_SHORT = "fCXTIbgHKLNVF"
-
-
-def tar(command: Command) -> list[Effect]:
-    """Effects of tar in its three option styles."""
-    args = list(command.args)
-    if args and args[0].text and not args[0].lead.startswith("-"):
-        args = _old_style(args)
-    options = read(
-        args, short=_TAR_SHORT, long=_TAR_VALUES,
-        flags=("create", "extract", "get", "list", "append", "update", "delete", "concatenate",
-               "catenate", "diff", "compare", "to-stdout", "gzip", "bzip2", "xz", "zstd",
-               "remove-files", "absolute-names", "verbose", "keep-old-files", "overwrite",
-               "same-owner", "no-same-owner", "auto-compress", "wildcards"),
-    )  # fmt: skip
-    effects: list[Effect] = []
-    runs = ("to-command", "I", "use-compress-program", "F", "info-script", "new-volume-script",
-            "rsh-command", "rmt-command")  # fmt: skip
-    effects.extend(Shell(v) for v in options.values(*runs))
-    actions = options.values("checkpoint-action")
-    effects.extend(Shell(a.after(5)) for a in actions if a.lead.startswith("exec="))
-    written = ("g", "listed-incremental", "index-file", "volno-file")
-    effects.extend(Write(v) for v in options.values(*written))
-    archives = options.values("f", "file")
-    if options.has("c", "create", "r", "append", "u", "update", "A", "concatenate", "catenate",
-                   "delete"):  # fmt: skip
-        effects.extend(Write(a) for a in archives if a.text != "-")
-        if options.has("remove-files"):
-            effects.extend(Write(o, "tree") for o in options.operands)
-    if options.has("x", "extract", "get") and not options.has("O", "to-stdout"):
-        effects.extend(_extracted(options))
-        if options.has("P", "absolute-names"):
-            effects.append(Deny("path-unresolved", "tar extracts to names the archive chooses"))
-    elif not effects and options.open_options:
-        effects.append(Doubt("tar"))
-    return effects
-
-
-def _extracted(options: Parsed) -> list[Effect]:
-    places = options.values("C", "directory") or [literal(".")]
-    places += [v for v in options.values("one-top-level") if v.parts]
-    return [Write(place, "merge") for place in places]
-
-
-def _old_style(args: list[Value]) -> list[Value]:
-    """`tar xfC a.tar dir`: the letters' values follow in their order."""
-    letters = args[0].text or ""
-    rest = args[1:]
-    found: list[Value] = []
-    for letter in letters:
-        found.append(literal("-" + letter))
-        if letter in _TAR_SHORT:
-            found.append(rest.pop(0) if rest else EMPTY)
-    return found + rest
-
-
-def unzip(command: Command) -> list[Effect]:
-    """Effects of unzip."""
-    options = read(command.args, short="dxP")
-    if options.has("l", "t", "p", "Z", "v", "z", "c"):
-        return []
-    places = options.values("d") or [literal(".")]
-    return [Write(place, "merge") for place in places]
-
-
-def seven_zip(command: Command) -> list[Effect]:
-    """Effects of 7z and its kin."""
-    action = command.args[0].text if command.args else ""
-    if action in ("l", "t", "i", "h", "b"):
-        return []
-    operands = [a for a in command.args[1:] if not a.lead.startswith("-")]
-    outs = [a.after(2) for a in command.args if a.lead.startswith("-o")]
-    if action in ("x", "e"):
-        if command.name in ("unrar", "rar"):
-            # The destination is an operand that ends in a slash.
-            outs = [o for o in operands[1:] if o.show().endswith("/")]
-        return [Write(out, "merge") for out in outs or [literal(".")]]
-    return [Write(operands[0] if operands else UNKNOWN)]
-
-
-def ar(command: Command) -> list[Effect]:
-    """Effects of ar: t and p only look; x extracts here; the rest change the archive."""
-    words = list(command.args)
-    letters = (words[0].text or "").lstrip("-") if words else ""
-    if letters[:1] in ("t", "p"):
-        return []
-    if letters[:1] == "x":
-        return [Write(literal("."), "merge")]
-    return [Write(v) for v in words[1:2]] or [Doubt("ar")]
-
-
-def cpio(command: Command) -> list[Effect]:
-    """Effects of cpio."""
-    options = read(
-        command.args, short="CDEFHIMORW",
-        long=("directory", "file", "format", "pattern-file", "rsh-command"),
-        flags=("extract", "create", "pass-through", "list", "to-stdout"),
-    )  # fmt: skip
-    effects: list[Effect] = [Shell(v) for v in options.values("rsh-command")]
-    if options.has("o", "create"):
-        effects.extend(Write(v) for v in options.values("O", "F", "file"))
-    elif options.has("p", "pass-through"):
-        effects.extend(Write(v, "merge") for v in options.operands[-1:])
-    elif options.has("i", "extract") and not options.has("t", "list", "to-stdout"):
-        places = options.values("D", "directory") or [literal(".")]
-        effects.extend(Write(v, "merge") for v in places)
-        if not options.has("no-absolute-filenames"):
-            effects.append(Mutates("cpio extracts"))
-    return effects
-
-
 def patch(command: Command) -> list[Effect]:
     """Effects of patch: the file operand, else what the patch text names."""
     options = read(
@@ -341,17 +255,29 @@ def patch(command: Command) -> list[Effect]:
         return []
     effects: list[Effect] = [Mutates("patch changes files")]
     effects.extend(Write(v) for v in options.values("o", "output", "r", "reject-file"))
-    effects.extend(Write(v, "merge") for v in options.values("d", "directory"))
+    places = options.values("d", "directory")
+    effects.extend(Write(v, "merge") for v in places)
     effects.extend(Write(v) for v in options.operands[:1])
     if not options.has("d", "directory") and not options.operands:
         effects.append(Write(literal("."), "merge"))
-    for line in command.stdin.lines:
-        for row in (line.text or "").splitlines():
-            if row.startswith(("+++ ", "--- ")) and ".." in row.split("\t")[0].split("/"):
-                effects.append(Deny("path-outside", f"the patch changes {row[4:]}"))
-            if row.startswith(("+++ /", "--- /")) and not row[4:].startswith("/dev/null"):
-                effects.append(Write(literal(row[4:].split("\t")[0])))
+    if not options.operands:
+        effects.extend(patched(command, options.values("p", "strip"), None, places))
     return effects
+
+
+def patched(
+    command: Command, strip: list[Value], default: int | None, places: list[Value]
+) -> list[Effect]:
+    """Writes of the patch that arrives on standard input, where its text is known."""
+    from bridle.guard.patches import diff_paths
+
+    text = command.stdin.script
+    if text is None:
+        return []
+    count = strip[-1].text if strip else None
+    paths = diff_paths(text, int(count) if count is not None and count.isdigit() else default)
+    place = places[-1] if places else None
+    return [Write(literal(path), "write", place) for path in paths]
 
 
 def mktemp(command: Command) -> list[Effect]:
@@ -367,7 +293,9 @@ def mktemp(command: Command) -> list[Effect]:
         return [Write(place, "merge") for place in places]
     if options.has("t", "tmpdir", "p") or not options.operands:
         chosen = dict(command.env).get("TMPDIR")
-        return [Write(Value((Hole("scratch"),)) if chosen is None else chosen, "merge")]
+        if chosen is None:
+            return [Write(Value((Hole("scratch"),)), "merge")]
+        return [Write(chosen if chosen.parts else literal("/tmp"), "merge")]
     return [Write(operand) for operand in options.operands]
 
 

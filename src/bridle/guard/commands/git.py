@@ -2,7 +2,7 @@
 
 import msgspec
 
-from bridle.guard.commands import gitrefs, gittree
+from bridle.guard.commands import gitfiles, gitrefs, gittree
 from bridle.guard.commands.options import read
 from bridle.guard.effects import (
     Command,
@@ -71,11 +71,15 @@ class GlobalOptions(msgspec.Struct):
     pointed: list[Value] = []
     configs: list[tuple[str, Value]] = []
     unknown: bool = False
+    asks: bool = False
+    """Whether git is asked for help or its version, and runs nothing of what follows."""
 
 
 def git(command: Command) -> list[Effect]:
     """Effects of a git call."""
     options, rest = _globals(command)
+    if options.asks and not options.unknown:
+        return _configured(options)[0]
     if options.unknown or not rest:
         only = [a.text for a in command.args]
         if not options.unknown and all(t in ("--version", "--help", "-h", None) or
@@ -109,6 +113,9 @@ def _globals(command: Command) -> tuple[GlobalOptions, list[Value]]:
                 options.unknown = True
             break
         args.pop(0)
+        if text in ("--help", "-h", "--version", "-v"):
+            options.asks = True
+            break
         if lead[:2] in ("-C", "-c") and len(lead) > 2:
             args.insert(0, arg.after(2))
             lead = text = lead[:2]
@@ -271,7 +278,7 @@ def _grep(args: list[Value]) -> list[Effect]:
     return [hook(v) if v.parts else Mutates("git grep opens a pager") for v in pagers]
 
 
-_HANDLERS = {**gitrefs.HANDLERS, **gittree.HANDLERS}
+_HANDLERS = {**gitfiles.HANDLERS, **gitrefs.HANDLERS, **gittree.HANDLERS}
 
 
 def dashed(command: Command) -> list[Effect]:

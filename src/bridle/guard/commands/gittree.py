@@ -1,9 +1,10 @@
-"""git subcommands that change the working tree, the index, the own branch, or write files."""
+"""git subcommands that change the working tree, the index, the own branch."""
 
 import os
 import re
 from collections.abc import Callable
 
+from bridle.guard.commands.files import patched
 from bridle.guard.commands.options import read
 from bridle.guard.effects import (
     Branch,
@@ -12,7 +13,6 @@ from bridle.guard.effects import (
     Discard,
     Effect,
     Git,
-    Mutates,
     Shell,
     Write,
 )
@@ -249,102 +249,23 @@ def apply(args: list[Value], command: Command) -> list[Effect]:
     effects: list[Effect] = [Git("apply")]
     if options.has("unsafe-paths"):
         effects.append(Deny("path-outside", "git apply --unsafe-paths"))
+    places = options.values("directory")
+    effects.extend(Write(v, "merge") for v in places)
+    if not options.operands or any(o.text == "-" for o in options.operands):
+        effects.extend(patched(command, options.values("p"), 1, places))
     return effects + [Write(v) for v in options.values("build-fake-ancestor")]
 
 
-def clone(args: list[Value], command: Command) -> list[Effect]:
-    """git clone: the new directory."""
-    from bridle.guard.commands.git import config_effects
-
+def mailed(args: list[Value], command: Command) -> list[Effect]:
+    """git am: commits what patches by mail change."""
     options = read(
-        args, short="boucj",
-        long=("branch", "origin", "upload-pack", "config", "template", "reference", "depth",
-              "separate-git-dir", "shallow-since", "jobs", "filter", "reference-if-able",
-              "server-option", "bundle-uri", "recurse-submodules?"),
+        args, short="pCS", long=("directory", "exclude", "include", "whitespace", "patch-format"),
+        flags=("continue", "abort", "skip", "quit", "3way", "signoff", "keep", "interactive"),
     )  # fmt: skip
-    effects: list[Effect] = [Mutates("git clone")]
-    effects.extend(Shell(v) for v in options.values("u", "upload-pack"))
-    effects.extend(Write(v, "merge") for v in options.values("separate-git-dir"))
-    for pair in options.values("c", "config"):
-        key = pair.lead.partition("=")[0]
-        effects.extend(config_effects(key.lower(), pair.after(len(key) + 1)))
-    if options.operands and options.operands[0].lead.startswith(("ext::", "fd::")):
-        effects.append(Deny("command-unresolved", "git clone with a command as its remote"))
-    if len(options.operands) > 1:
-        effects.append(Write(options.operands[1], "merge"))
-    elif options.operands:
-        name = options.operands[0].show().rstrip("/").rpartition("/")[2].rpartition(":")[2]
-        effects.append(Write(literal(name.removesuffix(".git") or "."), "merge"))
-    return effects
-
-
-def init(args: list[Value], command: Command) -> list[Effect]:
-    """git init: in a new directory; never over the worktree's own link."""
-    options = read(args, short="b", long=("template", "separate-git-dir", "initial-branch",
-                                          "object-format", "shared?", "ref-format"))  # fmt: skip
-    effects: list[Effect] = [Mutates("git init")]
-    effects.extend(Write(v, "merge") for v in options.values("separate-git-dir"))
-    if options.operands:
-        place = options.operands[0]
-        effects.append(Write(Value((*place.parts, "/.git")), "merge"))
-    else:
-        effects.append(Write(literal(".git"), "merge"))
-    return effects
-
-
-def archive(args: list[Value], command: Command) -> list[Effect]:
-    """git archive."""
-    options = read(args, short="o", long=("output", "format", "prefix", "remote", "exec",
-                                          "add-file", "mtime"))  # fmt: skip
-    effects: list[Effect] = [Shell(v) for v in options.values("exec")]
-    return effects + [Write(v) for v in options.values("o", "output")]
-
-
-def bundle(args: list[Value], command: Command) -> list[Effect]:
-    """git bundle."""
-    words = [a for a in args if not a.lead.startswith("-") or a.text == "-"]
-    if not words or words[0].text in ("verify", "list-heads"):
-        return []
-    if words[0].text == "create":
-        return [Write(v) for v in words[1:2] if v.text != "-"]
-    return [Git("bundle unbundle")]
-
-
-def format_patch(args: list[Value], command: Command) -> list[Effect]:
-    """git format-patch."""
-    options = read(
-        args, short="ov", long=("output-directory", "output", "start-number", "subject-prefix",
-                                "cover-from-description", "reroll-count", "in-reply-to?", "to",
-                                "cc", "suffix", "base", "range-diff", "interdiff"),
-        flags=("stdout", "numbered", "cover-letter", "signoff", "zero-commit"),
-    )  # fmt: skip
-    places = options.values("o", "output-directory")
-    effects: list[Effect] = [Write(v, "merge") for v in places]
-    effects.extend(Write(v) for v in options.values("output"))
-    if not options.has("stdout") and not effects:
-        effects.append(Write(literal("."), "merge"))
-    return effects
-
-
-def tool(args: list[Value], command: Command) -> list[Effect]:
-    """difftool, mergetool, gui: they start another program."""
-    options = read(args, short="xt", long=("extcmd", "tool", "gui-cmd"))
-    effects: list[Effect] = [Mutates("git starts a tool")]
-    return effects + [Shell(v) for v in options.values("x", "extcmd")]
-
-
-def trailers(args: list[Value], command: Command) -> list[Effect]:
-    """git interpret-trailers."""
-    options = read(args, long=("trailer", "where", "if-exists", "if-missing"), flags=("in-place",))
-    return [Write(v) for v in options.operands] if options.has("in-place") else []
-
-
-def outputs(args: list[Value], command: Command) -> list[Effect]:
-    """bugreport, diagnose, fast-export, mailinfo, mailsplit: files by option or operand."""
-    options = read(args, short="os", long=("output-directory", "export-marks", "suffix"))
-    effects: list[Effect] = [Mutates("git writes a file")]
-    effects.extend(Write(v, "merge") for v in options.values("o", "output-directory"))
-    effects.extend(Write(v) for v in options.values("export-marks"))
+    places = options.values("directory")
+    effects: list[Effect] = [Git("am"), *(Write(v, "merge") for v in places)]
+    if not options.operands:
+        effects.extend(patched(command, options.values("p"), 1, places))
     return effects
 
 
@@ -370,30 +291,10 @@ HANDLERS: dict[str, Handler] = {
     "merge": own_branch,
     "cherry-pick": own_branch,
     "revert": own_branch,
-    "am": own_branch,
+    "am": mailed,
     "update-index": own_branch,
     "quiltimport": own_branch,
     "rebase": rebase,
     "apply": apply,
-    "clone": clone,
-    "init": init,
-    "init-db": init,
-    "archive": archive,
-    "bundle": bundle,
-    "format-patch": format_patch,
-    "difftool": tool,
-    "mergetool": tool,
-    "gui": tool,
-    "citool": tool,
-    "hook": tool,
-    "instaweb": tool,
-    "credential": tool,
-    "interpret-trailers": trailers,
-    "bugreport": outputs,
-    "diagnose": outputs,
-    "fast-export": outputs,
-    "mailinfo": outputs,
-    "mailsplit": outputs,
-    "unpack-file": outputs,
     "rerere": rerere,
 }

@@ -5,6 +5,7 @@ import re
 from bridle.guard.commands.options import read
 from bridle.guard.commands.programs import output_options
 from bridle.guard.commands.system import AGENT_PACKAGES
+from bridle.guard.commands.wrappers import packaged
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell, Write
 from bridle.guard.names import names
 from bridle.guard.values import Value, literal
@@ -86,7 +87,14 @@ _QUERIES_OF_TWO: dict[str, tuple[tuple[str, str], ...]] = {
 
 def _publishes(name: str, words: list[str]) -> bool:
     first = words[0] if words else ""
-    if first in _PUBLISH or words[:2] in (["profile", "set"], ["nuget", "push"]):
+    if name == "dotnet" and first == "publish":
+        # It builds into a folder.
+        return False
+    if first in _PUBLISH or words[:2] in (
+        ["profile", "set"],
+        ["nuget", "push"],
+        ["npm", "publish"],
+    ):
         return True
     if name in ("mvn", "mvnw"):
         return any(w in ("deploy", "site-deploy") or w.startswith("release:") for w in words)
@@ -109,6 +117,7 @@ def package_tool(command: Command) -> list[Effect]:
     if texts and texts[0] in queries and not first:
         return []
     sets = first == "config" and len(words) > 1 and words[1] not in ("list", "get", "ls")
+    sets = sets or ((name, first) == ("go", "env") and bool({"-w", "-u"}.intersection(texts)))
     bumps = first in ("version", "env", "pm") and len(words) > 1 and name in ("npm", "poetry")
     fixes = first == "audit" and words[1:2] == ["fix"]
     if first in queries and not sets and not bumps and not fixes:
@@ -159,6 +168,7 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
         effects: list[Effect] = [Shell(v) for v in rest.values("c", "call")]
         if rest.operands:
             effects.append(Run(tuple(rest.operands), functions=False))
+            effects.extend(packaged(rest.operands[0]))
         return effects or [Mutates(f"{name} {first}")]
     if name == "uv" and first == "pip":
         position = next(i for i, a in enumerate(args) if a.text == "pip")
@@ -172,7 +182,11 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
     if (name == "go" and first in ("fmt", "generate", "fix")) or (name, first) == ("cargo", "fmt"):
         if name == "cargo" and any((a.text or "") == "--check" for a in args):
             return []
-        return [Mutates(f"{name} {first}"), Write(literal("."), "merge")]
+        places = read(args, short="C", long=("manifest-path",)).values("C", "manifest-path")
+        return [
+            Mutates(f"{name} {first}"),
+            *(Write(place, "merge") for place in places or [literal(".")]),
+        ]
     if name == "go" and first == "vet":
         return []
     if name == "cargo" and first in ("check", "clippy", "fix") and "--fix" in texts:
@@ -182,6 +196,14 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
 
 def _is_global(name: str, words: list[str], texts: list[str]) -> bool:
     first = words[0] if words else ""
+    if name in ("npm", "pnpm", "pip", "poetry", "conda") and first == "config":
+        # The file in the home directory, unless the project's own is named.
+        return not any(
+            t in ("--location=project", "--project", "--local", "--site", "--env", "project")
+            for t in texts
+        )
+    if name == "go" and first == "env":
+        return "-w" in texts or "-u" in texts
     if name in ("npm", "pnpm", "bun") and first in (
         "install", "i", "add", "uninstall", "remove", "rm", "update", "link", "un", "up"
     ):  # fmt: skip

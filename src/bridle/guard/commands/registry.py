@@ -4,7 +4,9 @@ import re
 from collections.abc import Callable
 
 from bridle.guard.commands import (
+    archives,
     awk,
+    containers,
     files,
     git,
     packages,
@@ -30,10 +32,8 @@ HANDLERS: dict[str, Handler] = {
     "awk": awk.awk, "gawk": awk.awk, "mawk": awk.awk, "nawk": awk.awk, "original-awk": awk.awk,
     "cp": files.copy, "gcp": files.copy, "mv": files.move, "ln": files.link,
     "link": files.hard_link, "install": files.install, "rsync": files.rsync, "scp": files.scp,
-    "dd": files.dd, "tar": files.tar, "gtar": files.tar, "bsdtar": files.tar,
-    "unzip": files.unzip, "7z": files.seven_zip, "7za": files.seven_zip, "7zr": files.seven_zip,
-    "unrar": files.seven_zip, "rar": files.seven_zip, "cpio": files.cpio, "ar": files.ar,
-    "ip": system.ip,
+    "dd": files.dd, "tar": archives.tar, "gtar": archives.tar, "bsdtar": archives.tar,
+    "unzip": archives.unzip, "cpio": archives.cpio, "ar": archives.ar, "ip": system.ip,
     "hg": system.version_control, "svn": system.version_control, "jj": system.version_control,
     "sl": system.version_control, "bzr": system.version_control, "fossil": system.version_control,
     "patch": files.patch,
@@ -63,6 +63,7 @@ HANDLERS: dict[str, Handler] = {
 
 for _handler, _names in (
     (programs.shell, programs.SHELLS),
+    (archives.seven_zip, names("7z 7za 7zr unrar rar")),
     (programs.interpreter, frozenset(programs._CODE_OPTIONS) - {"bun", "deno"}),
     (programs.editor, frozenset(n for n, s in SPECS.items() if s is SPECS["vim"])),
     (tools_more.release, tools_more.RELEASES),
@@ -74,7 +75,9 @@ for _handler, _names in (
     (system.session_control, system.SESSION_CONTROL),
     (system.remote_shell, names("ssh sftp telnet rsh rlogin rexec ftp lftp sshpass autossh "
                                     "socat nc ncat netcat")),
-    (system.container, names("docker podman nerdctl docker-compose podman-compose")),
+    (containers.container, names("docker podman nerdctl docker-compose podman-compose "
+                             "buildah finch")),
+    (containers.machine, containers.MACHINES),
     (system.kubectl, names("kubectl terraform tofu helm oc aws gcloud az heroku vercel netlify "
                                "fly flyctl pulumi ansible ansible-playbook")),
     (packages.package_tool, frozenset(packages._QUERIES) - {"ruff", "helm"}

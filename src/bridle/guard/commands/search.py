@@ -1,12 +1,15 @@
 """Commands that search: they read, apart from what they are told to run or write."""
 
+import itertools
+import os
 import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.commands.wrappers import replaced
 from bridle.guard.effects import Command, Effect, Mutates, Run, Write, hook
 from bridle.guard.names import names
-from bridle.guard.values import REL, UNKNOWN, Hole, Value, join, literal
+from bridle.guard.paths import PROTECTED, may_meet
+from bridle.guard.values import ATOM, REL, UNKNOWN, Hole, Value, join, literal
 
 _FIND_ACTIONS = {"-exec": False, "-execdir": False, "-ok": False, "-okdir": False}
 _FIND_WRITES = {"-fprint": 1, "-fprint0": 1, "-fls": 1, "-fprintf": 2}
@@ -20,14 +23,19 @@ def find(command: Command) -> list[Effect]:
     """Effects of find: what -exec runs, -delete removes and -fprint writes."""
     starts: list[Value] = []
     args = list(command.args)
+    follows = any(a.text in ("-L", "-follow") for a in args) and _links_out(command)
     while args and re.fullmatch(r"-[HLPD]|-O\d*|--", args[0].text or ""):
         if args.pop(0).text == "-D" and args:
             args.pop(0)
     while args and not (args[0].lead[:1] in ("-", "(", "!") and args[0].parts):
         starts.append(args.pop(0))
+    starts = starts or [literal(".")]
     effects: list[Effect] = []
     named = any(a.text in _FIND_NAMES for a in args)
     pattern = _name_pattern(args)
+    # Through links it may find anything.
+    found = [UNKNOWN if follows else _found(start, pattern) for start in starts]
+    found.extend(literal(path) for start in starts for path in _guarding(start, args, command))
     number = 0
     while number < len(args):
         word = args[number].text
@@ -40,21 +48,95 @@ def find(command: Command) -> list[Effect]:
                     (i for i in range(end + 1, len(args)) if args[i].text in (";", "+")), len(args)
                 )
             argv = args[number + 1 : end]
-            for start in starts or [literal(".")]:
-                filled = tuple(replaced(a, "{}", _found(start, pattern)) for a in argv)
+            if word in ("-execdir", "-okdir"):
+                effects.extend(_in_folders(argv, starts))
+            for path in found:
+                filled = tuple(replaced(a, "{}", path) for a in argv)
                 effects.append(Run(filled, functions=False))
             number = end
         elif word in _FIND_WRITES:
             effects.extend(Write(a) for a in args[number + 1 : number + 2])
             number += _FIND_WRITES[word]
         elif word == "-delete":
-            for start in starts or [literal(".")]:
-                target = _found(start, pattern) if named else start
-                effects.append(Write(target, "entry" if named else "tree"))
+            effects.extend(Write(path, "entry") for path in (found if named else []))
+            effects.extend(Write(start, "tree") for start in ([] if named else starts))
         elif args[number].open_start:
             effects.append(Mutates("find with an expression only known at run time"))
         number += 1
     return effects
+
+
+def _links_out(command: Command) -> bool:
+    """Whether a link below the directory may lead out of it."""
+    for directory in command.directories:
+        if directory is None:
+            return True
+        root, seen = os.path.realpath(directory), 0
+        for folder, folders, files in os.walk(root):
+            for name in (*folders, *files):
+                seen += 1
+                path = os.path.join(folder, name)
+                if seen > _MOST_ENTRIES or (
+                    os.path.islink(path) and not os.path.realpath(path).startswith(f"{root}/")
+                ):
+                    return True
+    return False
+
+
+_MOST_ENTRIES = 5000
+
+
+def _in_folders(argv: list[Value], starts: list[Value]) -> list[Effect]:
+    """-execdir: the command runs where each file lies: beside the start, in it, or below."""
+    filled = tuple(replaced(a, "{}", Value(("./", ATOM))) for a in argv)
+    effects: list[Effect] = []
+    for start in starts:
+        places = [start, _found(start)]
+        if start.text is not None and start.text.strip("./"):
+            places.append(join([*start.parts, "/.."]))
+        effects.extend(Run(filled, directory=place, functions=False) for place in places)
+    return effects
+
+
+def _guarding(start: Value, args: list[Value], command: Command) -> list[str]:
+    """Paths of the worktree's guard that find prints when its patterns mean them.
+
+    A pattern means a file when it spells how its name begins, or part of the folder it is in: an
+    everyday `*.json` does not.
+    """
+    here = start.text in (".", "./", *command.directories)
+    words = [a.text or "" for a in args]
+    given: list[tuple[str, str]] = []
+    for number, (word, pattern) in enumerate(itertools.pairwise(words)):
+        if word in _BY_NAME or word in _BY_PATH:
+            if words[number - 1 : number] in (["!"], ["-not"]) or _pruned(args, number):
+                continue
+            given.append((word, pattern))
+    if not here or not given:
+        return []
+    check = any if "-o" in words or "-or" in words else all
+    found: list[str] = []
+    for rule in PROTECTED:
+        path = "/".join(rule)
+        meets = check(
+            may_meet(pattern, rule[-1]) if word in _BY_NAME else may_meet(pattern, f"./{path}")
+            for word, pattern in given
+        )
+        means = any(
+            pattern[:1].casefold() == rule[-1][0] if word in _BY_NAME else _spells(pattern, rule[0])
+            for word, pattern in given
+        )
+        if meets and means:
+            found.append(path.replace("*", ""))
+    return found
+
+
+def _spells(pattern: str, name: str) -> bool:
+    return any(len(run) > 2 and run in name for run in re.split(r"[*?/\[\]]+", pattern.casefold()))
+
+
+_BY_NAME = names("-name -iname")
+_BY_PATH = names("-path -ipath -wholename -iwholename")
 
 
 def _name_pattern(args: list[Value]) -> str:
@@ -63,11 +145,17 @@ def _name_pattern(args: list[Value]) -> str:
     A -path pattern says more than a -name pattern; it is seen from the starting point.
     """
     for options in (("-path", "-wholename", "-ipath"), ("-name", "-iname")):
-        given = [n for n, a in enumerate(args) if a.text in options]
+        given = [n for n, a in enumerate(args) if a.text in options and not _pruned(args, n)]
         negated = [n for n in given if n and args[n - 1].text in ("!", "-not")]
         if len(given) == 1 and not negated and given[0] + 1 < len(args):
             return (args[given[0] + 1].text or "").removeprefix("./")
     return ""
+
+
+def _pruned(args: list[Value], number: int) -> bool:
+    """Whether what the pattern at this place matches is left out."""
+    after = [a.text for a in args[number + 2 :] if a.text != ")"]
+    return after[:1] == ["-prune"] and after[1:2] in (["-o"], ["-or"])
 
 
 def pattern_value(pattern: str) -> Value:

@@ -45,7 +45,7 @@ def sed(command: Command) -> list[Effect]:
 
 
 def _program(program: Value) -> list[Effect]:
-    text = program.text
+    text = program.sample
     if text is None:
         # Only the holes are unknown: read the rest with a plain character in their place.
         text = "".join(p if isinstance(p, str) else "X" for p in program.parts)

@@ -6,7 +6,7 @@ import re
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Write
 from bridle.guard.names import names
-from bridle.guard.values import AGENTS, Value, literal
+from bridle.guard.values import AGENTS, Value
 
 AGENT_CLIS = names("""
     claude claude-code codex pi gemini gemini-cli copilot opencode cline aider goose amp
@@ -258,70 +258,6 @@ def remote_shell(command: Command) -> list[Effect]:
     return [Deny("remote", f"{command.name} runs commands outside this session")]
 
 
-_CONTAINER_READ = names(
-    "ps images image logs inspect version info stats top port diff history search events"
-)
-
-
-def container(command: Command) -> list[Effect]:
-    """docker and podman: what is mounted, and with which rights."""
-    args = list(command.args)
-    words = [a.text or "" for a in args if not a.lead.startswith("-")]
-    first = words[0] if words else ""
-    if first == "image" and len(words) > 1 and words[1] not in ("ls", "inspect", "history"):
-        return [Mutates(f"{command.name} image {words[1]}")]
-    if first == "compose" and len(words) > 1 and words[1] in ("ps", "logs", "config", "ls"):
-        return []
-    if first in _CONTAINER_READ or not first or (first == "container" and "ls" in words):
-        return []
-    if first in ("push", "login") or words[:2] == ["image", "push"]:
-        return [Deny("publish", f"{command.name} {first}")]
-    effects: list[Effect] = [Mutates(f"{command.name} {first}")]
-    for number, arg in enumerate(args):
-        lead = arg.lead
-        if lead in (
-            "--privileged",
-            "--pid=host",
-            "--ipc=host",
-            "--userns=host",
-            "--cap-add",
-            "--uts=host",
-        ) or lead.startswith(("--cap-add=", "--device", "--privileged=")):
-            effects.append(Deny("container", f"{command.name} with {lead}"))
-        value: Value | None = None
-        if lead in ("-v", "--volume", "--mount") and number + 1 < len(args):
-            value = args[number + 1]
-        elif lead.startswith(("--volume=", "--mount=")):
-            value = arg.after(lead.index("=") + 1)
-        elif lead.startswith("-v") and not lead.startswith("--") and len(lead) > 2:
-            value = arg.after(2)
-        if value is not None:
-            effects.extend(_mounted(value))
-    if first == "cp" and len(words) > 2 and ":" not in words[-1]:
-        effects.append(Write(args[-1], "merge"))
-    return effects
-
-
-def _mounted(value: Value) -> list[Effect]:
-    lead = value.lead
-    if "type=" in lead or "source=" in lead or "src=" in lead:
-        match = re.search(r"(?:source|src)=([^,]*)", lead)
-        if "type=bind" in lead and match:
-            return [Write(literal(match.group(1)), "merge")]
-        return []
-    text = value.show()
-    fields = text.split(":")
-    if len(fields) > 2 and fields[2] == "ro":
-        return []
-    if not fields[0].startswith(("/", ".", "~", "$", "<")):
-        return []
-    if "docker.sock" in fields[0]:
-        return [Deny("container", "mounts the container daemon's socket")]
-    if value.text is None:
-        return [] if not value.holds("any") else [Write(value, "merge")]
-    return [Write(literal(fields[0]), "merge")]
-
-
 def kubectl(command: Command) -> list[Effect]:
     """kubectl, terraform and cloud tools: looking is free, changing is a change elsewhere."""
     reading = {"get", "describe", "logs", "version", "explain", "api-resources", "top", "config",
@@ -332,7 +268,13 @@ def kubectl(command: Command) -> list[Effect]:
         return []
     if command.name == "helm" and words[0] == "push":
         return [Deny("publish", "helm push")]
-    return [Mutates(f"{command.name} {words[0]}")]
+    places = [a.after(len("-chdir=")) for a in command.args if a.lead.startswith("-chdir=")]
+    effects: list[Effect] = [Mutates(f"{command.name} {words[0]}", places[-1] if places else None)]
+    if words[0] in ("s3", "storage") and words[1:2] in (["cp"], ["mv"], ["sync"]):
+        last = next(a for a in reversed(command.args) if not a.lead.startswith("-"))
+        if "://" not in last.lead:
+            effects.append(Write(last, "merge"))
+    return effects
 
 
 def github(command: Command) -> list[Effect]:

@@ -49,7 +49,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 _READ = Spec()
 
 READERS = names("""
-    type zipinfo pipdeptree ts pv ifconfig arp lsscsi cat head tail wc ls dir vdir pwd echo printf
+    type zipinfo pipdeptree ts ifconfig arp lsscsi cat head tail wc ls dir vdir pwd echo printf
     grep egrep fgrep zgrep bzgrep xzgrep cut tr nl tac rev fold fmt column comm cmp diff diff3
     stat file du df basename dirname realpath readlink uname whoami id groups who w uptime free ps
     pgrep pidof pstree lsof true false : test [ expr seq sleep md5sum sha1sum sha224sum sha256sum
@@ -57,13 +57,13 @@ READERS = names("""
     whereis whatis apropos tldr help more most zcat bzcat xzcat zstdcat lz4cat zless zmore zdiff
     zcmp jq gron getent getconf locale tty nproc lscpu lsblk lsusb lspci lsmod arch cal ncal bc
     factor numfmt tsort join paste look tput clear reset pathchk mountpoint findmnt printenv
-    logname users last vmstat iostat mpstat netstat ss ping dig nslookup host traceroute whois
-    base64 base32 basenc shuf pr expand unexpand ptx colordiff difft delta tokei scc exa eza lsd
+    logname users last vmstat iostat mpstat netstat ping dig nslookup host traceroute whois
+    pr expand unexpand ptx colordiff difft delta tokei exa eza lsd
     duf dust procs btop htop top glances figlet cowsay banner hostid uuidgen pkg-config wait jobs
     times fg bg break continue return exit logout ulimit caller dirs nop lsattr getfacl
     getfattr lscgroup lsns lslocks lsipc ipcs sensors acpi sw_vers system_profiler otool dwarfdump
     c++filt addr2line icdiff ugrep sift pt csvcut csvgrep csvlook csvstat glow mdcat sha3sum
-    xxhsum crc32 namei pcregrep pcre2grep units loc sloccount dmesg hwinfo inxi neofetch
+    xxhsum crc32 namei pcregrep pcre2grep loc sloccount dmesg inxi neofetch
     screenfetch fastfetch getopt stty col colrm
     """)
 """Commands that only read and print, whatever their options."""
@@ -90,6 +90,8 @@ _FORMATTER = Spec(
     flags=("write", "fix", "in-place"),
     mode="merge",
 )
+
+_ENCODER = Spec(short="wiob", long=("wrap", "output", "input"), writes=("o", "output"))
 
 SPECS: dict[str, Spec] = {
     "rm": Spec(
@@ -246,6 +248,12 @@ SPECS: dict[str, Spec] = {
     "fc": Spec(mutates="runs commands again", unless=("l",)),
     "pygmentize": Spec(short="olfOPS", writes=("o",)),
     "mlr": Spec(when=("I",), operands="all"), "xsv": Spec(short="o", writes=("o", "output")),
+    "base64": _ENCODER, "base32": _ENCODER, "basenc": _ENCODER,
+    "pv": Spec(short="oLNBDFimw", long=("output", "name"), writes=("o", "output")),
+    "scc": Spec(short="ofiMN", long=("output", "format", "format-multi"), writes=("o", "output")),
+    "ss": Spec(short="DfNF", long=("diag", "family"), writes=("D", "diag")),
+    "hwinfo": Spec(long=("log",), writes=("log",)),
+    "units": Spec(short="Lfo", long=("log", "file"), writes=("L", "log")),
     "lshw": _READ, "fzf": _READ,
     "base58": _READ, "envsubst": _READ, "dot": Spec(short="oTGNE", writes=("o",)),
     "watchman": Spec(mutates="a watcher"),
@@ -271,6 +279,6 @@ OUTPUT_OPTIONS = names("""
     install-dir install-root log log-file logfile report report-file junitxml junit-xml basetemp
     save save-to save-dir write-to export export-file dump dump-file cache-dir cachedir build-dir
     builddir dist-dir workdir work-dir chdir directory dir B cov-report-dir coverage-dir
-    keyout writerand html-report xml-report json-report artifacts-dir
+    keyout keylogfile msgfile writerand html-report xml-report json-report artifacts-dir
     """)
 """Options of unknown programs whose value is taken for a written path."""

@@ -29,6 +29,22 @@ MORE_SPECS: dict[str, Spec] = {
                       writes=("s", "state", "l", "log"), mutates="rotates logs"),
     "compgen": Spec(short="ACFGPSWXo", runs=("C",)),
     "tcpdump": Spec(short="wrisceWGC", writes=("w",), mutates="captures packets"),
+    "sphinx-build": Spec(operands="second", mode="merge", short="bDAdcjwtN", into=("d",),
+                         writes=("w",), mutates="builds documents"),
+    "mkdocs": Spec(short="dft", long=("site-dir", "config-file", "theme"), into=("d", "site-dir"),
+                   mutates="mkdocs"),
+    "hugo": Spec(short="dsbct", long=("destination", "source", "cacheDir", "logFile"),
+                 into=("d", "s", "destination", "source", "cacheDir"), writes=("logFile",),
+                 mutates="hugo"),
+    "jekyll": Spec(short="ds", long=("destination", "source"),
+                   into=("d", "s", "destination", "source"), mutates="jekyll"),
+    "pdftotext": Spec(operands="second", short="flrxyWH"),
+    "pdftoppm": Spec(operands="second", short="flrxyWHo"),
+    "ps2pdf": Spec(operands="second"), "wkhtmltopdf": Spec(operands="last"),
+    "wkhtmltoimage": Spec(operands="last"), "qpdf": Spec(operands="last"),
+    "rsvg-convert": Spec(short="owhf", long=("output",), writes=("o", "output")),
+    "redis-cli": Spec(short="hpan", long=("rdb", "functions-rdb"), writes=("rdb", "functions-rdb"),
+                      mutates="redis-cli"),
     "mkpasswd": Spec(), "xclip": Spec(), "xsel": Spec(),
 }  # fmt: skip
 """Rows beside those of `table.SPECS`."""
@@ -184,7 +200,7 @@ def host_name(command: Command) -> list[Effect]:
 _OPENSSL_READS = frozenset({
     "version", "x509", "verify", "dgst", "sha1", "sha256", "sha512", "md5", "rand", "asn1parse",
     "crl", "ciphers", "list", "help", "pkey", "rsa", "ec", "req", "pkcs7", "errstr", "prime",
-    "speed", "enc", "base64",
+    "speed", "enc", "base64", "s_client",
 })  # fmt: skip
 
 

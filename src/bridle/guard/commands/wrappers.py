@@ -137,7 +137,19 @@ def wrapped(command: Command, wrapper: Wrapper) -> list[Effect] | None:
     if operands:
         directory = chdirs[-1] if chdirs else None
         effects.append(Run(tuple(operands), tuple(env), directory, functions=False))
+        if command.name in PACKAGE_RUNNERS:
+            effects.extend(packaged(operands[0]))
     return effects
+
+
+PACKAGE_RUNNERS = frozenset({"npx", "bunx", "pnpx", "uvx"})
+
+
+def packaged(name: Value) -> list[Effect]:
+    """A package that has the name of a reading command of the system is another program."""
+    from bridle.guard.commands.table import READERS
+
+    return [Mutates(f"the package {name.show()}")] if name.text in READERS else []
 
 
 def split_assignment(value: Value) -> tuple[str, Value]:
@@ -168,6 +180,10 @@ def env(command: Command) -> list[Effect]:
     places = options.values("C", "chdir")
     if not operands:
         return []
+    unset = [value.text for value in options.values("u", "unset")]
+    bare = options.has("i", "ignore-environment")
+    if (bare or "TMPDIR" in unset) and not any(name == "TMPDIR" for name, _ in assigned):
+        assigned.append(("TMPDIR", EMPTY))
     directory = places[-1] if places else None
     return [Run(tuple(operands), tuple(assigned), directory, functions=False)]
 

@@ -1,0 +1,141 @@
+"""git subcommands that write files, make repositories, or start other programs."""
+
+from collections.abc import Callable
+
+from bridle.guard.commands.options import read
+from bridle.guard.effects import Command, Deny, Effect, Git, Mutates, Shell, Write
+from bridle.guard.values import Value, literal
+
+Handler = Callable[[list[Value], Command], list[Effect]]
+
+
+def clone(args: list[Value], command: Command) -> list[Effect]:
+    """git clone: the new directory."""
+    from bridle.guard.commands.git import config_effects
+
+    options = read(
+        args, short="boucj",
+        long=("branch", "origin", "upload-pack", "config", "template", "reference", "depth",
+              "separate-git-dir", "shallow-since", "jobs", "filter", "reference-if-able",
+              "server-option", "bundle-uri", "recurse-submodules?"),
+    )  # fmt: skip
+    effects: list[Effect] = [Mutates("git clone")]
+    effects.extend(Shell(v) for v in options.values("u", "upload-pack"))
+    effects.extend(Write(v, "merge") for v in options.values("separate-git-dir"))
+    for pair in options.values("c", "config"):
+        key = pair.lead.partition("=")[0]
+        effects.extend(config_effects(key.lower(), pair.after(len(key) + 1)))
+    if options.operands and options.operands[0].lead.startswith(("ext::", "fd::")):
+        effects.append(Deny("command-unresolved", "git clone with a command as its remote"))
+    if len(options.operands) > 1:
+        effects.append(Write(options.operands[1], "merge"))
+    elif options.operands:
+        name = options.operands[0].show().rstrip("/").rpartition("/")[2].rpartition(":")[2]
+        effects.append(Write(literal(name.removesuffix(".git") or "."), "merge"))
+    return effects
+
+
+def init(args: list[Value], command: Command) -> list[Effect]:
+    """git init: in a new directory; never over the worktree's own link."""
+    options = read(args, short="b", long=("template", "separate-git-dir", "initial-branch",
+                                          "object-format", "shared?", "ref-format"))  # fmt: skip
+    effects: list[Effect] = [Mutates("git init")]
+    effects.extend(Write(v, "merge") for v in options.values("separate-git-dir"))
+    if options.operands:
+        place = options.operands[0]
+        effects.append(Write(Value((*place.parts, "/.git")), "merge"))
+    else:
+        effects.append(Write(literal(".git"), "merge"))
+    return effects
+
+
+def archive(args: list[Value], command: Command) -> list[Effect]:
+    """git archive."""
+    options = read(args, short="o", long=("output", "format", "prefix", "remote", "exec",
+                                          "add-file", "mtime"))  # fmt: skip
+    effects: list[Effect] = [Shell(v) for v in options.values("exec")]
+    return effects + [Write(v) for v in options.values("o", "output")]
+
+
+def bundle(args: list[Value], command: Command) -> list[Effect]:
+    """git bundle."""
+    words = [a for a in args if not a.lead.startswith("-") or a.text == "-"]
+    if not words or words[0].text in ("verify", "list-heads"):
+        return []
+    if words[0].text == "create":
+        return [Write(v) for v in words[1:2] if v.text != "-"]
+    return [Git("bundle unbundle")]
+
+
+def format_patch(args: list[Value], command: Command) -> list[Effect]:
+    """git format-patch."""
+    options = read(
+        args, short="ov", long=("output-directory", "output", "start-number", "subject-prefix",
+                                "cover-from-description", "reroll-count", "in-reply-to?", "to",
+                                "cc", "suffix", "base", "range-diff", "interdiff"),
+        flags=("stdout", "numbered", "cover-letter", "signoff", "zero-commit"),
+    )  # fmt: skip
+    places = options.values("o", "output-directory")
+    effects: list[Effect] = [Write(v, "merge") for v in places]
+    effects.extend(Write(v) for v in options.values("output"))
+    if not options.has("stdout") and not effects:
+        effects.append(Write(literal("."), "merge"))
+    return effects
+
+
+def tool(args: list[Value], command: Command) -> list[Effect]:
+    """difftool, mergetool, gui: they start another program."""
+    options = read(
+        args, short="xt", long=("extcmd", "tool", "gui-cmd"), flags=("tool-help", "gui", "prompt")
+    )
+    if options.has("tool-help"):
+        return []
+    named = options.values("x", "extcmd")
+    if not named:
+        return [Deny("command-unresolved", "git starts a tool that the user chose, for a person")]
+    return [Mutates("git starts a tool"), *(Shell(v) for v in named)]
+
+
+def helper(args: list[Value], command: Command) -> list[Effect]:
+    """git hook run, git credential: what the repository or the user set up runs."""
+    return [Mutates("git starts a program")]
+
+
+def trailers(args: list[Value], command: Command) -> list[Effect]:
+    """git interpret-trailers."""
+    options = read(args, long=("trailer", "where", "if-exists", "if-missing"), flags=("in-place",))
+    return [Write(v) for v in options.operands] if options.has("in-place") else []
+
+
+def outputs(args: list[Value], command: Command) -> list[Effect]:
+    """bugreport, diagnose, fast-export, mailinfo, mailsplit: files by option or operand."""
+    options = read(args, short="os", long=("output-directory", "export-marks", "suffix"))
+    effects: list[Effect] = [Mutates("git writes a file")]
+    effects.extend(Write(v, "merge") for v in options.values("o", "output-directory"))
+    effects.extend(Write(v) for v in options.values("export-marks"))
+    return effects
+
+
+HANDLERS: dict[str, Handler] = {
+    "clone": clone,
+    "init": init,
+    "init-db": init,
+    "archive": archive,
+    "bundle": bundle,
+    "format-patch": format_patch,
+    "difftool": tool,
+    "mergetool": tool,
+    "gui": tool,
+    "citool": tool,
+    "instaweb": tool,
+    "web--browse": tool,
+    "hook": helper,
+    "credential": helper,
+    "interpret-trailers": trailers,
+    "bugreport": outputs,
+    "diagnose": outputs,
+    "fast-export": outputs,
+    "mailinfo": outputs,
+    "mailsplit": outputs,
+    "unpack-file": outputs,
+}
