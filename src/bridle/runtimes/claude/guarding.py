@@ -60,10 +60,14 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     dialect = plan.dialect
     open_ended = not (isinstance(dialect, ClaudeDialect) and dialect.blocks_when_hook_dies)
     shape = msgspec.structs.replace(SHAPE, watched=open_ended, timed=open_ended)
-    argv = _guarded_argv(argv, hook, shape)
-    spec = msgspec.structs.replace(plan.spec, argv=argv)
+    given, bare = without_settings(plan)
+    settings = _merged(read_settings(given) if given else {}, hook, shape)
+    path = write_private(hook.folder, "settings.json", msgspec.json.encode(settings))
+    asking = bare.with_arguments("--settings", path)
+    if asking is None:
+        raise GuardRefused("claude: its command was not found in the plan", runtime="claude")
     mechanism = msgspec.structs.replace(SETTINGS, shape=shape)
-    return msgspec.structs.replace(plan, spec=spec, guard=mechanism)
+    return msgspec.structs.replace(asking, guard=mechanism)
 
 
 def guard_pieces(hook: GuardHook) -> GuardPieces:
@@ -115,27 +119,17 @@ def answer_callback(recorder: Recorder, payload: Any) -> dict[str, Any]:
 # -- settings by flag -----------------------------------------------------------------------------
 
 
-def _guarded_argv(argv: tuple[str, ...], hook: GuardHook, shape: HookShape) -> tuple[str, ...]:
-    """The arguments with our hooks in the settings they name."""
-    given, words, place = with_settings(argv)
-    settings = _merged(read_settings(given) if given else {}, hook, shape)
-    path = write_private(hook.folder, "settings.json", msgspec.json.encode(settings))
-    words[place:place] = ["--settings", path]
-    return tuple(words)
-
-
-def with_settings(argv: Sequence[str]) -> tuple[str, list[str], int]:
-    """The settings that the arguments name (empty when they name none), the arguments without
-    them, and where others go: Claude takes that flag once."""
-    words, given = list(argv), ""
-    for number, word in enumerate(words[:-1]):
+def without_settings(plan: RunPlan) -> tuple[str, RunPlan]:
+    """The settings that the plan's arguments name (empty when they name none), and the plan without
+    them: Claude takes that flag once."""
+    argv = list(plan.spec.argv)
+    for number, word in enumerate(argv[:-1]):
         if word == "--settings":
-            given = words[number + 1]
-            del words[number : number + 2]
-            break
-    # Before every other flag: the last ones may be followed by a prompt.
-    place = next((i for i, word in enumerate(words) if i and word.startswith("-")), len(words))
-    return given, words, place
+            given = argv[number + 1]
+            del argv[number : number + 2]
+            spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
+            return given, msgspec.structs.replace(plan, spec=spec)
+    return "", plan
 
 
 def read_settings(given: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.drives.tmux.reports import report_command
 from bridle.runtimes.base import RunPlan
-from bridle.runtimes.claude.guarding import read_settings, with_settings
+from bridle.runtimes.claude.guarding import read_settings, without_settings
 from bridle.runtimes.claude.panes import REPORTS
 from bridle.runtimes.private import write_private
 
@@ -22,7 +22,7 @@ _SECONDS = 10
 def report_plan(plan: RunPlan) -> RunPlan:
     """The plan with hooks that report; see `AgentRuntime.report_plan`."""
     try:
-        given, argv, place = with_settings(plan.spec.argv)
+        given, bare = without_settings(plan)
         settings = read_settings(given) if given else {}
     except GuardRefused:
         # The CLI will say what is wrong with the user's settings.
@@ -31,9 +31,7 @@ def report_plan(plan: RunPlan) -> RunPlan:
     own = bool(given) and plan.guard is not None and os.path.isfile(given)
     folder, name = os.path.split(given) if own else (plan.reports, ".settings.json")
     path = write_private(folder, name, msgspec.json.encode(_merged(settings, plan.reports)))
-    argv[place:place] = ["--settings", path]
-    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
-    return msgspec.structs.replace(plan, spec=spec)
+    return bare.with_arguments("--settings", path) or plan
 
 
 def _merged(given: dict[str, Any], folder: str) -> dict[str, Any]:

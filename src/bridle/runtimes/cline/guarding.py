@@ -139,29 +139,29 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
                 hint="name the account with account_dir",
                 runtime="cline",
             )
-    argv, approves = _asking(plan)
+    asking, approves = _asking(plan)
     code = plugin_code(where_to_ask(hook), log_events=hook.log_events, approves=approves)
     env = guarded_env(spec.env, spec.cwd, hook.folder, code)
     return msgspec.structs.replace(
-        plan,
-        spec=msgspec.structs.replace(spec, argv=argv, env=env),
+        asking,
+        spec=msgspec.structs.replace(asking.spec, env=env),
         guard=BY_PROCESS if hook.lasting else PLUGIN,
         warnings=(*plan.warnings, LEFT_OUT),
     )
 
 
-def _asking(plan: RunPlan) -> tuple[tuple[str, ...], bool]:
-    """The arguments of an agent that approves nothing by itself, and whether the plugin must do so
-    for it; and that is told why a call was refused, however often."""
-    argv, size = list(plan.spec.argv), len(plan.installation.command)
-    approves = False
+def _asking(plan: RunPlan) -> tuple[RunPlan, bool]:
+    """The plan of an agent that approves nothing by itself, and whether the plugin must do so for
+    it; and that is told why a call was refused, however often."""
+    argv, approves = list(plan.spec.argv), False
     for number, word in enumerate(argv[:-1]):
         if word == _APPROVE and argv[number + 1] == "true":
             argv[number + 1], approves = "false", True
-    named = any(word.startswith(_PATIENCE[0]) for word in argv)
-    if not named and tuple(argv[:size]) == tuple(plan.installation.command):
-        argv[size:size] = _PATIENCE
-    return tuple(argv), approves
+    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
+    asking = msgspec.structs.replace(plan, spec=spec)
+    if any(word.startswith(_PATIENCE[0]) for word in argv):
+        return asking, approves
+    return asking.with_arguments(*_PATIENCE) or asking, approves
 
 
 def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:

@@ -44,14 +44,10 @@ PLUGIN = GuardMechanism(
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
     _refuse_switched_off(plan)
-    argv, command = list(plan.spec.argv), list(plan.installation.command)
-    starts = [i for i in range(len(argv)) if argv[i : i + len(command)] == command]
-    if not starts:
+    asking = plan.with_arguments("--plugin-dir", write_plugin(hook))
+    if asking is None:
         raise GuardRefused("copilot: its command was not found in the plan", runtime="copilot")
-    place = starts[0] + len(command)
-    argv[place:place] = ["--plugin-dir", write_plugin(hook)]
-    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
-    return msgspec.structs.replace(plan, spec=spec, guard=PLUGIN)
+    return msgspec.structs.replace(asking, guard=PLUGIN)
 
 
 _SWITCH = re.compile(rb'"disableAllHooks"\s*:\s*true')

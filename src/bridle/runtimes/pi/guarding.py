@@ -104,20 +104,16 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     mechanism = BY_PROCESS if hook.lasting else EXTENSION
     code = extension_code(where_to_ask(hook), log_events=hook.log_events)
     path = write_private(hook.folder, FILE_NAME, code)
-    argv, command = list(plan.spec.argv), list(plan.installation.command)
-    starts = [i for i in range(len(argv)) if argv[i : i + len(command)] == command]
-    if not starts:
-        raise GuardRefused("pi: its command was not found in the plan", runtime="pi")
-    place = starts[0] + len(command)
-    if "--approve" in argv:
+    if "--approve" in plan.spec.argv:
         raise GuardRefused(
             "pi cannot be guarded in a project whose extensions are trusted",
             hint="run without trust_project",
             runtime="pi",
         )
     # Pi reads a repeated flag twice without harm, but once is what is meant.
-    alone = [] if {"-ne", "--no-extensions"} & set(argv) else ["-ne"]
-    argv[place:place] = [*alone, "-e", path]
-    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
+    alone = [] if {"-ne", "--no-extensions"} & set(plan.spec.argv) else ["-ne"]
+    asking = plan.with_arguments(*alone, "-e", path)
+    if asking is None:
+        raise GuardRefused("pi: its command was not found in the plan", runtime="pi")
     warnings = (*plan.warnings, "pi: only the guard's extension is loaded while it is guarded")
-    return msgspec.structs.replace(plan, spec=spec, guard=mechanism, warnings=warnings)
+    return msgspec.structs.replace(asking, guard=mechanism, warnings=warnings)
