@@ -16,12 +16,11 @@ from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import GuardAddress, GuardHook, GuardMechanism
 from bridle.repository import find_git
 from bridle.runtimes import asking_js
-from bridle.runtimes.asking_js import asking_code, where_to_ask
+from bridle.runtimes.asking_js import PLUGIN_FILE, asking_code, has_others, where_to_ask
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.cline.transcript import cline_dir, data_dir
 from bridle.runtimes.private import write_private
 
-FILE_NAME = "bridle-guard.js"
 _PLUGINS = "plugins"
 _SECONDS = 2.6
 """How long the plugin waits for a verdict before it refuses. Cline gives a hook three seconds and
@@ -98,7 +97,7 @@ def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
     from bridle.runtimes.deployed_files import put_plugin
 
     code = None if command is None else plugin_code(command, deployed=True)
-    return put_plugin(worktree, os.path.join(".cline", _PLUGINS, FILE_NAME), code, mark)
+    return put_plugin(worktree, os.path.join(".cline", _PLUGINS, PLUGIN_FILE), code, mark)
 
 
 def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dict[str, str]:
@@ -124,7 +123,7 @@ def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dic
     for name in names:
         if name != _PLUGINS:
             os.symlink(os.path.join(theirs, name), os.path.join(home, name))
-    write_private(home, os.path.join(_PLUGINS, FILE_NAME), code)
+    write_private(home, os.path.join(_PLUGINS, PLUGIN_FILE), code)
     changed = {"CLINE_DIR": home, "CLINE_DATA_DIR": data_dir(env)}
     return {_LOADING[0]: _LOADING[1], **env, **changed}
 
@@ -172,20 +171,9 @@ def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
     home = env.get("HOME") or os.path.expanduser("~")
     folders = [os.path.join(root, ".cline", _PLUGINS) for root in sorted(roots)]
     for folder in (*folders, os.path.join(home, "Documents", "Cline", "Plugins")):
-        if os.path.isdir(folder) and _others_in(folder, guard):
+        if has_others(folder, os.path.dirname(os.path.dirname(folder)), "cline", guard):
             raise GuardRefused(
                 f"cline would load plugins beside the guard's, which could undo it: {folder}",
                 hint="move them away, or hold it with --sandbox and say --unguarded",
                 runtime="cline",
             )
-
-
-def _others_in(folder: str, guard: str) -> bool:
-    """Whether a folder holds any file but the guard's own, put there by `bridle guard deploy`."""
-    names = os.listdir(folder)
-    if names != [FILE_NAME]:
-        return bool(names)
-    from bridle.runtimes.deployed_guard import is_deployed
-
-    root = os.path.dirname(os.path.dirname(folder))
-    return not is_deployed(os.path.join(folder, FILE_NAME), root, "cline", guard)

@@ -20,12 +20,11 @@ from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import GuardAddress, GuardHook, GuardMechanism
 from bridle.repository import find_git
 from bridle.runtimes import asking_js
-from bridle.runtimes.asking_js import asking_code, where_to_ask
+from bridle.runtimes.asking_js import PLUGIN_FILE, asking_code, has_others, where_to_ask
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.opencode.choices import CONFIG_VARIABLE
 from bridle.runtimes.private import write_private
 
-FILE_NAME = "bridle-guard.js"
 CLOSED = "**"
 """A rule that forbids every tool, in words that nobody else uses. The plugin takes it away, so that
 nothing runs where the plugin is missing."""
@@ -88,7 +87,7 @@ def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
     from bridle.runtimes.deployed_files import put_plugin
 
     code = None if command is None else plugin_code(command, deployed=True)
-    return put_plugin(worktree, os.path.join(".opencode", "plugins", FILE_NAME), code, mark)
+    return put_plugin(worktree, os.path.join(".opencode", "plugins", PLUGIN_FILE), code, mark)
 
 
 def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]:
@@ -133,7 +132,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
                 "an OpenCode server that runs already cannot be guarded", runtime="opencode"
             )
     code = plugin_code(where_to_ask(hook), log_events=hook.log_events)
-    path = write_private(hook.folder, FILE_NAME, code)
+    path = write_private(hook.folder, PLUGIN_FILE, code)
     spec = msgspec.structs.replace(plan.spec, env=guarded_env(env, plan.spec.cwd, path))
     mechanism = BY_PROCESS if hook.lasting else PLUGIN
     return msgspec.structs.replace(
@@ -155,7 +154,7 @@ def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
         own = os.path.join(folder, ".opencode")
         places = [folder] if folder == home else [folder, own]
         found = [os.path.join(own, name) for name in ("plugin", "plugins") if folder != home]
-        found = [path for path in found if _others_in(path, folder, guard)]
+        found = [path for path in found if has_others(path, folder, "opencode", guard)]
         files = [os.path.join(place, name) for place in places for name in _FILES]
         found += [path for path in files if _names_plugins(path)]
         if found:
@@ -167,16 +166,6 @@ def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
         if folder == os.path.dirname(folder):
             return
         folder = os.path.dirname(folder)
-
-
-def _others_in(path: str, root: str, guard: str) -> bool:
-    """Whether a folder holds any file but the guard's own, put there by `bridle guard deploy`."""
-    names = os.listdir(path) if os.path.isdir(path) else []
-    if names != [FILE_NAME]:
-        return bool(names)
-    from bridle.runtimes.deployed_guard import is_deployed
-
-    return not is_deployed(os.path.join(path, FILE_NAME), root, "opencode", guard)
 
 
 def _names_plugins(path: str) -> bool:
