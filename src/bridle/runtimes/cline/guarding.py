@@ -8,7 +8,7 @@ another; so the guard's is the only one, and a project that brings its own is no
 
 import os
 from collections.abc import Mapping
-from shutil import which
+from shutil import rmtree, which
 
 import msgspec
 
@@ -114,6 +114,8 @@ def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dic
             runtime="cline",
         )
     home = os.path.join(folder, "cline")
+    # In a session the process before this one had the same; its links may be out of date.
+    rmtree(home, ignore_errors=True)
     os.mkdir(home, 0o700)
     theirs = cline_dir(env)
     try:

@@ -29,7 +29,9 @@ CLOSED = "**"
 """A rule that forbids every tool, in words that nobody else uses. The plugin takes it away, so that
 nothing runs where the plugin is missing."""
 _FILES = ("opencode.json", "opencode.jsonc")
+_PLUGIN_FOLDERS = ("plugin", "plugins")
 _PURE = "OPENCODE_PURE"
+_OTHER_CONFIG = ("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR")
 _NO_PROJECT = "OPENCODE_DISABLE_PROJECT_CONFIG"
 _NO_CLAUDE = ("OPENCODE_DISABLE_CLAUDE_CODE", "OPENCODE_DISABLE_CLAUDE_CODE_PROMPT")
 
@@ -120,7 +122,7 @@ def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
     env, argv = plan.spec.env, plan.spec.argv
-    if "--pure" in argv or (env.get(_PURE) and not _has_own_config(plan)):
+    if "--pure" in argv or (env.get(_PURE) and not _has_bare_home(env)):
         raise GuardRefused(
             "opencode cannot be guarded without plugins: the guard is one",
             hint="run it without plugins=false",
@@ -140,10 +142,18 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     )
 
 
-def _has_own_config(plan: RunPlan) -> bool:
-    """Whether its configuration folder is one of the run's own, so that there are no plugins."""
-    folder = plan.spec.env.get("XDG_CONFIG_HOME", "")
-    return any(folder.startswith(private + os.sep) for private in plan.private_dirs)
+def _has_bare_home(env: Mapping[str, str]) -> bool:
+    """Whether its home and configuration are a run's or session's own, without plugins: then none
+    but the guard's is loaded, as if there were none."""
+    home, config = env.get("OPENCODE_TEST_HOME"), env.get("XDG_CONFIG_HOME")
+    if not home or not config or any(env.get(name) for name in _OTHER_CONFIG):
+        return False
+    places = (os.path.join(config, "opencode"), os.path.join(home, ".opencode"))
+    folders = [os.path.join(place, name) for place in places for name in _PLUGIN_FOLDERS]
+    files = [os.path.join(place, name) for place in places for name in (*_FILES, "config.json")]
+    return not any(os.path.isdir(path) and os.listdir(path) for path in folders) and not any(
+        _names_plugins(path) for path in files
+    )
 
 
 def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
@@ -153,7 +163,7 @@ def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
     while True:
         own = os.path.join(folder, ".opencode")
         places = [folder] if folder == home else [folder, own]
-        found = [os.path.join(own, name) for name in ("plugin", "plugins") if folder != home]
+        found = [os.path.join(own, name) for name in _PLUGIN_FOLDERS if folder != home]
         found = [path for path in found if has_others(path, folder, "opencode", guard)]
         files = [os.path.join(place, name) for place in places for name in _FILES]
         found += [path for path in files if _names_plugins(path)]
@@ -181,7 +191,7 @@ def _names_plugins(path: str) -> bool:
         config = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return b"plugin" in text or b"\\u" in text
-    return isinstance(config, dict) and any(config.get(name) for name in ("plugin", "plugins"))
+    return isinstance(config, dict) and any(config.get(name) for name in _PLUGIN_FOLDERS)
 
 
 def _instructions(env: Mapping[str, str], cwd: str) -> list[str]:
