@@ -9,7 +9,7 @@ import os
 
 import msgspec
 
-from bridle.drives.guarding import REASON, GuardAddress, GuardHook, HookShape
+from bridle.drives.guarding import REASON, GuardAddress, GuardHook, GuardMechanism, HookShape
 
 PLUGIN_FILE = "bridle-guard.js"
 """The file of a plugin of ours, in the guard's own folder or in a worktree."""
@@ -102,6 +102,14 @@ FOR_ALL = "const nobody = false;\n"
 def where_to_ask(hook: GuardHook) -> GuardAddress | str:
     """What a plugin of this session asks: an address, or a command where that would not last."""
     return hook.command(BY_PROCESS) if hook.lasting else hook.address()
+
+
+def mechanism_of(plugin: GuardMechanism, hook: GuardHook) -> GuardMechanism:
+    """How the agent of this session asks, where `plugin` is how it does at an address."""
+    if not hook.lasting:
+        return plugin
+    name = f"{plugin.name} that runs a hook"
+    return msgspec.structs.replace(plugin, name=name, shape=BY_PROCESS)
 
 
 def has_others(plugins: str, root: str, runtime: str, guard: str) -> bool:

@@ -30,6 +30,7 @@ from bridle.runtimes.acp.guarding import ASKING, guard_plan
 from bridle.runtimes.acp.plan import AcpPlan
 from bridle.runtimes.acp.updates import Tool
 from bridle.runtimes.acp.wire import Update
+from bridle.runtimes.asking_js import mechanism_of
 from bridle.runtimes.opencode import guarding as opencode
 from bridle.runtimes.registry import create_acp_runtime, get_runtime
 from tests.conftest import wait_until
@@ -45,7 +46,7 @@ YES, NO = {"optionId": "y", "kind": "allow_once"}, {"optionId": "n", "kind": "re
 class Hook:
     """A `GuardHook` that starts nothing."""
 
-    stdio, log_events, lasting = True, False, False
+    stdio, lasting = True, False
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
@@ -128,7 +129,7 @@ def test_opencode_gets_a_plugin_and_can_do_nothing_without(plans: PlanDesk) -> N
     config = msgspec.json.decode(plan.spec.env["OPENCODE_CONFIG_CONTENT"])
     assert config["permission"] == {opencode.CLOSED: "deny"}
     assert config["plugin"] == [f"file://{plans.folder}/bridle-guard.js"]
-    assert plan.guard == opencode.BY_PROCESS
+    assert plan.guard == mechanism_of(opencode.PLUGIN, hook)
 
 
 @pytest.mark.parametrize(("name", "mode"), [("gemini-acp", "yolo"), ("cline-acp", "yolo")])

@@ -62,7 +62,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     open_ended = not (isinstance(dialect, ClaudeDialect) and dialect.blocks_when_hook_dies)
     shape = msgspec.structs.replace(SHAPE, watched=open_ended, timed=open_ended)
     given, bare = without_settings(plan)
-    ours = hook_entries(hook.command(shape), log_events=hook.log_events, timed=shape.timed)
+    ours = hook_entries(hook.command(shape), timed=shape.timed)
     # Settings by flag outrank the user's and the project's, which could switch all hooks off.
     settings = {**with_hooks(read_settings(given), ours), "disableAllHooks": False}
     path = write_private(hook.folder, "settings.json", msgspec.json.encode(settings))
@@ -77,7 +77,7 @@ def guard_pieces(hook: GuardHook) -> GuardPieces:
     """What makes Claude ask when another program starts it; see `AgentRuntime.guard_pieces`."""
     # Which version that is cannot be told.
     shape = msgspec.structs.replace(SHAPE, watched=True)
-    hooks = hook_entries(hook.command(shape), log_events=hook.log_events)
+    hooks = hook_entries(hook.command(shape))
     mechanism = msgspec.structs.replace(SETTINGS, shape=shape)
     return GuardPieces(mechanism=mechanism, settings={"disableAllHooks": False, "hooks": hooks})
 
@@ -119,17 +119,12 @@ def answer_callback(recorder: Recorder, payload: Any) -> dict[str, Any]:
     return answer
 
 
-def hook_entries(
-    command: str, *, log_events: bool, timed: bool = True
-) -> dict[str, list[dict[str, Any]]]:
+def hook_entries(command: str, *, timed: bool = True) -> dict[str, list[dict[str, Any]]]:
     """The hooks of settings that run `command`, which keeps the time itself when `timed`."""
-    events = [*SHAPE.asks, *SHAPE.live]
-    if log_events:
-        events += [*SHAPE.tool_ends, *SHAPE.turn_ends, *SHAPE.session_ends]
     # Newer versions honour `onFailure`; what older ones let pass, the command itself refuses.
     seconds = _SECONDS if timed else _PATIENCE
     entry = {"type": "command", "command": command, "timeout": seconds, "onFailure": "block"}
-    return {event: [{"hooks": [entry]}] for event in events}
+    return {event: [{"hooks": [entry]}] for event in (*SHAPE.asks, *SHAPE.live)}
 
 
 _LOCAL_SETTINGS = os.path.join(".claude", "settings.local.json")
@@ -139,7 +134,7 @@ def deploy_hooks(worktree: str, command: str | None, mark: str) -> str:
     """See `AgentRuntime.deploy_guard`: hooks in the worktree's own settings."""
     from bridle.runtimes.deployed_files import put_hooks
 
-    entries = None if command is None else hook_entries(command, log_events=False)
+    entries = None if command is None else hook_entries(command)
     return put_hooks(
         worktree, _LOCAL_SETTINGS, entries, mark, runtime="claude", switched_off=_switched_off
     )

@@ -15,8 +15,13 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import GuardAddress, GuardHook, GuardMechanism
 from bridle.repository import find_git
-from bridle.runtimes import asking_js
-from bridle.runtimes.asking_js import PLUGIN_FILE, asking_code, has_others, where_to_ask
+from bridle.runtimes.asking_js import (
+    PLUGIN_FILE,
+    asking_code,
+    has_others,
+    mechanism_of,
+    where_to_ask,
+)
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.cline.transcript import cline_dir, data_dir
 from bridle.runtimes.private import write_private
@@ -39,11 +44,6 @@ PLUGIN = GuardMechanism(
     fails="closed",
     proof="the plugin announces itself when the run begins, before the first model call",
 )
-BY_PROCESS = msgspec.structs.replace(
-    PLUGIN,
-    name="plugin in a home folder of its own that runs a hook",
-    shape=asking_js.BY_PROCESS,
-)
 
 LEFT_OUT = "cline: only the guard's plugin is loaded while it is guarded"
 
@@ -59,25 +59,14 @@ export default {
       const reason = await refusal(toolCallId, toolName, input, process.cwd());
       return reason === undefined ? %(consent)s : { skip: true, reason };
     },
-%(events)s  },
+  },
 };
-"""
-
-_EVENTS = """\
-    afterTool: async ({ toolCall, result }) => {
-      const end = { tool_name: toolCall.toolName, tool_use_id: toolCall.toolCallId };
-      const text = JSON.stringify(result?.output ?? null);
-      await tell(result?.isError ? "PostToolUseFailure" : "PostToolUse",
-        { ...end, ...(result?.isError ? { error: text } : { tool_response: text }) });
-    },
-    afterRun: async () => { await tell("Stop", {}); },
 """
 
 
 def plugin_code(
     where: GuardAddress | str,
     *,
-    log_events: bool = False,
     deployed: bool = False,
     approves: bool = False,
 ) -> str:
@@ -89,7 +78,7 @@ def plugin_code(
     """
     ask = asking_code(where, _SECONDS, deployed=deployed)
     consent = "{ policy: { autoApprove: true } }" if approves else "undefined"
-    return _CODE % {"ask": ask, "consent": consent, "events": _EVENTS if log_events else ""}
+    return _CODE % {"ask": ask, "consent": consent}
 
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
@@ -141,12 +130,12 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
                 runtime="cline",
             )
     asking, approves = _asking(plan)
-    code = plugin_code(where_to_ask(hook), log_events=hook.log_events, approves=approves)
+    code = plugin_code(where_to_ask(hook), approves=approves)
     env = guarded_env(spec.env, spec.cwd, hook.folder, code)
     return msgspec.structs.replace(
         asking,
         spec=msgspec.structs.replace(asking.spec, env=env),
-        guard=BY_PROCESS if hook.lasting else PLUGIN,
+        guard=mechanism_of(PLUGIN, hook),
         warnings=(*plan.warnings, LEFT_OUT),
     )
 

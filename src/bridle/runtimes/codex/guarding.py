@@ -30,6 +30,8 @@ _COMMANDS = ("exec", "e", "app-server", "resume", "fork")
 
 SHAPE = HookShape(watched=True)
 
+_ASKED = (*SHAPE.asks, *SHAPE.live)
+
 HOOKS = GuardMechanism(
     name="hooks by -c with computed trust",
     fails="open",
@@ -53,8 +55,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
         )
     _refuse_other_hooks(plan.spec.argv)
     off = [word for name in dialect.unjudged_features for word in ("--disable", name)]
-    events = guard_events(log_events=hook.log_events)
-    commands = {event: [hook.command(SHAPE)] for event in events}
+    commands = {event: [hook.command(SHAPE)] for event in _ASKED}
     # Whatever the settings say of hooks.
     on = ["-c", "features.hooks=true"]
     flags = [*on, *off, *hook_flags(with_reports(commands, plan.reports))]
@@ -69,14 +70,8 @@ def guard_pieces(argv: Sequence[str], hook: GuardHook) -> GuardPieces:
     _refuse_other_hooks(argv)
     # Whatever its settings say; and no text typed into a running terminal, which no hook sees.
     flags = ["-c", "features.hooks=true", "-c", "features.unified_exec=false"]
-    events = guard_events(log_events=hook.log_events)
-    flags += hook_flags({event: [hook.command(SHAPE)] for event in events})
+    flags += hook_flags({event: [hook.command(SHAPE)] for event in _ASKED})
     return GuardPieces(mechanism=HOOKS, flags=tuple(flags))
-
-
-def guard_events(*, log_events: bool) -> list[str]:
-    """The events whose hooks the guard answers."""
-    return [*SHAPE.asks, *SHAPE.live, *(["PostToolUse", "Stop", "SessionEnd"] * log_events)]
 
 
 def with_reports(commands: dict[str, list[str]], folder: str) -> dict[str, list[str]]:

@@ -85,8 +85,6 @@ def _refuse_switched_off(plan: RunPlan) -> None:
 def write_plugin(hook: GuardHook) -> str:
     """Write the plugin whose hooks ask `hook`; returns its folder."""
     events = [_ASKS, *SHAPE.live]
-    if hook.log_events:
-        events += [*SHAPE.turn_ends[:1], *SHAPE.session_ends]
     entry: dict[str, Any] = {
         "type": "command",
         "bash": hook.command(SHAPE),

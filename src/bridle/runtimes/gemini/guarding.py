@@ -21,8 +21,6 @@ _MILLISECONDS = 600_000
 SHAPE = HookShape(
     asks=("BeforeTool",),
     live=("SessionStart", "BeforeAgent"),
-    tool_ends=("AfterTool",),
-    turn_ends=("AfterAgent",),
     refusal={"decision": "deny", "reason": REASON},
     watched=True,
 )
@@ -43,8 +41,6 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     if _switched_off(settings):
         raise GuardRefused("gemini: its settings switch hooks off", runtime="gemini")
     events = [*SHAPE.asks, *SHAPE.live]
-    if hook.log_events:
-        events += [*SHAPE.tool_ends, *SHAPE.turn_ends, *SHAPE.session_ends]
     entry = {"type": "command", "command": hook.command(SHAPE), "timeout": _MILLISECONDS}
     whole = with_hooks(settings, {event: [{"hooks": [entry]}] for event in events})
     # Not beside the run's other files: those a confined agent can write.

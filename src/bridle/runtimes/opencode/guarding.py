@@ -19,8 +19,13 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import GuardAddress, GuardHook, GuardMechanism
 from bridle.repository import find_git
-from bridle.runtimes import asking_js
-from bridle.runtimes.asking_js import PLUGIN_FILE, asking_code, has_others, where_to_ask
+from bridle.runtimes.asking_js import (
+    PLUGIN_FILE,
+    asking_code,
+    has_others,
+    mechanism_of,
+    where_to_ask,
+)
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.opencode.choices import CONFIG_VARIABLE
 from bridle.runtimes.private import write_private
@@ -40,11 +45,6 @@ PLUGIN = GuardMechanism(
     fails="closed",
     proof="the plugin announces itself when it is loaded, before the first model call",
 )
-BY_PROCESS = msgspec.structs.replace(
-    PLUGIN,
-    name="plugin given by environment that runs a hook",
-    shape=asking_js.BY_PROCESS,
-)
 
 LEFT_OUT = "opencode: the project's own configuration is left out while it is guarded"
 
@@ -59,29 +59,16 @@ export const BridleGuard = async ({ directory }) => {
       const reason = await refusal(call.callID, call.tool, told.args, directory);
       if (reason !== undefined) throw new Error(reason);
     },
-%(events)s  };
+  };
 };
 """
 
-_EVENTS = """\
-    "tool.execute.after": async (call, told) => {
-      const end = { tool_name: call.tool, tool_use_id: call.callID };
-      await tell("PostToolUse", { ...end, tool_response: told?.output ?? null });
-    },
-    event: async ({ event }) => {
-      if (event.type === "session.idle") await tell("Stop", {});
-    },
-"""
 
-
-def plugin_code(
-    where: GuardAddress | str, *, log_events: bool = False, deployed: bool = False
-) -> str:
+def plugin_code(where: GuardAddress | str, *, deployed: bool = False) -> str:
     """The plugin's source; it asks at an address, or by a command. One that is `deployed` into a
     worktree leaves a person's own sessions alone."""
     ask = asking_code(where, deployed=deployed)
-    told = {"ask": ask, "closed": json.dumps(CLOSED), "events": _EVENTS if log_events else ""}
-    return _CODE % told
+    return _CODE % {"ask": ask, "closed": json.dumps(CLOSED)}
 
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
@@ -133,10 +120,10 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
             raise GuardRefused(
                 "an OpenCode server that runs already cannot be guarded", runtime="opencode"
             )
-    code = plugin_code(where_to_ask(hook), log_events=hook.log_events)
+    code = plugin_code(where_to_ask(hook))
     path = write_private(hook.folder, PLUGIN_FILE, code)
     spec = msgspec.structs.replace(plan.spec, env=guarded_env(env, plan.spec.cwd, path))
-    mechanism = BY_PROCESS if hook.lasting else PLUGIN
+    mechanism = mechanism_of(PLUGIN, hook)
     return msgspec.structs.replace(
         plan, spec=spec, guard=mechanism, warnings=(*plan.warnings, LEFT_OUT)
     )
