@@ -38,6 +38,18 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     reports: str = ""
     """The folder that hooks of a terminal session report into; empty when none are wanted."""
 
+    def conversing(self, runtime: str, *, resume: str | None, own: dict[str, Any]) -> Self:
+        """This plan as that of a conversation, whose wire must know `own`."""
+        facts = LiveFacts(
+            runtime=runtime,
+            runtime_version=self.installation.version or "",
+            dialect=self.dialect.name,
+            cwd=self.spec.cwd,
+            resume=resume,
+            own=own,
+        )
+        return msgspec.structs.replace(self, live=facts)
+
     def with_arguments(self, *words: str, past: Collection[str] = ()) -> Self | None:
         """This plan with `words` as the first arguments of the CLI's own command, or as those after
         a subcommand that is one of `past`; None when that command is not in the plan. Another

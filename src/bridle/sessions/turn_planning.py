@@ -67,19 +67,10 @@ def plan_session(
         remove_folders((scratch,) if scratch else ())
         raise
     remove_folders(plan.private_dirs)
-    facts = LiveFacts(
-        runtime=runtime.id,
-        runtime_version=plan.installation.version or "",
-        dialect=plan.dialect.name,
-        cwd=plan.spec.cwd,
-        resume=options.resume,
-        own=msgspec.to_builtins(
-            TurnFacts(
-                binary=_program(runtime, plan.installation),
-                resumes=runtime.features_of(plan.dialect).resume,
-                scratch=scratch,
-            )
-        ),
+    own = TurnFacts(
+        binary=_program(runtime, plan.installation),
+        resumes=runtime.features_of(plan.dialect).resume,
+        scratch=scratch,
     )
     kept = _kept_environment(options, env, session_id, plan.secrets)
     spec = ProcessSpec(
@@ -90,7 +81,8 @@ def plan_session(
         stop=plan.spec.stop,
     )
     folders = () if scratch is None else (scratch,)
-    return msgspec.structs.replace(plan, spec=spec, private_dirs=folders, live=facts)
+    kept_plan = msgspec.structs.replace(plan, spec=spec, private_dirs=folders)
+    return kept_plan.conversing(runtime.id, resume=options.resume, own=msgspec.to_builtins(own))
 
 
 def _program(runtime: AgentRuntime, installation: Installation) -> str | None:
