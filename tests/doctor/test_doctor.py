@@ -224,6 +224,29 @@ def test_old_and_missing_tools_of_the_machine(
     assert git.status == "ok"
 
 
+@pytest.mark.parametrize(
+    ("told", "status", "detail"),
+    [
+        ("tmux 3.1c", "warn", "tmux 3.1c is too old"),
+        ("tmux 3.2", "ok", "tmux 3.2"),
+        ("tmux 3.3a", "ok", "tmux 3.3a"),
+        ("tmux 3.4", "warn", "tmux 3.4 is newer than 3.3, the newest that Bridle was tested with"),
+        ("tmux next-3.6", "warn", "version unknown"),
+    ],
+)
+def test_a_tmux_that_was_never_tested_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, status: str, detail: str
+) -> None:
+    folder = tmp_path / "bin"
+    bare_path(folder)
+    (folder / "tmux").unlink()
+    fake_cli(folder, "tmux").write_text(f"#!/bin/sh\necho {told}\n")
+    monkeypatch.setenv("PATH", str(folder))
+    _, tmux, _ = check_machine(str(tmp_path))
+    assert tmux.status == status
+    assert tmux.detail.startswith(detail)
+
+
 def test_a_program_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
     answer = ask(("sleep", "60"), str(tmp_path), seconds=0.2)
     assert answer.status is None

@@ -143,21 +143,6 @@ def test_a_hook_that_tells_no_id_means_the_open_call() -> None:
     assert last.tool_call_id == "item_7"
 
 
-def test_hooks_alone_can_tell_of_tools() -> None:
-    made = recorder()
-    assert made.guard is not None
-    made.guard.feeds_events = True
-    made.guard.note(verdict_note("one"))
-    made.guard.note(HookNote(kind="tool_end", tool_call_id="one", tool_name="Bash", result="ok"))
-    made.verdicts.take_notes()
-    assert made.stop_requested is None
-    assert told(made)[-3:] == [
-        "tool_execution_start",
-        "permission_decision",
-        "tool_execution_end",
-    ]
-
-
 @pytest.mark.parametrize("broken", [None, "yes", 1])
 def test_what_is_no_verdict_is_a_refusal(broken: Any) -> None:
     made = recorder(verdict=broken)

@@ -108,8 +108,6 @@ AGENTS = (
         cli="opencode",
         version="1.18.33",
         drives=ACP,
-        asks_driver=True,
-        has_hooks=False,
     ),
     Agent(
         name="cline-acp",
@@ -117,7 +115,6 @@ AGENTS = (
         version="3.0.65",
         drives=ACP,
         asks_driver=True,
-        has_hooks=False,
     ),
     Agent(
         name="claude-acp",

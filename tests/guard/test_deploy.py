@@ -74,8 +74,10 @@ def test_the_users_own_hooks_stay_and_it_can_be_undone(place: Bench) -> None:
 
 def test_a_file_that_held_nothing_else_is_removed(place: Bench) -> None:
     put(place)
+    assert place.git("status", "--short", cwd=place.worktree) == "", "no commit takes it along"
     undo(ClaudeRuntime(), str(place.worktree), place.env)
-    assert not settings(place).exists()
+    assert list(place.worktree.iterdir()) == [place.worktree / ".git"]
+    assert "settings.local" not in (place.repo / ".git/info/exclude").read_text()
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"hooks": 3}', '{"hooks": {"PreToolUse": 1}}'])

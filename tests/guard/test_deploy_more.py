@@ -114,6 +114,15 @@ def test_geminis_own_hooks_and_settings_stay(place: Bench) -> None:
     assert json.loads(path.read_text()) == theirs
 
 
+def test_a_worktree_whose_gemini_runs_no_hooks_is_refused(place: Bench) -> None:
+    path = place.worktree / FILES["gemini"]
+    path.parent.mkdir()
+    path.write_text('{"hooksConfig": {"enabled": false}}')
+    with pytest.raises(GuardRefused, match="switches all hooks off"):
+        put(place, "gemini")
+    assert path.read_text() == '{"hooksConfig": {"enabled": false}}'
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"hooks": 3}', '{"hooks": {"BeforeTool": 1}}'])
 def test_settings_that_cannot_be_read_are_left_alone(place: Bench, content: str) -> None:
     path = place.worktree / FILES["gemini"]

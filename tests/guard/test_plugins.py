@@ -44,7 +44,9 @@ NEWEST = {agent.name: agent for agent in reversed(AGENTS)}
 OPENCODE, CLINE, PI = NEWEST["opencode"], NEWEST["cline"], NEWEST["pi"]
 AIDER = WITHOUT_GUARD[0]
 
-every_plugin = pytest.mark.parametrize("agent", [OPENCODE, CLINE, PI], ids=str)
+OVER_ACP = [NEWEST["opencode-acp"], NEWEST["cline-acp"]]
+
+every_plugin = pytest.mark.parametrize("agent", [OPENCODE, CLINE, PI, *OVER_ACP], ids=str)
 
 
 @pytest.fixture
@@ -356,6 +358,16 @@ def test_opencode_without_plugins_cannot_be_guarded(place: Bench) -> None:
     )
     with pytest.raises(GuardRefused, match="without plugins"):
         prepare(OPENCODE.runtime(), options, env=place.env)
+    account = place.root / "account"
+    own = account / "config/opencode"
+    with ScriptedModel([{"text": "no"}]) as model:
+        # There plugins are switched off too, but a home that has none may have the guard's.
+        wanted = wanted_of(place, OPENCODE, "builder", model, account_dir=str(account))
+        prepare(OPENCODE.runtime(), wanted, env=place.env).run.close()
+        (own / "plugins").mkdir(parents=True)
+        (own / "plugins/theirs.js").write_text("")
+        with pytest.raises(GuardRefused, match="without plugins"):
+            prepare(OPENCODE.runtime(), wanted, env=place.env)
 
 
 # -- an agent that takes no guard -----------------------------------------------------------------

@@ -5,6 +5,8 @@
 command shows is refused by the kernel. No drive and no broken guard lets any of them through.
 """
 
+import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
+from bridle.core import events as ev
 from bridle.core.errors import GuardRefused
 from bridle.core.results import GuardReport
 from bridle.guard.desk import Answer
@@ -122,6 +125,31 @@ def test_a_scout_writes_nothing(place: Bench, agent: Agent, drive: str) -> None:
     assert played.result.status == "completed", played.result.error
     assert not (place.worktree / "tool.txt").exists()
     assert played.verdicts == [("deny", "write-role"), ("allow", "allowed")]
+
+
+@pytest.mark.parametrize(
+    ("agent", "drive"),
+    [
+        pytest.param(agent, drive, id=f"{agent}-{drive}")
+        for agent in AGENTS
+        for drive in agent.drives
+        if agent.cli and agent.has_hooks
+    ],
+)
+def test_the_model_hears_over_the_protocol_why(place: Bench, agent: Agent, drive: str) -> None:
+    with ScriptedModel([{"shell": "git push -q origin task"}, {"text": "Finished."}]) as model:
+        wanted = wanted_of(place, agent, "builder", model)
+        played = DRIVES[drive](place, agent.runtime(), wanted, None)
+        (denied,) = (
+            each
+            for each in played.events
+            if isinstance(each, ev.PermissionDecision) and each.decision == "deny"
+        )
+        told = json.dumps([request.body for request in model.requests])
+    why = denied.reason.removeprefix("git-push: ")
+    assert len(why) > 40, "it also says what to do instead"
+    # However often quotation marks were escaped on the way.
+    assert re.sub(r"\W+", " ", why) in re.sub(r"\W+", " ", told)
 
 
 @without_hooks

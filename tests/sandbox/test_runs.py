@@ -150,12 +150,14 @@ def test_a_machine_that_holds_nothing_is_not_remembered(monkeypatch: pytest.Monk
     assert preflight().holds_writes
 
 
-def held(folder: Path, needs: SandboxNeeds, command: str, means: Enforcement) -> int:
+def held(
+    folder: Path, needs: SandboxNeeds, command: str, means: Enforcement, own_in: str | None = None
+) -> int:
     """Run a shell command in `folder/work` with the needs of a CLI; returns its exit status."""
     scratch, work = folder / "scratch", folder / "work"
     for each in (scratch, work):
         each.mkdir(exist_ok=True)
-    policy = policy_for("read-only", str(work), scratch=str(scratch), needs=needs)
+    policy = policy_for("read-only", str(work), scratch=str(scratch), own_in=own_in, needs=needs)
     env = {"PATH": os.environ["PATH"]}
     spec = confine(ProcessSpec(argv=("sh", "-c", command), env=env, cwd=str(work)), policy, means)
     return subprocess.run(spec.argv, env=spec.env, cwd=spec.cwd, timeout=60).returncode
@@ -189,6 +191,19 @@ def test_a_folder_shared_with_other_sessions_is_seen_empty(tmp_path: Path) -> No
     assert held(tmp_path, needs, command, can) == 0
     assert held(tmp_path, needs, command, msgspec.structs.replace(can, landlock=False)) == 0
     assert [path.name for path in shared.iterdir()] == ["theirs.sh"]
+
+
+def test_a_link_that_the_turn_before_left_leads_nowhere(tmp_path: Path) -> None:
+    """The scratch folder is then not new: what stands there may be the agent's."""
+    shared, outside, fresh = (tmp_path / name for name in ("shared", "outside", "fresh"))
+    for folder in (shared, outside, fresh):
+        folder.mkdir()
+    can = preflight()
+    assert held(tmp_path, SandboxNeeds(), f"ln -s {outside} ../scratch/.shared", can) == 0
+    needs = SandboxNeeds(own=(str(shared),), private=(str(fresh),))
+    assert held(tmp_path, needs, "echo mine > ../shared/mine.sh", can, own_in=str(fresh)) == 0
+    assert list(outside.iterdir()) == []
+    assert [path.name for path in (fresh / ".shared").iterdir()] == ["mine.sh"]
 
 
 def test_a_path_that_is_no_text_can_be_held(env: dict[str, str], tmp_path: Path) -> None:

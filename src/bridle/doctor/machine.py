@@ -4,9 +4,10 @@ import shutil
 
 from bridle.doctor.commands import ask
 from bridle.doctor.report import Finding
-from bridle.drives.tmux.server import OLDEST_TMUX
+from bridle.drives.tmux.server import NEWEST_SEEN_TMUX, OLDEST_TMUX
 from bridle.runtimes.dialects import version_numbers
 
+_NEWEST_SEEN = {"tmux": NEWEST_SEEN_TMUX}
 _NEEDED = (
     ("git", ("--version",), (2, 38), "worktrees and merging need it"),
     ("tmux", ("-V",), OLDEST_TMUX, "sessions in a terminal need it"),
@@ -44,6 +45,11 @@ def _tool(
             detail=f"{told} is too old: {why}",
             hint=f"install {name} {wanted} or newer",
         )
+    newest = _NEWEST_SEEN.get(name, numbers)
+    if numbers[: len(newest)] > newest:
+        seen = ".".join(map(str, newest))
+        detail = f"{told} is newer than {seen}, the newest that Bridle was tested with"
+        return Finding(name=name, status="warn", detail=detail)
     return Finding(name=name, status="ok", detail=told)
 
 

@@ -57,12 +57,6 @@ class HookShape(msgspec.Struct, frozen=True, kw_only=True):
     """Events that ask whether a tool may run."""
     live: tuple[str, ...] = ("SessionStart", "UserPromptSubmit")
     """Events that come before the first tool and so prove that hooks fire."""
-    tool_ends: tuple[str, ...] = ("PostToolUse", "PostToolUseFailure")
-    turn_ends: tuple[str, ...] = ("Stop", "StopFailure")
-    session_ends: tuple[str, ...] = ("SessionEnd",)
-    result: str = "tool_response"
-    error: str = "error"
-    """Field that a tool's end has when the tool failed."""
     refusal: dict[str, Any] = msgspec.field(default_factory=_usual_refusal)
     """What is printed to refuse, `REASON` replaced."""
     consent: dict[str, Any] | None = None
@@ -153,8 +147,6 @@ class GuardHook(Protocol):
     folder: str
     stdio: bool
     """Whether the driver holds the agent's stdin and answers questions that come on its stdout."""
-    log_events: bool
-    """Whether hooks must also tell ends of tools and turns, because no wire does."""
     lasting: bool
     """Whether the agent outlives whoever answers now: then only `command` can be used."""
 
@@ -169,14 +161,12 @@ class GuardHook(Protocol):
 class HookNote(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a hook told the guard."""
 
-    kind: Literal["live", "verdict", "tool_end", "turn_end", "session_end"]
+    kind: Literal["live", "verdict"]
     event: str = ""
     tool_call_id: str = ""
     tool_name: str = ""
     args: Any = None
     verdict: GuardVerdict | None = None
-    result: Any = None
-    is_error: bool = False
 
 
 class GuardFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,7 +206,6 @@ class Guard:
         mechanism: GuardMechanism,
         *,
         capability: str,
-        feeds_events: bool = False,
         judges: bool = True,
     ) -> None:
         self.judges = judges
@@ -226,8 +215,6 @@ class Guard:
         self._unjudged: list[WireCall] = []
         self.mechanism = mechanism
         self.capability = capability
-        self.feeds_events = feeds_events
-        """Whether tool and turn events of the session come from hooks alone."""
         self.live = ""
         """What proved that it fires; empty until then."""
         self.allowed = 0
@@ -322,12 +309,7 @@ class Guard:
 
     def renewed(self) -> "Guard":
         """The same guard for the next process of its session: it has yet to be seen to fire."""
-        return Guard(
-            self._judge,
-            self.mechanism,
-            capability=self.capability,
-            feeds_events=self.feeds_events,
-        )
+        return Guard(self._judge, self.mechanism, capability=self.capability)
 
     def _count(self, tool_call_id: str, verdict: GuardVerdict) -> None:
         if verdict.allowed:

@@ -78,7 +78,9 @@ class Desk:
         event = told.get(shape.event)
         if event is None or event in shape.asks:
             return self._asked(told, shape, str(event or ""))
-        return Answer(allowed=True, note=_news(told, shape, str(event)))
+        # It asks for nothing; that it came shows that hooks fire.
+        live = HookNote(kind="live", event=event) if event in shape.live else None
+        return Answer(allowed=True, note=live)
 
     def _asked(self, told: dict[str, Any], shape: HookShape, event: str) -> Answer:
         tool, args = told.get(shape.tool), told.get(shape.input)
@@ -93,26 +95,6 @@ class Desk:
         )
         printed = shape.allowed() if verdict.allowed else shape.refused(verdict.reason)
         return Answer(allowed=verdict.allowed, printed=printed, note=note)
-
-
-def _news(told: dict[str, Any], shape: HookShape, event: str) -> HookNote | None:
-    """What a hook tells that asks for nothing."""
-    if event in shape.tool_ends:
-        error = told.get(shape.error)
-        return HookNote(
-            kind="tool_end",
-            event=event,
-            tool_call_id=_text(told.get(shape.call_id)),
-            tool_name=_text(told.get(shape.tool)),
-            args=told.get(shape.input),
-            result=told.get(shape.result) if error is None else error,
-            is_error=error is not None,
-        )
-    if event in shape.turn_ends:
-        return HookNote(kind="turn_end", event=event)
-    if event in shape.session_ends:
-        return HookNote(kind="session_end", event=event)
-    return HookNote(kind="live", event=event) if event in shape.live else None
 
 
 def refused(shape: HookShape, rule: str, reason: str) -> Answer:

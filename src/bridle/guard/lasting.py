@@ -35,7 +35,6 @@ class LastingHook:
     """
 
     stdio = False
-    log_events = False
     lasting = True
 
     def __init__(self, folder: str, *, begun: bool = False) -> None:
@@ -120,7 +119,7 @@ class HostedSession(GuardSession):
     """
 
     def __init__(self, service: JudgeService, folder: str) -> None:
-        super().__init__(service, folder, stdio=False, log_events=False)
+        super().__init__(service, folder, stdio=False)
         try:
             with open(os.path.join(folder, _SETTINGS), "rb") as file:
                 settings = msgspec.json.decode(file.read(), type=_Settings)

@@ -21,7 +21,7 @@ def append_note(path: str, note: HookNote, *, with_args: bool) -> None:
     refused = note.verdict is not None and not note.verdict.allowed
     if not (with_args and refused and len(msgspec.json.encode(note.args)) <= LONGEST_ARGS):
         note = msgspec.structs.replace(note, args=None)
-    line = msgspec.json.encode(msgspec.structs.replace(note, result=None)) + b"\n"
+    line = msgspec.json.encode(note) + b"\n"
     # Never made anew here: a file that is gone is no place to write a verdict to.
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

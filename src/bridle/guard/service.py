@@ -38,12 +38,9 @@ class GuardSession:
 
     lasting = False
 
-    def __init__(
-        self, service: "JudgeService", folder: str, *, stdio: bool, log_events: bool
-    ) -> None:
+    def __init__(self, service: "JudgeService", folder: str, *, stdio: bool) -> None:
         self.folder = folder
         self.stdio = stdio
-        self.log_events = log_events
         self.guard: Guard | None = None
         self.fifo = os.path.join(folder, "ask")
         self.script = os.path.join(folder, "hook.sh")
@@ -91,7 +88,6 @@ class GuardSession:
             desk.judge,
             mechanism,
             capability=policy.capability or "",
-            feeds_events=self.log_events,
         )
         if os.path.exists(self.fifo):
             _write(self._settings, json.dumps(alone_settings(policy, mechanism.shape)))
@@ -132,10 +128,10 @@ class JudgeService:
         self._places = threading.BoundedSemaphore(_MOST)
         self._closed = False
 
-    def open(self, folder: str, *, stdio: bool, log_events: bool = False) -> GuardSession:
+    def open(self, folder: str, *, stdio: bool) -> GuardSession:
         """A session whose files live in `folder`: private, new, outside of any worktree, and the
         session's own to remove."""
-        return GuardSession(self, folder, stdio=stdio, log_events=log_events)
+        return GuardSession(self, folder, stdio=stdio)
 
     def close(self) -> None:
         """End every session and the thread."""

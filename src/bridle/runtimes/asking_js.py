@@ -5,11 +5,14 @@ anything but a clear consent for a refusal.
 """
 
 import json
+import os
 
 import msgspec
 
-from bridle.drives.guarding import REASON, GuardAddress, GuardHook, HookShape
+from bridle.drives.guarding import REASON, GuardAddress, GuardHook, GuardMechanism, HookShape
 
+PLUGIN_FILE = "bridle-guard.js"
+"""The file of a plugin of ours, in the guard's own folder or in a worktree."""
 SECONDS = 25.0
 """How long a plugin waits for a verdict before it refuses, unless its agent waits less."""
 PROCESS_SECONDS = 60.0
@@ -99,6 +102,25 @@ FOR_ALL = "const nobody = false;\n"
 def where_to_ask(hook: GuardHook) -> GuardAddress | str:
     """What a plugin of this session asks: an address, or a command where that would not last."""
     return hook.command(BY_PROCESS) if hook.lasting else hook.address()
+
+
+def mechanism_of(plugin: GuardMechanism, hook: GuardHook) -> GuardMechanism:
+    """How the agent of this session asks, where `plugin` is how it does at an address."""
+    if not hook.lasting:
+        return plugin
+    name = f"{plugin.name} that runs a hook"
+    return msgspec.structs.replace(plugin, name=name, shape=BY_PROCESS)
+
+
+def has_others(plugins: str, root: str, runtime: str, guard: str) -> bool:
+    """Whether the folder `plugins` of the worktree `root` holds any file but the guard's own, which
+    `bridle guard deploy` put there. `guard` is the folder of a guard that is about to start."""
+    names = os.listdir(plugins) if os.path.isdir(plugins) else []
+    if names != [PLUGIN_FILE]:
+        return bool(names)
+    from bridle.runtimes.deployed_guard import is_deployed
+
+    return not is_deployed(os.path.join(plugins, PLUGIN_FILE), root, runtime, guard)
 
 
 def asking_code(

@@ -13,8 +13,9 @@ from bridle.core.events import Event
 from bridle.core.lifecycle import Message, SessionFilter, SessionHandle, StartOptions
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.runtimes.contract import AdapterSettings, RunPlan, RuntimeContract
+from bridle.runtimes.contract import AdapterSettings, RuntimeContract
 from bridle.runtimes.planning import agent_env, check_options, readable_file, working_dir
+from bridle.runtimes.run_plan import RunPlan
 
 if TYPE_CHECKING:
     from bridle.drives.connection import RpcProcess, RuntimeConnection

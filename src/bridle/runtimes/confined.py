@@ -24,13 +24,29 @@ def planned(
     env: Mapping[str, str],
     session_id: str,
     adapt: "Callable[[RunPlan], RunPlan] | None" = None,
+    *,
+    scratch: str | None = None,
 ) -> "RunPlan":
     """The plan of a run whose caller said something about the sandbox. `adapt` may change it
-    before the sandbox is put around it.
+    before the sandbox is put around it. `scratch` is the scratch folder of the session that the
+    process belongs to (`session_scratch`); without any it gets one of its own.
 
     Raises what `plan_run` raises, and `GuardRefused` when this machine cannot hold the agent.
     """
-    return _planned(runtime.plan_run, runtime, options, env, session_id, adapt)
+    return _planned(runtime.plan_run, runtime, options, env, session_id, adapt, scratch)
+
+
+def session_scratch(
+    runtime: "AgentRuntime", options: RunOptions, env: Mapping[str, str]
+) -> str | None:
+    """A new scratch folder for all processes of a session, which its guard knows too; None where
+    Bridle does not confine them."""
+    return new_private_dir(env, "scratch") if _ours(runtime, options) else None
+
+
+def with_scratch(env: Mapping[str, str], scratch: str) -> dict[str, str]:
+    """`env` with `scratch` as its temporary folder."""
+    return {**env, **dict.fromkeys(_TEMPORARY, scratch)}
 
 
 def planned_live(
@@ -66,6 +82,7 @@ def _planned(
     env: Mapping[str, str],
     session_id: str,
     adapt: "Callable[[RunPlan], RunPlan] | None",
+    scratch: str | None = None,
 ) -> "RunPlan":
     ours = _ours(runtime, options)
     if ours:
@@ -77,7 +94,7 @@ def _planned(
         if not ours:
             return plan
         spec, private_dirs, warnings = _confined(
-            runtime, options, plan.spec, plan.private_dirs, plan.writable_files
+            runtime, options, plan.spec, plan.private_dirs, plan.writable_files, scratch
         )
     except BaseException:
         remove_folders(plan.private_dirs)
@@ -140,25 +157,29 @@ def _confined(
     spec: ProcessSpec,
     private_dirs: tuple[str, ...],
     files: tuple[str, ...] = (),
+    scratch: str | None = None,
 ) -> tuple[ProcessSpec, tuple[str, ...], tuple[str, ...]]:
     """The process, held by the OS; the folders of the run alone; what stays open.
 
-    It gets a scratch folder of its own as its temporary folder.
+    It gets a scratch folder as its temporary folder: `scratch`, or one of its own.
     """
     assert options.sandbox in ("read-only", "worktree")
     can = preflight()
     try:
-        scratch = new_private_dir(spec.env, "scratch")
+        fresh = new_private_dir(spec.env, "scratch")
+        scratch = scratch or fresh
         try:
             needs = runtime.sandbox_needs(options, spec)
-            made = (*private_dirs, *needs.private, scratch)
+            made = (*private_dirs, *needs.private, fresh)
             needs = msgspec.structs.replace(needs, private=made, files=(*needs.files, *files))
-            policy = policy_for(options.sandbox, spec.cwd, scratch=scratch, needs=needs)
-            places = dict.fromkeys((*_TEMPORARY, *needs.scratch_variables), scratch)
-            env = {**spec.env, **places}
+            policy = policy_for(
+                options.sandbox, spec.cwd, scratch=scratch, own_in=fresh, needs=needs
+            )
+            places = dict.fromkeys(needs.scratch_variables, scratch)
+            env = {**with_scratch(spec.env, scratch), **places}
             held = confine(msgspec.structs.replace(spec, env=env), policy, can)
         except BaseException:
-            remove_folders((scratch,))
+            remove_folders((fresh,))
             raise
     except OSError as problem:
         raise GuardRefused(f"sandbox: {problem}") from None

@@ -21,13 +21,14 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import Availability, ReadyState, TranscriptSummary
-from bridle.drives.guarding import GuardHook, GuardMechanism, GuardPieces, HookShape
+from bridle.drives.guarding import GuardHook, GuardPieces, HookShape
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.installation import Installation
 from bridle.runtimes.planning import in_home
+from bridle.runtimes.run_plan import RunPlan
 
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
@@ -55,33 +56,6 @@ class AdapterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The runtime's own section (`runtime.<name>` of the configuration), as it stands there."""
     ready: ReadySettings | None = None
     """Overrides when its terminal is taken to wait for a prompt."""
-
-
-class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that is ready to start: everything was checked, nothing was started."""
-
-    spec: ProcessSpec
-    session_id: str
-    installation: Installation
-    dialect: Dialect
-    secrets: tuple[str, ...] = ()
-    """Values that must not appear in anything Bridle writes."""
-    ignored_options: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    private_dirs: tuple[str, ...] = ()
-    """Folders made for this run alone; removed when it is over."""
-    native_session_id: str | None = None
-    """The id the agent will use, where Bridle can choose it."""
-    live: LiveFacts | None = None
-    """What the wire of a live conversation must know; None for a run of one prompt."""
-    guard: GuardMechanism | None = None
-    """How the agent asks before each tool call; None when it does not (`guard_plan`)."""
-    noted: dict[str, Any] = {}
-    """What `noted_before` told of the conversation to take up; empty where it was not asked."""
-    writable_files: tuple[str, ...] = ()
-    """Files beside the runtime's own that the agent must be able to write in a sandbox."""
-    reports: str = ""
-    """The folder that hooks of a terminal session report into; empty when none are wanted."""
 
 
 class RuntimeContract(ABC):

@@ -5,12 +5,14 @@ nothing is written through a link, nor into a file under version control. Ours i
 """
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from bridle.core.errors import WrongUse
+from bridle.core.errors import GuardRefused, WrongUse
 from bridle.runtimes.git_files import hide_from_status, is_tracked, show_in_status
+from bridle.runtimes.json_settings import with_hooks
 from bridle.runtimes.private import write_private
 
 
@@ -36,12 +38,22 @@ def put_plugin(worktree: str, name: str, code: str | None, mark: str) -> str:
 
 
 def put_hooks(
-    worktree: str, name: str, entries: dict[str, list[Any]] | None, mark: str, runtime: str
+    worktree: str,
+    name: str,
+    entries: dict[str, list[Any]] | None,
+    mark: str,
+    *,
+    runtime: str,
+    switched_off: Callable[[dict[str, Any]], bool],
 ) -> str:
     """Add `entries` to the `hooks` of the settings `name` of the worktree, or take ours out (None).
-    Returns their path."""
+    Returns their path. `GuardRefused` for settings that switch all hooks off."""
     root, path = _checked(worktree, name)
     settings = _settings(path) if os.path.exists(path) else {}
+    if entries is not None and switched_off(settings):
+        raise GuardRefused(
+            f"{path} switches all hooks off", hint="switch them on there", runtime=runtime
+        )
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
         raise WrongUse(f"{path}: its hooks are not what {runtime} reads", hint="repair the file")
@@ -50,11 +62,11 @@ def put_hooks(
         event: [entry for entry in there if ours not in msgspec.json.encode(entry)]
         for event, there in hooks.items()
     }
-    for event, added in (entries or {}).items():
-        kept[event] = [*kept.get(event, []), *added]
     kept = {event: there for event, there in kept.items() if there}
     rest = {key: value for key, value in settings.items() if key != "hooks"}
-    whole = {**rest, "hooks": kept} if kept else rest
+    whole = with_hooks({**rest, "hooks": kept}, entries or {})
+    if not whole["hooks"]:
+        del whole["hooks"]
     if whole:
         _replace(path, msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n")
     elif os.path.exists(path):

@@ -35,8 +35,7 @@ class Guarding:
     """The guard of one agent, from its plan to its end.
 
     `service` is the host's own when it has one for many agents; else one is made and ended here.
-    `stdio` says that the driver holds the agent's stdin and answers what comes on its stdout;
-    `log_events` that no wire tells of tools and turns, so hooks must.
+    `stdio` says that the driver holds the agent's stdin and answers what comes on its stdout.
 
     Contract: raises `WrongUse` for a capability that is none. `adapt` and `begin` raise
     `GuardRefused` when the agent cannot be guarded, `ConfigError` for a wrong policy; then, and at
@@ -50,7 +49,6 @@ class Guarding:
         env: Mapping[str, str],
         *,
         stdio: bool,
-        log_events: bool = False,
         service: "JudgeService | None" = None,
     ) -> None:
         from bridle.guard.service import JudgeService
@@ -62,7 +60,7 @@ class Guarding:
         using = service or self._own_service
         assert using is not None
         folder = new_private_dir(env, "guard")
-        self.session = using.open(folder, stdio=stdio, log_events=log_events)
+        self.session = using.open(folder, stdio=stdio)
 
     def adapt(self, plan: "RunPlan") -> "RunPlan":
         """The plan of an agent that asks before each tool call."""

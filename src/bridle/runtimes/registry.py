@@ -165,12 +165,6 @@ def _entries() -> dict[str, str]:
     return _found
 
 
-def forget_entries() -> None:
-    """Look at the import path again next time; for tests that install an adapter."""
-    global _found
-    _found = None
-
-
 def _entry_point_files() -> Iterator[str]:
     for folder in sys.path:
         try:

@@ -58,6 +58,7 @@ def policy_for(
     worktree: str,
     *,
     scratch: str,
+    own_in: str | None = None,
     needs: SandboxNeeds | None = None,
     branch_prefix: str | None = None,
     hide: tuple[str, ...] = (),
@@ -67,7 +68,9 @@ def policy_for(
     `read-only`: its scratch folder and its CLI's own state. `worktree`: also the worktree and what
     `git add` and `git commit` need of the repository; with `branch_prefix` only branches below it,
     else all of the repository's branches. The repository's configuration and hooks, and the file
-    by which a worktree names its repository, are protected.
+    by which a worktree names its repository, are protected. `own_in`, one of the private
+    folders of `needs`, is where the folders are made that the agent gets in place of shared ones,
+    if not in the scratch folder: an agent that had that before could have put links there.
 
     Raises `GuardRefused` when the scratch folder or a path of the repository is a symbolic link:
     those are in the reach of earlier agents, so they must be what they seem. Makes the folders that
@@ -92,7 +95,8 @@ def policy_for(
         os.makedirs(path, mode=0o700, exist_ok=True)
     own = []
     for path in needs.own:
-        own.append((os.path.join(scratch, f".{os.path.basename(path)}"), os.path.realpath(path)))
+        mine = os.path.join(own_in or scratch, f".{os.path.basename(path)}")
+        own.append((mine, os.path.realpath(path)))
         for folder in own[-1]:
             os.makedirs(folder, mode=0o700, exist_ok=True)
     for path, text in needs.protected.items():

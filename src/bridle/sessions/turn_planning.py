@@ -22,7 +22,7 @@ from bridle.drives.turns.records import Order, Planned
 from bridle.drives.turns.turn_recorder import TurnRecorder
 from bridle.drives.turns.turn_wire import TurnWire
 from bridle.runtimes.base import AgentRuntime, RunPlan
-from bridle.runtimes.confined import planned, watched
+from bridle.runtimes.confined import planned, session_scratch, watched, with_scratch
 from bridle.runtimes.installation import Installation, find_executable
 from bridle.sessions.ledger import Begin
 
@@ -39,6 +39,8 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The CLI that was found on PATH when the session was started."""
     resumes: bool = True
     """Whether the agent can take up its conversation in another process."""
+    scratch: str | None = None
+    """The scratch folder of every process that Bridle confines."""
 
 
 def plan_session(
@@ -58,28 +60,29 @@ def plan_session(
             runtime.id, "drive print", [], reason="its sessions are of the drive rpc"
         )
     first = msgspec.structs.replace(options, prompt=_ANY_PROMPT, images=())
-    plan = planned(runtime, first, env, session_id, adapt)
+    scratch = session_scratch(runtime, options, env)
+    try:
+        plan = planned(runtime, first, env, session_id, adapt, scratch=scratch)
+    except BaseException:
+        remove_folders((scratch,) if scratch else ())
+        raise
     remove_folders(plan.private_dirs)
-    facts = LiveFacts(
-        runtime=runtime.id,
-        runtime_version=plan.installation.version or "",
-        dialect=plan.dialect.name,
-        cwd=plan.spec.cwd,
-        resume=options.resume,
-        own=msgspec.to_builtins(
-            TurnFacts(
-                binary=_program(runtime, plan.installation),
-                resumes=runtime.features_of(plan.dialect).resume,
-            )
-        ),
+    own = TurnFacts(
+        binary=_program(runtime, plan.installation),
+        resumes=runtime.features_of(plan.dialect).resume,
+        scratch=scratch,
     )
+    kept = _kept_environment(options, env, session_id, plan.secrets)
     spec = ProcessSpec(
         argv=plan.spec.argv,
-        env=_kept_environment(options, env, session_id, plan.secrets),
+        # The guard takes the temporary folder from here.
+        env=kept if scratch is None else with_scratch(kept, scratch),
         cwd=plan.spec.cwd,
         stop=plan.spec.stop,
     )
-    return msgspec.structs.replace(plan, spec=spec, private_dirs=(), live=facts)
+    folders = () if scratch is None else (scratch,)
+    kept_plan = msgspec.structs.replace(plan, spec=spec, private_dirs=folders)
+    return kept_plan.conversing(runtime.id, resume=options.resume, own=msgspec.to_builtins(own))
 
 
 def _program(runtime: AgentRuntime, installation: Installation) -> str | None:
@@ -115,7 +118,8 @@ def planner(runtime: AgentRuntime, begin: Begin) -> Planner:
         session_id = env.get(SESSION_MARK, "")
         env = {name: value for name, value in env.items() if not name.startswith(_SECRET)}
         options = _options(begin, order, resume, env)
-        found = planned(runtime, options, env, session_id, _guarding(runtime, begin))
+        adapt = _guarding(runtime, begin)
+        found = planned(runtime, options, env, session_id, adapt, scratch=own.scratch)
         found = _with_aliases(found)
         if resume is not None:
             noted = runtime.noted_before(found, resume)

@@ -30,6 +30,8 @@ from bridle.runtimes.acp.guarding import ASKING, guard_plan
 from bridle.runtimes.acp.plan import AcpPlan
 from bridle.runtimes.acp.updates import Tool
 from bridle.runtimes.acp.wire import Update
+from bridle.runtimes.asking_js import mechanism_of
+from bridle.runtimes.opencode import guarding as opencode
 from bridle.runtimes.registry import create_acp_runtime, get_runtime
 from tests.conftest import wait_until
 from tests.runtimes.acp.live_support import LiveDesk
@@ -44,7 +46,7 @@ YES, NO = {"optionId": "y", "kind": "allow_once"}, {"optionId": "n", "kind": "re
 class Hook:
     """A `GuardHook` that starts nothing."""
 
-    stdio, log_events, lasting = True, False, False
+    stdio, lasting = True, False
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
@@ -119,11 +121,15 @@ def test_gemini_is_told_to_ask_about_everything(plans: PlanDesk) -> None:
     assert plan.session.mode == "default"
 
 
-def test_opencode_is_told_to_ask_about_everything(plans: PlanDesk) -> None:
-    plan = guarded(plans, "opencode-acp", permission_mode="bypass")
+def test_opencode_gets_a_plugin_and_can_do_nothing_without(plans: PlanDesk) -> None:
+    plan = plans.plan("opencode-acp", permission_mode="bypass")
+    hook = Hook(plans.folder)
+    hook.lasting = True
+    plan = guard_plan(plan, hook, runtime="opencode-acp")
     config = msgspec.json.decode(plan.spec.env["OPENCODE_CONFIG_CONTENT"])
-    assert config["permission"] == {"*": "ask"}
-    assert config["experimental"] == {"continue_loop_on_deny": True}
+    assert config["permission"] == {opencode.CLOSED: "deny"}
+    assert config["plugin"] == [f"file://{plans.folder}/bridle-guard.js"]
+    assert plan.guard == mechanism_of(opencode.PLUGIN, hook)
 
 
 @pytest.mark.parametrize(("name", "mode"), [("gemini-acp", "yolo"), ("cline-acp", "yolo")])

@@ -21,7 +21,7 @@ SHARED: dict[str, Any] = {"permission_mode": "bypass", "provider_options": {"sha
 class Hook:
     """What a guard offers."""
 
-    folder, stdio, log_events, lasting = "/guard", False, False, True
+    folder, stdio, lasting = "/guard", False, True
 
     def command(self, shape: HookShape) -> str:
         return "/guard/hook.sh"

@@ -66,8 +66,6 @@ class VerdictDesk:
         if guard is None:
             return
         for note in guard.take():
-            if guard.feeds_events:
-                self._tell_event(note)
             if note.verdict is None:
                 continue
             if self._live and not self._recorder.turn_open:
@@ -199,18 +197,6 @@ class VerdictDesk:
             if right and not self._permissions.is_decided(_request(call)):
                 return call
         return ""
-
-    def _tell_event(self, note: HookNote) -> None:
-        if note.kind == "verdict":
-            self._recorder.tool_started(note.tool_call_id, note.tool_name, note.args)
-        elif note.kind == "tool_end":
-            self._recorder.tool_ended(
-                note.tool_call_id,
-                tool_name=note.tool_name,
-                args=note.args,
-                is_error=note.is_error,
-                result=note.result,
-            )
 
 
 def _request(tool_call_id: str) -> str:

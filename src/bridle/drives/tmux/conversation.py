@@ -39,7 +39,7 @@ _LEAVES = 4
 class TerminalConversation:
     """One agent's terminal interface that takes prompt after prompt.
 
-    Contract: `start` (or `take_over`), then `work` or `pump` again and again; `events` and
+    Contract: `start`, then `work` or `pump` again and again; `events` and
     `deliveries` collect what happened. One thread uses it. `close` ends the agent.
     """
 
@@ -68,7 +68,7 @@ class TerminalConversation:
         self._starting = False
         self._outgoing: deque[Outgoing] = deque()
         self._delivering: str | None = None
-        self._alive_at = self._read_at = self._quiet_at = 0.0
+        self._alive_at = self._quiet_at = 0.0
         self._silent_since = clock()
         self._leaves = _LEAVES
         self._leave_at = 0.0
@@ -83,14 +83,6 @@ class TerminalConversation:
         self.terminal.begin_ready(seconds)
         self._starting = True
         self.wire.begin()
-
-    def take_over(self, mark: str = "") -> None:
-        """Go on with an agent that runs already."""
-        self._mark = mark
-        self._pid = self.terminal.process().pid
-        self.wire.begin()
-        self.wire.ready("the pane was there already")
-        self._settle()
 
     def prompt(self, message: Outgoing) -> None:
         """Begin a turn; `WrongUse` when the agent is not ready."""

@@ -197,7 +197,7 @@ OPENCODE = AcpAgent(
     names="title",
     late_input=True,
     compact_command="/compact",
-    guard="asks-opencode",
+    guard="family",
 )
 
 GEMINI = AcpAgent(
@@ -263,7 +263,7 @@ CLINE = AcpAgent(
     history=True,
     names="title_prefix",
     silent_error="not_authenticated",
-    guard="asks",
+    guard="plugin",
 )
 
 CLAUDE = AcpAgent(

@@ -6,7 +6,6 @@ run some tools without it. So where the product behind it has hooks, those are u
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -83,14 +82,25 @@ _MODES = (None, "default", "build", "act")
 
 def _by_asking(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
     """Nothing to change: the agent asks before every call that changes anything."""
+    _refuse_unasked(plan)
+    # The agent does not run it: it holds what judges the agent's questions in a session.
+    hook.command(ASKING.shape)
+    return _guarded(plan, ASKING)
+
+
+def _refuse_unasked(plan: AcpPlan) -> None:
     if plan.session.mode not in _MODES:
         raise GuardRefused(
             f"in the mode {plan.session.mode} the agent does not ask before it acts",
             hint="run it in its own mode",
         )
-    # The agent does not run it: it holds what judges the agent's questions in a session.
-    hook.command(ASKING.shape)
-    return _guarded(plan, ASKING)
+
+
+def _by_plugin(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """As the product is guarded without the protocol, by a plugin that tells the model why; but the
+    agent must ask by the protocol too, so that nothing runs where the plugin is missing."""
+    _refuse_unasked(plan)
+    return _by_family(plan, hook)
 
 
 def _by_policy(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
@@ -119,31 +129,11 @@ priority = 998
 """Commands that it takes for safe it runs unasked, unless a rule looks at the arguments."""
 
 
-def _by_permissions(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
-    """OpenCode asks where its configuration says so, and the configuration of the run's own
-    environment stands above the user's and the project's."""
-    given = plan.spec.env.get(_OPENCODE_CONFIG, "{}")
-    try:
-        config = msgspec.json.decode(given, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        raise GuardRefused(f"{_OPENCODE_CONFIG} is not a JSON object") from None
-    config["permission"] = {"*": "ask"}
-    # Else a refusal ends the turn.
-    own = config.get("experimental")
-    more = {**(own if isinstance(own, dict) else {}), "continue_loop_on_deny": True}
-    text = msgspec.json.encode({**config, "experimental": more}).decode()
-    env = {**plan.spec.env, _OPENCODE_CONFIG: text}
-    spec = msgspec.structs.replace(plan.spec, env=env)
-    return _by_asking(msgspec.structs.replace(plan, spec=spec), hook)
-
-
-_OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
-
 WAYS: dict[str, Way] = {
     "asks": _by_asking,
     "asks-gemini": _by_policy,
-    "asks-opencode": _by_permissions,
     "family": _by_family,
     "pieces": _by_pieces,
+    "plugin": _by_plugin,
 }
 """By the row's `guard`."""

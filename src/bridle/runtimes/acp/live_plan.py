@@ -63,15 +63,8 @@ def with_facts(plan: AcpPlan, *, runtime: str, env: Mapping[str, str]) -> AcpPla
         places=places,
         earlier=earlier,
     )
-    facts = LiveFacts(
-        runtime=runtime,
-        runtime_version=plan.installation.version or "",
-        dialect=plan.agent.name,
-        cwd=session.cwd,
-        resume=session.resume,
-        own=msgspec.to_builtins(own),
-    )
-    return msgspec.structs.replace(plan, live=facts, private_dirs=folders)
+    live = plan.conversing(runtime, resume=session.resume, own=msgspec.to_builtins(own))
+    return msgspec.structs.replace(live, private_dirs=folders)
 
 
 def wire_of(facts: LiveFacts, agent: AcpAgent, recorder: Recorder) -> AcpWire:

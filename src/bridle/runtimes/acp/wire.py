@@ -13,7 +13,6 @@ PROTOCOL_VERSION = 1
 
 METHOD_NOT_FOUND = -32601
 AUTH_REQUIRED = -32000
-RESOURCE_NOT_FOUND = -32002
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,21 +69,12 @@ class AgentCapabilities(_Wire, frozen=True):
     session_capabilities: dict[str, Any] = {}
 
 
-class AuthMethod(_Wire, frozen=True):
-    """A way to log in."""
-
-    id: str = ""
-    name: str = ""
-    description: str | None = None
-
-
 class Initialized(_Wire, frozen=True):
     """The answer to `initialize`."""
 
     protocol_version: int = 0
     agent_capabilities: AgentCapabilities = AgentCapabilities()
     agent_info: AgentInfo | None = None
-    auth_methods: list[AuthMethod] = []
 
 
 class ConfigOption(_Wire, frozen=True):
@@ -105,21 +95,13 @@ class Mode(_Wire, frozen=True):
 class Modes(_Wire, frozen=True):
     """The older way to choose a mode."""
 
-    current_mode_id: str | None = None
     available_modes: list[Mode] = []
-
-
-class Model(_Wire, frozen=True):
-    """A model that a session can use."""
-
-    model_id: str = ""
 
 
 class Models(_Wire, frozen=True):
     """The older way to choose a model."""
 
     current_model_id: str | None = None
-    available_models: list[Model] = []
 
 
 class Opened(_Wire, frozen=True):

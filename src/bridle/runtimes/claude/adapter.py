@@ -5,8 +5,6 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
-from msgspec import structs
-
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
@@ -136,15 +134,8 @@ class ClaudeRuntime(AgentRuntime):
     def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything and write down the process of a conversation."""
         plan = self._plan(options, env, session_id, live=True)
-        facts = LiveFacts(
-            runtime=self.id,
-            runtime_version=plan.installation.version or "",
-            dialect=plan.dialect.name,
-            cwd=plan.spec.cwd,
-            resume=options.resume,
-            own={"home": config_home(plan.spec.env), "session": plan.native_session_id},
-        )
-        return structs.replace(plan, live=facts)
+        own = {"home": config_home(plan.spec.env), "session": plan.native_session_id}
+        return plan.conversing(self.id, resume=options.resume, own=own)
 
     def forgotten(self, facts: LiveFacts, messages: tuple[str, ...]) -> tuple[str, ...]:
         """The messages that are not in the transcript, which names them by their ids."""

@@ -10,14 +10,6 @@ class ClaudeDialect(Dialect, frozen=True, kw_only=True):
     """Word for "ask before acting" that every version in the range takes."""
     known_models: frozenset[str]
     """Models that have a price, where the wire does not say so itself (see `pricing`)."""
-    tells_cost_basis: bool
-    """Whether `modelUsage` says how a cost was found."""
-    tells_denials: bool
-    """Whether a refused tool call is told when it happens, not only in the result."""
-    background_agents: bool
-    """Whether sub-agents run in the background unless told otherwise."""
-    sigterm_orphans_tools: bool
-    """Whether SIGTERM leaves the running shell tool behind (in a session of its own)."""
     reads_agents_md: bool
     """Whether AGENTS.md is read when there is no CLAUDE.md."""
     drops_output_at_exit: bool
@@ -27,8 +19,6 @@ class ClaudeDialect(Dialect, frozen=True, kw_only=True):
     """Whether a hook with `onFailure: block` that is killed, or late, stops the tool."""
     hidden_flags: frozenset[str]
     """Flags that it takes but leaves out of its help."""
-    traps: tuple[str, ...] = ()
-    """What surprised us, in one line each."""
 
 
 _NAMED = (
@@ -45,21 +35,10 @@ CLAUDE_DIALECTS = (
         capture="stream/partial_messages.jsonl",
         default_mode="default",
         known_models=frozenset(f"claude-{name}" for name in _NAMED.split()),
-        tells_cost_basis=False,
-        tells_denials=False,
-        background_agents=False,
-        sigterm_orphans_tools=True,
         reads_agents_md=False,
         drops_output_at_exit=True,
         blocks_when_hook_dies=False,
         hidden_flags=_HIDDEN | {"--permission-prompt-tool"},
-        traps=(
-            "a failed model call ends in subtype success with is_error true",
-            "a cut stream is tried again without streaming; result.usage is then zero",
-            "SIGTERM, SIGHUP and SIGKILL orphan the running shell tool; SIGINT cleans up",
-            "a custom model is priced like the default Opus",
-            "a last line of more than a pipe holds is cut off when its input has ended",
-        ),
     ),
     ClaudeDialect(
         name="claude-2.1.325",
@@ -68,20 +47,18 @@ CLAUDE_DIALECTS = (
         capture="v2.1.325/success_tool.jsonl",
         default_mode="default",
         known_models=frozenset(),
-        tells_cost_basis=True,
-        tells_denials=True,
-        background_agents=True,
-        sigterm_orphans_tools=False,
         reads_agents_md=True,
         drops_output_at_exit=False,
         blocks_when_hook_dies=True,
         hidden_flags=_HIDDEN,
-        traps=(
-            "result has its type in the middle of the line",
-            "sub-agents run in the background: two results",
-            "modelUsage of a resumed conversation includes the processes before",
-            "a cut stream is closed with message_stop, then tried again as a new message",
-            "a shell command that begins with a long sleep is refused by the tool itself",
-        ),
     ),
 )
+"""Traps of 2.1.197: a failed model call ends in subtype success with `is_error` true; a cut
+stream is tried again without streaming, and `result.usage` is then zero; SIGTERM, SIGHUP and
+SIGKILL orphan the running shell tool, SIGINT cleans up; a custom model is priced like the
+default Opus; a last line of more than a pipe holds is cut off when its input has ended.
+
+Traps of 2.1.325: `result` has its type in the middle of the line; sub-agents run in the
+background, so there are two results; `modelUsage` of a resumed conversation includes the
+processes before; a cut stream is closed with `message_stop`, then tried again as a new message;
+a shell command that begins with a long sleep is refused by the tool itself."""

@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import GuardRefused, WrongUse
+from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import GuardHook, GuardMechanism, GuardPieces, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.claude.dialects import ClaudeDialect
-from bridle.runtimes.git_files import is_tracked
+from bridle.runtimes.claude.flag_settings import read_settings, without_settings
+from bridle.runtimes.json_settings import with_hooks
 from bridle.runtimes.private import write_private
 
 CALLBACK = "bridle_guard"
@@ -60,17 +61,23 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     dialect = plan.dialect
     open_ended = not (isinstance(dialect, ClaudeDialect) and dialect.blocks_when_hook_dies)
     shape = msgspec.structs.replace(SHAPE, watched=open_ended, timed=open_ended)
-    argv = _guarded_argv(argv, hook, shape)
-    spec = msgspec.structs.replace(plan.spec, argv=argv)
+    given, bare = without_settings(plan)
+    ours = hook_entries(hook.command(shape), timed=shape.timed)
+    # Settings by flag outrank the user's and the project's, which could switch all hooks off.
+    settings = {**with_hooks(read_settings(given), ours), "disableAllHooks": False}
+    path = write_private(hook.folder, "settings.json", msgspec.json.encode(settings))
+    asking = bare.with_arguments("--settings", path)
+    if asking is None:
+        raise GuardRefused("claude: its command was not found in the plan", runtime="claude")
     mechanism = msgspec.structs.replace(SETTINGS, shape=shape)
-    return msgspec.structs.replace(plan, spec=spec, guard=mechanism)
+    return msgspec.structs.replace(asking, guard=mechanism)
 
 
 def guard_pieces(hook: GuardHook) -> GuardPieces:
     """What makes Claude ask when another program starts it; see `AgentRuntime.guard_pieces`."""
     # Which version that is cannot be told.
     shape = msgspec.structs.replace(SHAPE, watched=True)
-    hooks = hook_entries(hook.command(shape), log_events=hook.log_events)
+    hooks = hook_entries(hook.command(shape))
     mechanism = msgspec.structs.replace(SETTINGS, shape=shape)
     return GuardPieces(mechanism=mechanism, settings={"disableAllHooks": False, "hooks": hooks})
 
@@ -112,121 +119,26 @@ def answer_callback(recorder: Recorder, payload: Any) -> dict[str, Any]:
     return answer
 
 
-# -- settings by flag -----------------------------------------------------------------------------
-
-
-def _guarded_argv(argv: tuple[str, ...], hook: GuardHook, shape: HookShape) -> tuple[str, ...]:
-    """The arguments with our hooks in the settings they name."""
-    given, words, place = with_settings(argv)
-    settings = _merged(read_settings(given) if given else {}, hook, shape)
-    path = write_private(hook.folder, "settings.json", msgspec.json.encode(settings))
-    words[place:place] = ["--settings", path]
-    return tuple(words)
-
-
-def with_settings(argv: Sequence[str]) -> tuple[str, list[str], int]:
-    """The settings that the arguments name (empty when they name none), the arguments without
-    them, and where others go: Claude takes that flag once."""
-    words, given = list(argv), ""
-    for number, word in enumerate(words[:-1]):
-        if word == "--settings":
-            given = words[number + 1]
-            del words[number : number + 2]
-            break
-    # Before every other flag: the last ones may be followed by a prompt.
-    place = next((i for i, word in enumerate(words) if i and word.startswith("-")), len(words))
-    return given, words, place
-
-
-def read_settings(given: str) -> dict[str, Any]:
-    """Settings given by flag, as a file or as JSON; raises `GuardRefused` when they cannot be
-    read."""
-    try:
-        if given.lstrip().startswith("{"):
-            return msgspec.json.decode(given, type=dict[str, Any])
-        with open(given, "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as problem:
-        raise GuardRefused(
-            f"claude: cannot read the settings that go with the guard: {problem}"
-        ) from None
-
-
-def _merged(given: dict[str, Any], hook: GuardHook, shape: HookShape) -> dict[str, Any]:
-    """The caller's settings with our hooks beside theirs."""
-    ours = hook_entries(hook.command(shape), log_events=hook.log_events, timed=shape.timed)
-    hooks = given.get("hooks") if isinstance(given.get("hooks"), dict) else {}
-    assert isinstance(hooks, dict)
-    for event, entries in ours.items():
-        theirs = hooks.get(event)
-        hooks = {**hooks, event: [*(theirs if isinstance(theirs, list) else []), *entries]}
-    # Settings by flag outrank the user's and the project's, which could switch all hooks off.
-    return {**given, "disableAllHooks": False, "hooks": hooks}
-
-
-def hook_entries(
-    command: str, *, log_events: bool, timed: bool = True
-) -> dict[str, list[dict[str, Any]]]:
+def hook_entries(command: str, *, timed: bool = True) -> dict[str, list[dict[str, Any]]]:
     """The hooks of settings that run `command`, which keeps the time itself when `timed`."""
-    events = [*SHAPE.asks, *SHAPE.live]
-    if log_events:
-        events += [*SHAPE.tool_ends, *SHAPE.turn_ends, *SHAPE.session_ends]
     # Newer versions honour `onFailure`; what older ones let pass, the command itself refuses.
     seconds = _SECONDS if timed else _PATIENCE
     entry = {"type": "command", "command": command, "timeout": seconds, "onFailure": "block"}
-    return {event: [{"hooks": [entry]}] for event in events}
+    return {event: [{"hooks": [entry]}] for event in (*SHAPE.asks, *SHAPE.live)}
 
-
-# -- settings in a worktree -----------------------------------------------------------------------
 
 _LOCAL_SETTINGS = os.path.join(".claude", "settings.local.json")
 
 
 def deploy_hooks(worktree: str, command: str | None, mark: str) -> str:
-    """Put hooks that run `command` into the worktree's own settings, or take ours out (None)."""
-    root = os.path.realpath(worktree)
-    path = os.path.join(root, _LOCAL_SETTINGS)
-    if not os.path.realpath(path).startswith(root + os.sep):
-        raise WrongUse(
-            f"{_LOCAL_SETTINGS} leads out of the worktree", hint="remove the symbolic link"
-        )
-    if is_tracked(root, _LOCAL_SETTINGS):
-        raise WrongUse(
-            f"{_LOCAL_SETTINGS} is under version control",
-            hint="take it out of version control; it is meant to be personal",
-        )
-    settings = read_settings(path) if os.path.exists(path) else {}
-    if settings.get("disableAllHooks") is True and command is not None:
-        raise GuardRefused(f"{path} switches all hooks off", runtime="claude")
-    hooks = _without(settings.get("hooks", {}), mark, path)
-    if command is not None:
-        for event, entries in hook_entries(command, log_events=False).items():
-            hooks[event] = [*hooks.get(event, []), *entries]
-    kept = {name: value for name, value in settings.items() if name != "hooks"}
-    _replace_file(path, {**kept, "hooks": hooks} if hooks else kept)
-    return path
+    """See `AgentRuntime.deploy_guard`: hooks in the worktree's own settings."""
+    from bridle.runtimes.deployed_files import put_hooks
+
+    entries = None if command is None else hook_entries(command)
+    return put_hooks(
+        worktree, _LOCAL_SETTINGS, entries, mark, runtime="claude", switched_off=_switched_off
+    )
 
 
-def _without(hooks: Any, mark: str, path: str) -> dict[str, list[Any]]:
-    """The hooks that are not ours; those that cannot be read are an error, not lost."""
-    if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
-        raise WrongUse(f"{path}: its hooks are not what Claude reads", hint="repair the file")
-    ours = msgspec.json.encode(mark)[1:-1]
-    kept = {
-        event: [entry for entry in entries if ours not in msgspec.json.encode(entry)]
-        for event, entries in hooks.items()
-    }
-    return {event: entries for event, entries in kept.items() if entries}
-
-
-def _replace_file(path: str, settings: dict[str, Any]) -> None:
-    if not settings:
-        # It held nothing but ours.
-        if os.path.exists(path):
-            os.unlink(path)
-        return
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    partial = f"{path}.{os.getpid()}.partial"
-    with open(partial, "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(settings), indent=2) + b"\n")
-    os.replace(partial, path)
+def _switched_off(settings: dict[str, Any]) -> bool:
+    return settings.get("disableAllHooks") is True

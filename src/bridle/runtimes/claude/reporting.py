@@ -12,8 +12,9 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.drives.tmux.reports import report_command
 from bridle.runtimes.base import RunPlan
-from bridle.runtimes.claude.guarding import read_settings, with_settings
+from bridle.runtimes.claude.flag_settings import read_settings, without_settings
 from bridle.runtimes.claude.panes import REPORTS
+from bridle.runtimes.json_settings import with_hooks
 from bridle.runtimes.private import write_private
 
 _SECONDS = 10
@@ -22,26 +23,22 @@ _SECONDS = 10
 def report_plan(plan: RunPlan) -> RunPlan:
     """The plan with hooks that report; see `AgentRuntime.report_plan`."""
     try:
-        given, argv, place = with_settings(plan.spec.argv)
-        settings = read_settings(given) if given else {}
+        given, bare = without_settings(plan)
+        settings = read_settings(given)
     except GuardRefused:
         # The CLI will say what is wrong with the user's settings.
         return plan
     # The guard's own file is not writable for a confined agent, and must stay so.
     own = bool(given) and plan.guard is not None and os.path.isfile(given)
     folder, name = os.path.split(given) if own else (plan.reports, ".settings.json")
-    path = write_private(folder, name, msgspec.json.encode(_merged(settings, plan.reports)))
-    argv[place:place] = ["--settings", path]
-    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
-    return msgspec.structs.replace(plan, spec=spec)
+    whole = with_hooks(settings, _entries(plan.reports))
+    path = write_private(folder, name, msgspec.json.encode(whole))
+    return bare.with_arguments("--settings", path) or plan
 
 
-def _merged(given: dict[str, Any], folder: str) -> dict[str, Any]:
-    hooks = given.get("hooks")
-    merged: dict[str, Any] = dict(hooks) if isinstance(hooks, dict) else {}
-    for event in REPORTS.events:
-        command = report_command(folder, event)
-        entry = {"type": "command", "command": command, "timeout": _SECONDS}
-        theirs = merged.get(event)
-        merged[event] = [*(theirs if isinstance(theirs, list) else []), {"hooks": [entry]}]
-    return {**given, "hooks": merged}
+def _entries(folder: str) -> dict[str, list[Any]]:
+    commands = {event: report_command(folder, event) for event in REPORTS.events}
+    return {
+        event: [{"hooks": [{"type": "command", "command": command, "timeout": _SECONDS}]}]
+        for event, command in commands.items()
+    }

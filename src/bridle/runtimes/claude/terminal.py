@@ -45,7 +45,7 @@ def plan(
     except BaseException:
         files.discard()
         raise
-    return RunPlan(
+    planned = RunPlan(
         spec=ProcessSpec(
             # The mode stands last: some flags before it take any number of words.
             argv=(*found.command, *flags, *options.raw_args, "--permission-mode", mode),
@@ -61,14 +61,9 @@ def plan(
         warnings=(warning,) if warning else (),
         private_dirs=tuple(files.folders),
         native_session_id=native,
-        live=LiveFacts(
-            runtime=runtime.id,
-            runtime_version=found.version or "",
-            dialect=dialect.name,
-            cwd=cwd,
-            resume=options.resume,
-            own={"home": config_home(started_in), "session": native},
-        ),
+    )
+    return planned.conversing(
+        runtime.id, resume=options.resume, own={"home": config_home(started_in), "session": native}
     )
 
 

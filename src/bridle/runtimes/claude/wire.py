@@ -211,7 +211,6 @@ class System(msgspec.Struct, tag_field="type", tag="system"):
     description: str = ""
     summary: str = ""
     patch: "TaskPatch | None" = None
-    decision_reason: str | None = None
     message: str | None = None
     # informational
     content: str | None = None

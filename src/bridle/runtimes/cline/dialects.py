@@ -12,13 +12,8 @@ class ClineDialect(Dialect, frozen=True, kw_only=True):
     bare_prompt: str
     """The prompt argument that lets the real prompt come by stdin alone. One without any white
     space is refused as an unknown command, none at all as a missing prompt."""
-    own_retries: int
-    """How often a failed model call is made again, over about a minute; nothing changes it, and
-    no line tells of it."""
     ready_marks: tuple[str, ...]
     """Texts of which one stands at the prompt of an idle terminal."""
-    hook_folder: str
-    """Where hooks of a project stand. They can end a run but not refuse a single call."""
 
 
 DIALECTS = (
@@ -29,9 +24,7 @@ DIALECTS = (
         capture="headless-write.jsonl",
         local_backend=("CLINE_SESSION_BACKEND_MODE", "local"),
         bare_prompt=" ",
-        own_retries=5,
         ready_marks=("❯ What can I do for you?", "❯ Ask anything..."),
-        hook_folder=".clinerules/hooks",
     ),
 )
 """Traps of this line: exit 0 after an aborted run, a refused tool and SIGTERM; `--id` does not

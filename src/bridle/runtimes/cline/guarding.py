@@ -8,20 +8,24 @@ another; so the guard's is the only one, and a project that brings its own is no
 
 import os
 from collections.abc import Mapping
-from shutil import which
+from shutil import rmtree, which
 
 import msgspec
 
 from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import GuardAddress, GuardHook, GuardMechanism
 from bridle.repository import find_git
-from bridle.runtimes import asking_js
-from bridle.runtimes.asking_js import asking_code, where_to_ask
+from bridle.runtimes.asking_js import (
+    PLUGIN_FILE,
+    asking_code,
+    has_others,
+    mechanism_of,
+    where_to_ask,
+)
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.cline.transcript import cline_dir, data_dir
 from bridle.runtimes.private import write_private
 
-FILE_NAME = "bridle-guard.js"
 _PLUGINS = "plugins"
 _SECONDS = 2.6
 """How long the plugin waits for a verdict before it refuses. Cline gives a hook three seconds and
@@ -40,11 +44,6 @@ PLUGIN = GuardMechanism(
     fails="closed",
     proof="the plugin announces itself when the run begins, before the first model call",
 )
-BY_PROCESS = msgspec.structs.replace(
-    PLUGIN,
-    name="plugin in a home folder of its own that runs a hook",
-    shape=asking_js.BY_PROCESS,
-)
 
 LEFT_OUT = "cline: only the guard's plugin is loaded while it is guarded"
 
@@ -60,25 +59,14 @@ export default {
       const reason = await refusal(toolCallId, toolName, input, process.cwd());
       return reason === undefined ? %(consent)s : { skip: true, reason };
     },
-%(events)s  },
+  },
 };
-"""
-
-_EVENTS = """\
-    afterTool: async ({ toolCall, result }) => {
-      const end = { tool_name: toolCall.toolName, tool_use_id: toolCall.toolCallId };
-      const text = JSON.stringify(result?.output ?? null);
-      await tell(result?.isError ? "PostToolUseFailure" : "PostToolUse",
-        { ...end, ...(result?.isError ? { error: text } : { tool_response: text }) });
-    },
-    afterRun: async () => { await tell("Stop", {}); },
 """
 
 
 def plugin_code(
     where: GuardAddress | str,
     *,
-    log_events: bool = False,
     deployed: bool = False,
     approves: bool = False,
 ) -> str:
@@ -90,7 +78,7 @@ def plugin_code(
     """
     ask = asking_code(where, _SECONDS, deployed=deployed)
     consent = "{ policy: { autoApprove: true } }" if approves else "undefined"
-    return _CODE % {"ask": ask, "consent": consent, "events": _EVENTS if log_events else ""}
+    return _CODE % {"ask": ask, "consent": consent}
 
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
@@ -98,7 +86,7 @@ def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
     from bridle.runtimes.deployed_files import put_plugin
 
     code = None if command is None else plugin_code(command, deployed=True)
-    return put_plugin(worktree, os.path.join(".cline", _PLUGINS, FILE_NAME), code, mark)
+    return put_plugin(worktree, os.path.join(".cline", _PLUGINS, PLUGIN_FILE), code, mark)
 
 
 def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dict[str, str]:
@@ -115,6 +103,8 @@ def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dic
             runtime="cline",
         )
     home = os.path.join(folder, "cline")
+    # In a session the process before this one had the same; its links may be out of date.
+    rmtree(home, ignore_errors=True)
     os.mkdir(home, 0o700)
     theirs = cline_dir(env)
     try:
@@ -124,7 +114,7 @@ def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dic
     for name in names:
         if name != _PLUGINS:
             os.symlink(os.path.join(theirs, name), os.path.join(home, name))
-    write_private(home, os.path.join(_PLUGINS, FILE_NAME), code)
+    write_private(home, os.path.join(_PLUGINS, PLUGIN_FILE), code)
     changed = {"CLINE_DIR": home, "CLINE_DATA_DIR": data_dir(env)}
     return {_LOADING[0]: _LOADING[1], **env, **changed}
 
@@ -139,29 +129,29 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
                 hint="name the account with account_dir",
                 runtime="cline",
             )
-    argv, approves = _asking(plan)
-    code = plugin_code(where_to_ask(hook), log_events=hook.log_events, approves=approves)
+    asking, approves = _asking(plan)
+    code = plugin_code(where_to_ask(hook), approves=approves)
     env = guarded_env(spec.env, spec.cwd, hook.folder, code)
     return msgspec.structs.replace(
-        plan,
-        spec=msgspec.structs.replace(spec, argv=argv, env=env),
-        guard=BY_PROCESS if hook.lasting else PLUGIN,
+        asking,
+        spec=msgspec.structs.replace(asking.spec, env=env),
+        guard=mechanism_of(PLUGIN, hook),
         warnings=(*plan.warnings, LEFT_OUT),
     )
 
 
-def _asking(plan: RunPlan) -> tuple[tuple[str, ...], bool]:
-    """The arguments of an agent that approves nothing by itself, and whether the plugin must do so
-    for it; and that is told why a call was refused, however often."""
-    argv, size = list(plan.spec.argv), len(plan.installation.command)
-    approves = False
+def _asking(plan: RunPlan) -> tuple[RunPlan, bool]:
+    """The plan of an agent that approves nothing by itself, and whether the plugin must do so for
+    it; and that is told why a call was refused, however often."""
+    argv, approves = list(plan.spec.argv), False
     for number, word in enumerate(argv[:-1]):
         if word == _APPROVE and argv[number + 1] == "true":
             argv[number + 1], approves = "false", True
-    named = any(word.startswith(_PATIENCE[0]) for word in argv)
-    if not named and tuple(argv[:size]) == tuple(plan.installation.command):
-        argv[size:size] = _PATIENCE
-    return tuple(argv), approves
+    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
+    asking = msgspec.structs.replace(plan, spec=spec)
+    if any(word.startswith(_PATIENCE[0]) for word in argv):
+        return asking, approves
+    return asking.with_arguments(*_PATIENCE) or asking, approves
 
 
 def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
@@ -172,20 +162,9 @@ def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
     home = env.get("HOME") or os.path.expanduser("~")
     folders = [os.path.join(root, ".cline", _PLUGINS) for root in sorted(roots)]
     for folder in (*folders, os.path.join(home, "Documents", "Cline", "Plugins")):
-        if os.path.isdir(folder) and _others_in(folder, guard):
+        if has_others(folder, os.path.dirname(os.path.dirname(folder)), "cline", guard):
             raise GuardRefused(
                 f"cline would load plugins beside the guard's, which could undo it: {folder}",
                 hint="move them away, or hold it with --sandbox and say --unguarded",
                 runtime="cline",
             )
-
-
-def _others_in(folder: str, guard: str) -> bool:
-    """Whether a folder holds any file but the guard's own, put there by `bridle guard deploy`."""
-    names = os.listdir(folder)
-    if names != [FILE_NAME]:
-        return bool(names)
-    from bridle.runtimes.deployed_guard import is_deployed
-
-    root = os.path.dirname(os.path.dirname(folder))
-    return not is_deployed(os.path.join(folder, FILE_NAME), root, "cline", guard)

@@ -13,8 +13,6 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     """Arguments that run `true` in the CLI's own sandbox; exit 0 shows that it works here."""
     usage_records: bool
     """Whether transcripts hold a `token_usage_record` for each model call."""
-    full_auto: bool
-    """Whether `--full-auto` is still known. Bridle passes `-s`, which every line knows."""
     daemon: bool
     """Whether the terminal interface starts a shared daemon unless `--no-daemon` is given."""
     inline_instructions: bool
@@ -53,7 +51,6 @@ DIALECTS = (
         disabled_features=("plugins",),
         sandbox_probe=("sandbox", "linux", "--", "true"),
         usage_records=False,
-        full_auto=True,
         daemon=False,
         inline_instructions=False,
         mcp_approval=False,
@@ -72,7 +69,6 @@ DIALECTS = (
         disabled_features=("unbounded_connection_retries", "plugins"),
         sandbox_probe=("sandbox", "--", "true"),
         usage_records=True,
-        full_auto=False,
         daemon=True,
         inline_instructions=True,
         mcp_approval=True,

@@ -26,8 +26,11 @@ _SECONDS = 600
 _SHORTER = {"SessionEnd": 3}
 """Events whose hooks Codex gives less time, whatever is asked for; the trust is about that time."""
 _COMMANDS = ("exec", "e", "app-server", "resume", "fork")
+"""Our flags stand on the same side of these as the others: older lines forget those before."""
 
 SHAPE = HookShape(watched=True)
+
+_ASKED = (*SHAPE.asks, *SHAPE.live)
 
 HOOKS = GuardMechanism(
     name="hooks by -c with computed trust",
@@ -50,41 +53,25 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
             hint="install a newer codex, or hold it with --sandbox and say --unguarded",
             runtime="codex",
         )
-    argv = list(plan.spec.argv)
-    _refuse_other_hooks(argv)
-    place = _after_command(argv, plan.installation.command)
-    # On the same side of the subcommand as the other flags: older lines forget those before it.
-    place += 1 if argv[place : place + 1] and argv[place] in _COMMANDS else 0
+    _refuse_other_hooks(plan.spec.argv)
     off = [word for name in dialect.unjudged_features for word in ("--disable", name)]
-    events = guard_events(log_events=hook.log_events)
-    commands = {event: [hook.command(SHAPE)] for event in events}
+    commands = {event: [hook.command(SHAPE)] for event in _ASKED}
     # Whatever the settings say of hooks.
     on = ["-c", "features.hooks=true"]
-    argv[place:place] = [*on, *off, *hook_flags(with_reports(commands, plan.reports))]
-    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
-    return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
+    flags = [*on, *off, *hook_flags(with_reports(commands, plan.reports))]
+    asking = plan.with_arguments(*flags, past=_COMMANDS)
+    if asking is None:
+        raise GuardRefused("codex: its command was not found in the plan", runtime="codex")
+    return msgspec.structs.replace(asking, guard=HOOKS)
 
 
 def guard_pieces(argv: Sequence[str], hook: GuardHook) -> GuardPieces:
     """What makes Codex ask when another program starts it; see `AgentRuntime.guard_pieces`."""
-    _refuse_other_hooks(list(argv))
+    _refuse_other_hooks(argv)
     # Whatever its settings say; and no text typed into a running terminal, which no hook sees.
     flags = ["-c", "features.hooks=true", "-c", "features.unified_exec=false"]
-    events = guard_events(log_events=hook.log_events)
-    flags += hook_flags({event: [hook.command(SHAPE)] for event in events})
+    flags += hook_flags({event: [hook.command(SHAPE)] for event in _ASKED})
     return GuardPieces(mechanism=HOOKS, flags=tuple(flags))
-
-
-def _after_command(argv: list[str], command: tuple[str, ...]) -> int:
-    """Where the arguments of `command` begin in `argv`; a relay may stand before it."""
-    size = len(command)
-    starts = (at for at in range(len(argv)) if tuple(argv[at : at + size]) == tuple(command))
-    return next(starts, 0) + size
-
-
-def guard_events(*, log_events: bool) -> list[str]:
-    """The events whose hooks the guard answers."""
-    return [*SHAPE.asks, *SHAPE.live, *(["PostToolUse", "Stop", "SessionEnd"] * log_events)]
 
 
 def with_reports(commands: dict[str, list[str]], folder: str) -> dict[str, list[str]]:
@@ -131,21 +118,17 @@ def report_plan(plan: RunPlan) -> RunPlan:
     """The plan with hooks that report; see `AgentRuntime.report_plan`. A guard has put them beside
     its own already, since hooks by flag replace one another; for that reason hooks of the run's own
     settings keep ours away."""
-    dialect, argv = plan.dialect, list(plan.spec.argv)
+    dialect = plan.dialect
     if plan.guard is not None or not (isinstance(dialect, CodexDialect) and dialect.hooks):
         return plan
     try:
-        _refuse_other_hooks(argv)
+        _refuse_other_hooks(plan.spec.argv)
     except GuardRefused:
         return plan
-    place = _after_command(argv, plan.installation.command)
-    place += 1 if argv[place : place + 1] and argv[place] in _COMMANDS else 0
-    argv[place:place] = hook_flags(with_reports({}, plan.reports))
-    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
-    return msgspec.structs.replace(plan, spec=spec)
+    return plan.with_arguments(*hook_flags(with_reports({}, plan.reports)), past=_COMMANDS) or plan
 
 
-def _refuse_other_hooks(argv: list[str]) -> None:
+def _refuse_other_hooks(argv: Sequence[str]) -> None:
     """Hooks by flag replace one another, so the caller's would take the guard's place; and of two
     settings by flag the last one holds."""
     for key, value in _settings(argv):
@@ -159,7 +142,7 @@ def _refuse_other_hooks(argv: list[str]) -> None:
             raise GuardRefused("codex cannot be guarded with its hooks disabled", runtime="codex")
 
 
-def _settings(argv: list[str]) -> Iterator[tuple[str, str]]:
+def _settings(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The settings that arguments make, by key, however the flag is written."""
     for word, following in zip(argv, [*argv[1:], ""], strict=True):
         flag, equals, rest = word.partition("=") if word.startswith("--") else (word[:2], "", "")

@@ -10,7 +10,6 @@ import msgspec
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.drives.live import LiveFacts
 from bridle.drives.spec import POLITE_STOP, ProcessSpec
 from bridle.repository import find_git
 from bridle.runtimes.base import RunPlan, check_options, working_dir
@@ -84,7 +83,7 @@ def plan_app_server(
     if mode != FULL_ACCESS:
         check_sandbox(found, dialect, env)
     made = write_files(folder, routing, mcp.files)
-    return RunPlan(
+    planned = RunPlan(
         spec=ProcessSpec(
             argv=argv,
             env=environment(found, dialect, options, env, session_id, cwd, routing, mcp),
@@ -101,15 +100,8 @@ def plan_app_server(
         warnings=tuple(warnings),
         private_dirs=(*((folder,) if made else ()), *folders),
         native_session_id=options.resume,
-        live=LiveFacts(
-            runtime=runtime.id,
-            runtime_version=found.version or "",
-            dialect=dialect.name,
-            cwd=cwd,
-            resume=options.resume,
-            own=own_facts,
-        ),
     )
+    return planned.conversing(runtime.id, resume=options.resume, own=own_facts)
 
 
 def _refuse(options: RunOptions, name: str, reason: str) -> str:

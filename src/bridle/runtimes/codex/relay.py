@@ -27,7 +27,7 @@ from bridle.core.errors import BridleError, NotInstalled
 from bridle.drives.processes import Process, descendants, look, send_signal
 from bridle.drives.spec import MAX_LINE
 from bridle.drives.tmux.server import make_private
-from bridle.runtimes.codex.sharing import RELAY, missing_library
+from bridle.runtimes.codex.sharing import RELAY, require_library
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -236,9 +236,8 @@ def main(words: list[str]) -> int:
         _complain(f"usage: python -m {RELAY} SOCKET -- COMMAND…")
         return 2
     try:
-        import websockets.sync.client  # noqa: F401  # only whether it is there
-    except ImportError:
-        problem = missing_library()
+        require_library()
+    except NotInstalled as problem:
         _complain(f"{problem.message}; {problem.hint}")
         return NotInstalled.exit_code
     try:

@@ -26,9 +26,13 @@ _LONGEST_SOCKET = 90
 """Longest path of a Unix socket that every system takes, with some room."""
 
 
-def missing_library() -> NotInstalled:
-    """The error of an installation without the WebSocket library."""
-    return NotInstalled(
+def require_library() -> None:
+    """Raise `NotInstalled` in an installation without the WebSocket library."""
+    from importlib.util import find_spec
+
+    if find_spec(_LIBRARY) is not None:
+        return
+    raise NotInstalled(
         f"codex: {OPTION} needs the package {_LIBRARY}, which is not installed",
         hint=f"pip install 'bridle[{EXTRA}]', or leave {OPTION} out",
         runtime="codex",
@@ -59,8 +63,6 @@ def why_not_shared(dialect: CodexDialect, policy: str) -> str:
 
 def check_sharing(own: CodexOptions, mode: str) -> None:
     """Raise unless sharing is safe, and possible here."""
-    from importlib.util import find_spec
-
     if own.network_access and mode != FULL_ACCESS:
         # With the network come the sockets: the agent would drive its own app-server from inside
         # the sandbox, and have it run commands outside.
@@ -68,8 +70,7 @@ def check_sharing(own: CodexOptions, mode: str) -> None:
             f"codex: {OPTION} and network_access together would open the sandbox",
             hint="leave one of them out",
         )
-    if find_spec(_LIBRARY) is None:
-        raise missing_library()
+    require_library()
 
 
 def socket_path(env: Mapping[str, str], session_id: str) -> str:

@@ -60,7 +60,7 @@ def plan(
     argv += ["resume", options.resume] if options.resume else []
     argv += [*options.raw_args, *mode_flags(mode, own, cwd, asks=asks)]
     made = planning.write_files(folder, routing, {})
-    return RunPlan(
+    planned = RunPlan(
         spec=ProcessSpec(
             argv=tuple(argv),
             env=planning.environment(
@@ -77,14 +77,9 @@ def plan(
         warnings=(warning,) if warning else (),
         private_dirs=(folder,) if made else (),
         native_session_id=options.resume,
-        live=LiveFacts(
-            runtime=runtime.id,
-            runtime_version=found.version or "",
-            dialect=dialect.name,
-            cwd=cwd,
-            resume=options.resume,
-            own={"home": routing.home, "began": time.time() - 1.0},
-        ),
+    )
+    return planned.conversing(
+        runtime.id, resume=options.resume, own={"home": routing.home, "began": time.time() - 1.0}
     )
 
 

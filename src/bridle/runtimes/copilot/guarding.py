@@ -44,14 +44,10 @@ PLUGIN = GuardMechanism(
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
     _refuse_switched_off(plan)
-    argv, command = list(plan.spec.argv), list(plan.installation.command)
-    starts = [i for i in range(len(argv)) if argv[i : i + len(command)] == command]
-    if not starts:
+    asking = plan.with_arguments("--plugin-dir", write_plugin(hook))
+    if asking is None:
         raise GuardRefused("copilot: its command was not found in the plan", runtime="copilot")
-    place = starts[0] + len(command)
-    argv[place:place] = ["--plugin-dir", write_plugin(hook)]
-    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
-    return msgspec.structs.replace(plan, spec=spec, guard=PLUGIN)
+    return msgspec.structs.replace(asking, guard=PLUGIN)
 
 
 _SWITCH = re.compile(rb'"disableAllHooks"\s*:\s*true')
@@ -89,8 +85,6 @@ def _refuse_switched_off(plan: RunPlan) -> None:
 def write_plugin(hook: GuardHook) -> str:
     """Write the plugin whose hooks ask `hook`; returns its folder."""
     events = [_ASKS, *SHAPE.live]
-    if hook.log_events:
-        events += [*SHAPE.turn_ends[:1], *SHAPE.session_ends]
     entry: dict[str, Any] = {
         "type": "command",
         "bash": hook.command(SHAPE),

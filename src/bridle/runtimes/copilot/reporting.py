@@ -32,7 +32,4 @@ def report_plan(plan: RunPlan) -> RunPlan:
     for name, content in (("plugin.json", about), ("hooks.json", {"version": 1, "hooks": hooks})):
         write_private(plan.reports, os.path.join(_PLUGIN, name), msgspec.json.encode(content))
     folder = os.path.join(plan.reports, _PLUGIN)
-    argv, command = list(plan.spec.argv), plan.installation.command
-    argv[len(command) : len(command)] = [f"--plugin-dir={folder}"]
-    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
-    return msgspec.structs.replace(plan, spec=spec)
+    return plan.with_arguments(f"--plugin-dir={folder}") or plan

@@ -50,7 +50,7 @@ def plan(
 
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return RunPlan(
+    planned = RunPlan(
         spec=ProcessSpec(argv=(*argv, *options.raw_args), env=child, cwd=cwd, stop=STOP),
         session_id=session_id,
         installation=found,
@@ -60,14 +60,9 @@ def plan(
         warnings=(warning,) if warning else (),
         private_dirs=(folder,),
         native_session_id=native,
-        live=LiveFacts(
-            runtime=runtime.id,
-            runtime_version=found.version or "",
-            dialect=dialect.name,
-            cwd=cwd,
-            resume=options.resume,
-            own={"home": copilot_home(child), "session": native},
-        ),
+    )
+    return planned.conversing(
+        runtime.id, resume=options.resume, own={"home": copilot_home(child), "session": native}
     )
 
 

@@ -102,7 +102,6 @@ class CallFailure(msgspec.Struct, frozen=True, rename="camel"):
     status_code: int | None = None
     retry_attempt: int = 0
     error_message: str = ""
-    error_code: str | None = None
 
 
 class Failure(msgspec.Struct, frozen=True, rename="camel"):
@@ -111,7 +110,6 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
     error_type: str = ""
     message: str = ""
     status_code: int | None = None
-    error_code: str | None = None
 
 
 class Compaction(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import REASON, GuardHook, GuardMechanism, HookShape
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.gemini.home import SYSTEM_SETTINGS, config_dir
+from bridle.runtimes.json_settings import with_hooks
 from bridle.runtimes.private import write_private
 
 _MILLISECONDS = 600_000
@@ -20,8 +21,6 @@ _MILLISECONDS = 600_000
 SHAPE = HookShape(
     asks=("BeforeTool",),
     live=("SessionStart", "BeforeAgent"),
-    tool_ends=("AfterTool",),
-    turn_ends=("AfterAgent",),
     refusal={"decision": "deny", "reason": REASON},
     # What a hook wrote counts however it ended, stderr when stdout is empty.
     consent={},
@@ -41,15 +40,11 @@ HOOKS = GuardMechanism(
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
     settings = _settings(plan.spec.env.get(SYSTEM_SETTINGS))
-    hooks = settings.get("hooks", {})
-    if not isinstance(hooks, dict) or _switched_off(settings):
+    if _switched_off(settings):
         raise GuardRefused("gemini: its settings switch hooks off", runtime="gemini")
     events = [*SHAPE.asks, *SHAPE.live]
-    if hook.log_events:
-        events += [*SHAPE.tool_ends, *SHAPE.turn_ends, *SHAPE.session_ends]
     entry = {"type": "command", "command": hook.command(SHAPE), "timeout": _MILLISECONDS}
-    ours = {event: [*hooks.get(event, []), {"hooks": [entry]}] for event in events}
-    whole = {**settings, "hooks": {**hooks, **ours}}
+    whole = with_hooks(settings, {event: [{"hooks": [entry]}] for event in events})
     # Not beside the run's other files: those a confined agent can write.
     path = write_private(hook.folder, "settings.json", msgspec.json.encode(whole))
     spec = msgspec.structs.replace(plan.spec, env={**plan.spec.env, SYSTEM_SETTINGS: path})
@@ -71,7 +66,14 @@ def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str
     entry = {"type": "command", "command": command, "timeout": _MILLISECONDS}
     entries: dict[str, list[Any]] = {event: [{"hooks": [entry]}] for event in SHAPE.asks}
     name = os.path.join(".gemini", "settings.json")
-    return put_hooks(worktree, name, entries if command is not None else None, mark, "gemini")
+    return put_hooks(
+        worktree,
+        name,
+        entries if command is not None else None,
+        mark,
+        runtime="gemini",
+        switched_off=_switched_off,
+    )
 
 
 def _is_trusted(root: str, env: Mapping[str, str]) -> bool:

@@ -19,18 +19,24 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import GuardAddress, GuardHook, GuardMechanism
 from bridle.repository import find_git
-from bridle.runtimes import asking_js
-from bridle.runtimes.asking_js import asking_code, where_to_ask
+from bridle.runtimes.asking_js import (
+    PLUGIN_FILE,
+    asking_code,
+    has_others,
+    mechanism_of,
+    where_to_ask,
+)
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.opencode.choices import CONFIG_VARIABLE
 from bridle.runtimes.private import write_private
 
-FILE_NAME = "bridle-guard.js"
 CLOSED = "**"
 """A rule that forbids every tool, in words that nobody else uses. The plugin takes it away, so that
 nothing runs where the plugin is missing."""
 _FILES = ("opencode.json", "opencode.jsonc")
+_PLUGIN_FOLDERS = ("plugin", "plugins")
 _PURE = "OPENCODE_PURE"
+_OTHER_CONFIG = ("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR")
 _NO_PROJECT = "OPENCODE_DISABLE_PROJECT_CONFIG"
 _NO_CLAUDE = ("OPENCODE_DISABLE_CLAUDE_CODE", "OPENCODE_DISABLE_CLAUDE_CODE_PROMPT")
 
@@ -38,11 +44,6 @@ PLUGIN = GuardMechanism(
     name="plugin given by environment",
     fails="closed",
     proof="the plugin announces itself when it is loaded, before the first model call",
-)
-BY_PROCESS = msgspec.structs.replace(
-    PLUGIN,
-    name="plugin given by environment that runs a hook",
-    shape=asking_js.BY_PROCESS,
 )
 
 LEFT_OUT = "opencode: the project's own configuration is left out while it is guarded"
@@ -58,29 +59,16 @@ export const BridleGuard = async ({ directory }) => {
       const reason = await refusal(call.callID, call.tool, told.args, directory);
       if (reason !== undefined) throw new Error(reason);
     },
-%(events)s  };
+  };
 };
 """
 
-_EVENTS = """\
-    "tool.execute.after": async (call, told) => {
-      const end = { tool_name: call.tool, tool_use_id: call.callID };
-      await tell("PostToolUse", { ...end, tool_response: told?.output ?? null });
-    },
-    event: async ({ event }) => {
-      if (event.type === "session.idle") await tell("Stop", {});
-    },
-"""
 
-
-def plugin_code(
-    where: GuardAddress | str, *, log_events: bool = False, deployed: bool = False
-) -> str:
+def plugin_code(where: GuardAddress | str, *, deployed: bool = False) -> str:
     """The plugin's source; it asks at an address, or by a command. One that is `deployed` into a
     worktree leaves a person's own sessions alone."""
     ask = asking_code(where, deployed=deployed)
-    told = {"ask": ask, "closed": json.dumps(CLOSED), "events": _EVENTS if log_events else ""}
-    return _CODE % told
+    return _CODE % {"ask": ask, "closed": json.dumps(CLOSED)}
 
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
@@ -88,7 +76,7 @@ def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
     from bridle.runtimes.deployed_files import put_plugin
 
     code = None if command is None else plugin_code(command, deployed=True)
-    return put_plugin(worktree, os.path.join(".opencode", "plugins", FILE_NAME), code, mark)
+    return put_plugin(worktree, os.path.join(".opencode", "plugins", PLUGIN_FILE), code, mark)
 
 
 def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]:
@@ -121,7 +109,7 @@ def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
     env, argv = plan.spec.env, plan.spec.argv
-    if "--pure" in argv or (env.get(_PURE) and not _has_own_config(plan)):
+    if "--pure" in argv or (env.get(_PURE) and not _has_bare_home(env)):
         raise GuardRefused(
             "opencode cannot be guarded without plugins: the guard is one",
             hint="run it without plugins=false",
@@ -132,19 +120,27 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
             raise GuardRefused(
                 "an OpenCode server that runs already cannot be guarded", runtime="opencode"
             )
-    code = plugin_code(where_to_ask(hook), log_events=hook.log_events)
-    path = write_private(hook.folder, FILE_NAME, code)
+    code = plugin_code(where_to_ask(hook))
+    path = write_private(hook.folder, PLUGIN_FILE, code)
     spec = msgspec.structs.replace(plan.spec, env=guarded_env(env, plan.spec.cwd, path))
-    mechanism = BY_PROCESS if hook.lasting else PLUGIN
+    mechanism = mechanism_of(PLUGIN, hook)
     return msgspec.structs.replace(
         plan, spec=spec, guard=mechanism, warnings=(*plan.warnings, LEFT_OUT)
     )
 
 
-def _has_own_config(plan: RunPlan) -> bool:
-    """Whether its configuration folder is one of the run's own, so that there are no plugins."""
-    folder = plan.spec.env.get("XDG_CONFIG_HOME", "")
-    return any(folder.startswith(private + os.sep) for private in plan.private_dirs)
+def _has_bare_home(env: Mapping[str, str]) -> bool:
+    """Whether its home and configuration are a run's or session's own, without plugins: then none
+    but the guard's is loaded, as if there were none."""
+    home, config = env.get("OPENCODE_TEST_HOME"), env.get("XDG_CONFIG_HOME")
+    if not home or not config or any(env.get(name) for name in _OTHER_CONFIG):
+        return False
+    places = (os.path.join(config, "opencode"), os.path.join(home, ".opencode"))
+    folders = [os.path.join(place, name) for place in places for name in _PLUGIN_FOLDERS]
+    files = [os.path.join(place, name) for place in places for name in (*_FILES, "config.json")]
+    return not any(os.path.isdir(path) and os.listdir(path) for path in folders) and not any(
+        _names_plugins(path) for path in files
+    )
 
 
 def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
@@ -154,8 +150,8 @@ def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
     while True:
         own = os.path.join(folder, ".opencode")
         places = [folder] if folder == home else [folder, own]
-        found = [os.path.join(own, name) for name in ("plugin", "plugins") if folder != home]
-        found = [path for path in found if _others_in(path, folder, guard)]
+        found = [os.path.join(own, name) for name in _PLUGIN_FOLDERS if folder != home]
+        found = [path for path in found if has_others(path, folder, "opencode", guard)]
         files = [os.path.join(place, name) for place in places for name in _FILES]
         found += [path for path in files if _names_plugins(path)]
         if found:
@@ -167,16 +163,6 @@ def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
         if folder == os.path.dirname(folder):
             return
         folder = os.path.dirname(folder)
-
-
-def _others_in(path: str, root: str, guard: str) -> bool:
-    """Whether a folder holds any file but the guard's own, put there by `bridle guard deploy`."""
-    names = os.listdir(path) if os.path.isdir(path) else []
-    if names != [FILE_NAME]:
-        return bool(names)
-    from bridle.runtimes.deployed_guard import is_deployed
-
-    return not is_deployed(os.path.join(path, FILE_NAME), root, "opencode", guard)
 
 
 def _names_plugins(path: str) -> bool:
@@ -192,7 +178,7 @@ def _names_plugins(path: str) -> bool:
         config = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return b"plugin" in text or b"\\u" in text
-    return isinstance(config, dict) and any(config.get(name) for name in ("plugin", "plugins"))
+    return isinstance(config, dict) and any(config.get(name) for name in _PLUGIN_FOLDERS)
 
 
 def _instructions(env: Mapping[str, str], cwd: str) -> list[str]:

@@ -116,23 +116,13 @@ class PiRuntime(AgentRuntime):
 
     def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """As a run, in Pi's rpc mode; every prompt comes by the wire."""
-        from bridle.drives.live import LiveFacts
-
         options = msgspec.structs.replace(options, prompt="", images=())
         made = plan(self, options, env, session_id, live=True)
         names = {name: self.settings.options.get(name) for name in ("provider", "modelMap")}
-        return msgspec.structs.replace(
-            made,
-            spec=msgspec.structs.replace(made.spec, stdin=None, keep_stdin=True),
-            live=LiveFacts(
-                runtime=self.id,
-                runtime_version=made.installation.version or "",
-                dialect=made.dialect.name,
-                cwd=made.spec.cwd,
-                resume=options.resume,
-                own={"model": self.model(options), "names": names},
-            ),
-        )
+        spec = msgspec.structs.replace(made.spec, stdin=None, keep_stdin=True)
+        live = msgspec.structs.replace(made, spec=spec)
+        own = {"model": self.model(options), "names": names}
+        return live.conversing(self.id, resume=options.resume, own=own)
 
     def live_wire(self, facts: "LiveFacts", recorder: Recorder) -> "LiveWire":
         """The wire of a conversation in Pi's rpc mode."""

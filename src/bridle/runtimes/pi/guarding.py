@@ -12,8 +12,7 @@ import msgspec
 
 from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import GuardAddress, GuardHook, GuardMechanism
-from bridle.runtimes import asking_js
-from bridle.runtimes.asking_js import asking_code, where_to_ask
+from bridle.runtimes.asking_js import asking_code, mechanism_of, where_to_ask
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.pi.home import agent_dir
 from bridle.runtimes.private import write_private
@@ -26,11 +25,6 @@ EXTENSION = GuardMechanism(
     proof="the extension announces itself when the session starts",
     proves_at_start=True,
 )
-BY_PROCESS = msgspec.structs.replace(
-    EXTENSION,
-    name="extension by -ne -e that runs a hook",
-    shape=asking_js.BY_PROCESS,
-)
 
 _CODE = """\
 %(ask)s
@@ -42,28 +36,15 @@ export default function (pi) {
     const reason = await refusal(event.toolCallId, event.toolName, event.input, cwd);
     return reason === undefined ? undefined : { block: true, reason };
   });
-%(events)s}
-"""
-
-_EVENTS = """\
-  pi.on("tool_execution_end", (event) => {
-    const end = { tool_name: event.toolName, tool_use_id: event.toolCallId };
-    const text = JSON.stringify(event.result?.content ?? null);
-    tell(event.isError ? "PostToolUseFailure" : "PostToolUse",
-      { ...end, ...(event.isError ? { error: text } : { tool_response: text }) });
-  });
-  pi.on("agent_end", () => tell("Stop", {}));
-  pi.on("session_shutdown", () => tell("SessionEnd", {}));
+}
 """
 
 
-def extension_code(
-    where: GuardAddress | str, *, log_events: bool = False, deployed: bool = False
-) -> str:
+def extension_code(where: GuardAddress | str, *, deployed: bool = False) -> str:
     """The extension's source; it asks at an address, or by a command. One that is `deployed` into a
     worktree leaves a person's own sessions alone."""
     ask = asking_code(where, deployed=deployed)
-    return _CODE % {"ask": ask, "events": _EVENTS if log_events else ""}
+    return _CODE % {"ask": ask}
 
 
 def deploy_extension(
@@ -101,23 +82,19 @@ def _object(path: str) -> dict[str, Any]:
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
-    mechanism = BY_PROCESS if hook.lasting else EXTENSION
-    code = extension_code(where_to_ask(hook), log_events=hook.log_events)
+    mechanism = mechanism_of(EXTENSION, hook)
+    code = extension_code(where_to_ask(hook))
     path = write_private(hook.folder, FILE_NAME, code)
-    argv, command = list(plan.spec.argv), list(plan.installation.command)
-    starts = [i for i in range(len(argv)) if argv[i : i + len(command)] == command]
-    if not starts:
-        raise GuardRefused("pi: its command was not found in the plan", runtime="pi")
-    place = starts[0] + len(command)
-    if "--approve" in argv:
+    if "--approve" in plan.spec.argv:
         raise GuardRefused(
             "pi cannot be guarded in a project whose extensions are trusted",
             hint="run without trust_project",
             runtime="pi",
         )
     # Pi reads a repeated flag twice without harm, but once is what is meant.
-    alone = [] if {"-ne", "--no-extensions"} & set(argv) else ["-ne"]
-    argv[place:place] = [*alone, "-e", path]
-    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
+    alone = [] if {"-ne", "--no-extensions"} & set(plan.spec.argv) else ["-ne"]
+    asking = plan.with_arguments(*alone, "-e", path)
+    if asking is None:
+        raise GuardRefused("pi: its command was not found in the plan", runtime="pi")
     warnings = (*plan.warnings, "pi: only the guard's extension is loaded while it is guarded")
-    return msgspec.structs.replace(plan, spec=spec, guard=mechanism, warnings=warnings)
+    return msgspec.structs.replace(asking, guard=mechanism, warnings=warnings)

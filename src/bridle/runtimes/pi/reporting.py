@@ -6,8 +6,6 @@ hold a tool back whose handler throws.
 
 import json
 
-import msgspec
-
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.private import write_private
 
@@ -44,13 +42,6 @@ export default function (pi) {
 
 def report_plan(plan: RunPlan) -> RunPlan:
     """The plan with an extension that reports; see `AgentRuntime.report_plan`."""
-    argv, command = list(plan.spec.argv), list(plan.installation.command)
-    starts = [at for at in range(len(argv)) if argv[at : at + len(command)] == command]
-    if not starts:
-        return plan
     code = _CODE % {"folder": json.dumps(plan.reports)}
     path = write_private(plan.reports, FILE_NAME, code)
-    place = starts[0] + len(command)
-    argv[place:place] = ["-e", path]
-    spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
-    return msgspec.structs.replace(plan, spec=spec)
+    return plan.with_arguments("-e", path) or plan

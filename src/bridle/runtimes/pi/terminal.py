@@ -28,22 +28,9 @@ def plan(
     words += made.spec.argv[len(words) + len(JSON_MODE) :]
     spec = msgspec.structs.replace(made.spec, argv=tuple(words), stdin=None)
     folder = session_dir(home.agent_dir(spec.env), spec.cwd, spec.env)
-    return msgspec.structs.replace(
-        made,
-        spec=spec,
-        live=LiveFacts(
-            runtime=runtime.id,
-            runtime_version=made.installation.version or "",
-            dialect=made.dialect.name,
-            cwd=spec.cwd,
-            resume=options.resume,
-            own={
-                "folder": folder,
-                "session": made.native_session_id,
-                "began": time.time() - 1.0,
-            },
-        ),
-    )
+    own = {"folder": folder, "session": made.native_session_id, "began": time.time() - 1.0}
+    in_pane = msgspec.structs.replace(made, spec=spec)
+    return in_pane.conversing(runtime.id, resume=options.resume, own=own)
 
 
 def transcript_path(facts: LiveFacts) -> str | None:

@@ -25,20 +25,11 @@ def live_plan(plan: RunPlan, request: dict[str, Any], resume: str | None) -> Run
     if server is not None:
         env = {**env, KEY_VARIABLE: server["api_key"]}
         request = {**request, "server": {"url": server["url"]}}
-    return msgspec.structs.replace(
-        plan,
-        spec=msgspec.structs.replace(
-            plan.spec, argv=(*plan.spec.argv, "--face", "live"), env=env, keep_stdin=True
-        ),
-        live=LiveFacts(
-            runtime="scripted",
-            runtime_version=plan.installation.version or "",
-            dialect=plan.dialect.name,
-            cwd=plan.spec.cwd,
-            resume=resume,
-            own={"request": request},
-        ),
+    spec = msgspec.structs.replace(
+        plan.spec, argv=(*plan.spec.argv, "--face", "live"), env=env, keep_stdin=True
     )
+    live = msgspec.structs.replace(plan, spec=spec)
+    return live.conversing("scripted", resume=resume, own={"request": request})
 
 
 class ScriptedLiveWire(ScriptedNormalizer):
