@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from bridle.core import events as ev
-from bridle.drives.conversation import AttachedConversation
 from bridle.drives.live import LiveFacts, Outgoing
 from bridle.drives.processes import marked_processes
 from bridle.drives.tmux.server import TmuxServer
 from tests.conftest import wait_until
 from tests.runtimes.codex.bench import Bench, model_of
 from tests.runtimes.codex.test_live_real import body, of, turn, until_told
+from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, last_end, say
 from tests.support.panes import private_server
 

@@ -11,7 +11,6 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused
 from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.conversation import AttachedConversation
 from bridle.drives.live import CompactionControl, ModelSwitch, Outgoing
 from bridle.drives.processes import marked_processes
 from bridle.drives.spec import Question
@@ -20,6 +19,7 @@ from bridle.runtimes.pi import PiRuntime
 from bridle.testing import ScriptedModel
 from tests.runtimes.pi.support import Place, place, run_real, steps
 from tests.runtimes.pi.test_real import ONE_PNG, SCRIPT
+from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, conversing, last_end, say
 from tests.support.real_cli import real_cli, versions
 from tests.support.replaying import record_wires
