@@ -16,11 +16,10 @@ from bridle.doctor.machine import check_machine
 from bridle.runtimes.base import AdapterSettings, AgentRuntime
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.codex import CodexRuntime
-from bridle.runtimes.registry import get_runtime
 from bridle.runtimes.scripted import ScriptedRuntime
 from tests.conformance.mutants import MUTANTS
 from tests.doctor.fakes import bare_path, fake_cli, help_of
-from tests.support.real_cli import real_cli
+from tests.support.real_cli import pinned, real_cli
 
 
 def finding(diagnosis: Diagnosis, name: str) -> Finding:
@@ -128,8 +127,7 @@ PINNED = [target for target in targets() if target[2]]
 @pytest.mark.parametrize("target", PINNED, ids=lambda target: f"{target[0]}-{target[2]}")
 def test_a_pinned_cli_is_whole_and_takes_every_flag(target: tuple[str, str, str]) -> None:
     name, pin, version = target
-    runtime = get_runtime(name)
-    runtime.use_binary(str(real_cli(pin, version)))
+    runtime = pinned(name, version, pin)
     diagnosis = examine(runtime)
     assert [each for each in diagnosis.checks if each.status == "fail"] == []
     assert (diagnosis.installed, diagnosis.version, diagnosis.supported) == (True, version, True)
