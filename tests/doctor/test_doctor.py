@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,7 +32,7 @@ def claude_at(binary: Path) -> ClaudeRuntime:
     return ClaudeRuntime(AdapterSettings(binary=str(binary)))
 
 
-def doctor(path: str, home: Path, *words: str) -> tuple[int, dict[str, list[dict[str, object]]]]:
+def doctor(path: str, home: Path, *words: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     """`bridle runtime doctor --json` with that PATH."""
     done = subprocess.run(
         [str(Path(sys.executable).parent / "bridle"), "runtime", "doctor", *words, "--json"],
@@ -57,7 +58,7 @@ def test_a_machine_with_no_agent_at_all(
     claude = by_name["claude"]
     assert list(claude) == ["runtime", "installed", "version", "dialect", "supported", "checks"]
     assert (claude["installed"], claude["version"], claude["supported"]) == (False, None, False)
-    first = claude["checks"][0]  # type: ignore[index]  # a list, as the next line shows
+    first = claude["checks"][0]
     assert list(first) == ["name", "status", "detail", "hint"]
     assert (first["name"], first["status"]) == ("installed", "skip")
     assert "npm install" in first["hint"]

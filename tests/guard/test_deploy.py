@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,7 @@ from tests.guard.agents import by_hand
 from tests.sandbox.bench import Bench, bench
 from tests.support.real_cli import pinned, versions
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks need a Linux shell")
-
-THEIRS = {
+THEIRS: dict[str, Any] = {
     "model": "sonnet",
     "hooks": {
         "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}]
@@ -58,7 +55,7 @@ def test_the_users_own_hooks_stay_and_it_can_be_undone(place: Bench) -> None:
     assert settings(place).read_bytes() == once
     now = json.loads(once)
     assert now["model"] == "sonnet"
-    assert now["hooks"]["PreToolUse"][0] == THEIRS["hooks"]["PreToolUse"][0]  # type: ignore[index]
+    assert now["hooks"]["PreToolUse"][0] == THEIRS["hooks"]["PreToolUse"][0]
     assert len(now["hooks"]["PreToolUse"]) == 2
     assert [each.fires for each in status(str(place.worktree), place.env).guards] == [True]
     undo(ClaudeRuntime(), str(place.worktree), place.env)

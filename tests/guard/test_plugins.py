@@ -35,10 +35,7 @@ from tests.guard.agents import (
 )
 from tests.sandbox.bench import Bench, bench
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="agents are started as on Linux"),
-    pytest.mark.real_cli,
-]
+pytestmark = pytest.mark.real_cli
 
 NEWEST = {agent.name: agent for agent in reversed(AGENTS)}
 OPENCODE, CLINE, PI = NEWEST["opencode"], NEWEST["cline"], NEWEST["pi"]
@@ -364,6 +361,7 @@ def test_aider_refuses_a_guard_and_says_what_holds_it(place: Bench) -> None:
     assert "--unguarded" in (caught.value.hint or "")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 def test_aider_in_the_sandbox(place: Bench) -> None:
     def edit(path: str, **options: Any) -> Played:
         reply = in_text({"write_file": {"path": path, "content": "x"}}, place)

@@ -26,7 +26,7 @@ from tests.guard.sessions import GuardedSession
 from tests.sandbox.bench import Bench, bench
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="hooks reach into /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="hooks and judge meet in /proc"),
     pytest.mark.real_cli,
 ]
 

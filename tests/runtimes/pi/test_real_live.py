@@ -269,6 +269,10 @@ export default function (pi) {
 """
 
 
+def allow(question: Question) -> tuple[bool, str, str]:
+    return True, "test", ""
+
+
 def test_dialogs_and_commands_of_extensions(version: str, place: Place) -> None:
     """What nobody can answer is cancelled at once; a confirm is a question; a command of an
     extension is a turn without an answer."""
@@ -278,7 +282,6 @@ def test_dialogs_and_commands_of_extensions(version: str, place: Place) -> None:
     log = record_wires(runtime)
     with ScriptedModel([{"text": "Go.", "shell": "touch made"}, {"text": "Done."}]) as model:
         wanted = options(place, model, raw_args=("-e", str(extension)))
-        allow = lambda question: (True, "test", "")  # noqa: E731 (a policy of one line)
         with conversing(runtime, wanted, place.env(), allow) as talk:
             assert say(talk, "/lab").text == ""
             assert last_end(talk.events).status == "completed"
