@@ -83,16 +83,18 @@ def hidden(place: Bench) -> dict[str, Any]:
 
 @every_drive
 def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str) -> None:
+    """But not from what no judge can see; the test of the sandbox is about that."""
     script = [
         {"shell": "echo hi > inside.txt"},
         *forbidden(place),
         {"write_file": {"path": "tool.txt", "content": "fine"}},
+        hidden(place),
     ]
     played = play(place, agent, DRIVES[drive], "builder", script)
     assert played.result.status == "completed", played.result.error
     assert (place.worktree / "inside.txt").read_text() == "hi\n"
     assert (place.worktree / "tool.txt").read_text().rstrip() == "fine"
-    assert place.written_outside() == []
+    assert place.written_outside() == ["hidden.txt"]
     assert pushed(place) == ""
     by_tool = [] if agent.own_boundary else [("deny", "path-outside")]
     assert played.verdicts == [
@@ -101,17 +103,18 @@ def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str)
         ("deny", "path-outside"),
         ("deny", "git-push"),
         ("allow", "allowed"),
+        ("allow", "allowed"),
     ]
     ended = [end.is_error for end in played.ended]
     if drive == "tmux":
         # Codex writes the end of a command into its transcript when it comes to it, so those that
         # ran may stand behind those that were refused after them.
-        assert sorted(ended) == [False, False, True, True, True]
+        assert sorted(ended) == [False, False, False, True, True, True]
     else:
-        assert ended == [False, True, True, True, False]
+        assert ended == [False, True, True, True, False, False]
     report = played.result.guard
     assert isinstance(report, GuardReport)
-    assert (report.state, report.allowed, report.blocked) == ("live", 2, 2 + len(by_tool))
+    assert (report.state, report.allowed, report.blocked) == ("live", 3, 2 + len(by_tool))
 
 
 @every_drive
@@ -134,14 +137,6 @@ def test_what_no_judge_can_see_the_kernel_refuses(place: Bench, agent: Agent, dr
     assert played.verdicts == [("allow", "allowed"), ("allow", "allowed")]
     assert place.written_outside() == []
     assert (place.worktree / "inside.txt").exists()
-
-
-@without_hooks
-def test_the_hidden_write_is_one(place: Bench, agent: Agent, drive: str) -> None:
-    """Without the sandbox it happens: the test above is about the sandbox."""
-    played = play(place, agent, DRIVES[drive], "builder", [hidden(place)])
-    assert played.result.status == "completed", played.result.error
-    assert place.written_outside() == ["hidden.txt"]
 
 
 @pytest.mark.parametrize(
