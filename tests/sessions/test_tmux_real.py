@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -50,14 +51,10 @@ def place() -> Iterator[Bench]:
         yield made
 
 
-def options(place: Bench, model: ScriptedModel, account_dir: str | None = None) -> RunOptions:
-    return RunOptions(
-        prompt="Do it.",
-        cwd=str(place.worktree),
-        permission_mode="bypass",
-        model_server=ModelServer(url=model.url, api_key=KEY),
-        account_dir=account_dir,
-    )
+def options(place: Bench, model: ScriptedModel, **more: Any) -> RunOptions:
+    wanted = {"prompt": "Do it.", "cwd": str(place.worktree), "permission_mode": "bypass"}
+    server = ModelServer(url=model.url, api_key=KEY)
+    return RunOptions(**{"model_server": server, **wanted, **more})
 
 
 def in_pane(place: Bench, runtime: AgentRuntime, wanted: RunOptions) -> GuardedSession:
@@ -112,8 +109,8 @@ def test_an_interrupted_turn_a_long_text_and_a_good_end(
 ) -> None:
     script = [
         {"text": "Hello."},
-        # Nothing is said for as long as it takes to interrupt; who asks again is answered at once.
-        {"fault": {"delay": 60, "status": 500, "times": 1}},
+        # Nothing is said for as long as it takes to interrupt; who asks again is answered.
+        {"fault": {"delay": 15, "status": 500, "times": 1}},
         {"text": "After."},
         {"text": "Long."},
     ]
@@ -152,15 +149,16 @@ def test_the_dialogs_of_a_first_start_are_answered(place: Bench, version: str) -
     account.mkdir()
     (account / ".claude.json").write_text(json.dumps({"hasCompletedOnboarding": True}))
     (account / "settings.json").write_text("{}")
-    with (
-        ScriptedModel([{"text": "Hello."}]) as model,
-        in_pane(place, pinned("claude", version), options(place, model, str(account))) as session,
-    ):
-        assert session.ready()
-        answer = say(session, "Hello?")
-        assert (answer.text, answer.error) == ("Hello.", None)
+    # Trust in a linked worktree is asked for, and kept, as trust in its repository.
+    where = str(place.repo)
+    with ScriptedModel([{"text": "Hello."}]) as model:
+        wanted = options(place, model, cwd=where, account_dir=str(account))
+        with in_pane(place, pinned("claude", version), wanted) as session:
+            assert session.ready()
+            answer = say(session, "Hello?")
+            assert (answer.text, answer.error) == ("Hello.", None)
     state = json.loads((account / ".claude.json").read_text())
-    assert state["projects"][str(place.worktree)]["hasTrustDialogAccepted"]
+    assert state["projects"][where]["hasTrustDialogAccepted"]
     assert state["customApiKeyResponses"]["approved"] == [KEY[-20:]]
 
 
