@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,11 +17,10 @@ from bridle.doctor.machine import check_machine
 from bridle.runtimes.base import AdapterSettings, AgentRuntime
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.codex import CodexRuntime
-from bridle.runtimes.registry import get_runtime
 from bridle.runtimes.scripted import ScriptedRuntime
 from tests.conformance.mutants import MUTANTS
 from tests.doctor.fakes import bare_path, fake_cli, help_of
-from tests.support.real_cli import real_cli
+from tests.support.real_cli import pinned, real_cli
 
 
 def finding(diagnosis: Diagnosis, name: str) -> Finding:
@@ -32,7 +32,7 @@ def claude_at(binary: Path) -> ClaudeRuntime:
     return ClaudeRuntime(AdapterSettings(binary=str(binary)))
 
 
-def doctor(path: str, home: Path, *words: str) -> tuple[int, dict[str, list[dict[str, object]]]]:
+def doctor(path: str, home: Path, *words: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     """`bridle runtime doctor --json` with that PATH."""
     done = subprocess.run(
         [str(Path(sys.executable).parent / "bridle"), "runtime", "doctor", *words, "--json"],
@@ -58,7 +58,7 @@ def test_a_machine_with_no_agent_at_all(
     claude = by_name["claude"]
     assert list(claude) == ["runtime", "installed", "version", "dialect", "supported", "checks"]
     assert (claude["installed"], claude["version"], claude["supported"]) == (False, None, False)
-    first = claude["checks"][0]  # type: ignore[index]  # a list, as the next line shows
+    first = claude["checks"][0]
     assert list(first) == ["name", "status", "detail", "hint"]
     assert (first["name"], first["status"]) == ("installed", "skip")
     assert "npm install" in first["hint"]
@@ -128,8 +128,7 @@ PINNED = [target for target in targets() if target[2]]
 @pytest.mark.parametrize("target", PINNED, ids=lambda target: f"{target[0]}-{target[2]}")
 def test_a_pinned_cli_is_whole_and_takes_every_flag(target: tuple[str, str, str]) -> None:
     name, pin, version = target
-    runtime = get_runtime(name)
-    runtime.use_binary(str(real_cli(pin, version)))
+    runtime = pinned(name, version, pin)
     diagnosis = examine(runtime)
     assert [each for each in diagnosis.checks if each.status == "fail"] == []
     assert (diagnosis.installed, diagnosis.version, diagnosis.supported) == (True, version, True)

@@ -10,7 +10,7 @@ import pytest
 from bridle.doctor.hooks import look_at_hooks, probe_hooks
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import create_acp_runtime, get_runtime
-from tests.support.real_cli import real_cli, versions
+from tests.support.real_cli import pinned, versions
 
 
 @pytest.fixture(autouse=True)
@@ -58,16 +58,14 @@ def test_an_agent_without_hooks(runtime: AgentRuntime) -> None:
     ],
 )
 def test_real_agents_ask(name: str, cli: str) -> None:
-    runtime = get_runtime(name)
-    runtime.use_binary(str(real_cli(cli, versions(cli)[-1])))
+    runtime = pinned(name, versions(cli)[-1], cli)
     found = probe_hooks(runtime)
     assert found.status == "ok", found.detail
 
 
 @pytest.mark.real_cli
 def test_a_version_without_hooks_is_told() -> None:
-    runtime = get_runtime("codex")
-    runtime.use_binary(str(real_cli("codex", "0.120.0")))
+    runtime = pinned("codex", "0.120.0")
     found = probe_hooks(runtime)
     assert found.status == "fail"
     assert found.hint

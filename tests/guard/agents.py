@@ -23,7 +23,7 @@ from bridle.runtimes.registry import get_runtime
 from bridle.testing import ScriptedModel
 from tests.guard.sessions import GuardedSession
 from tests.sandbox.bench import Bench
-from tests.support.real_cli import real_cli
+from tests.support.real_cli import pinned
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,10 +55,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def runtime(self) -> AgentRuntime:
         """The adapter, on this version's binary."""
-        runtime = get_runtime(self.name)
-        if self.version:
-            runtime.use_binary(str(real_cli(self.cli or self.name, self.version)))
-        return runtime
+        if not self.version:
+            return get_runtime(self.name)
+        return pinned(self.name, self.version, self.cli)
 
 
 UNPACKED = {"env": {"COPILOT_CACHE_HOME": str(ROOT / ".tmp" / "copilot-cache")}}
@@ -255,6 +254,34 @@ def play(
     with ScriptedModel([*script, {"text": "Finished."}]) as model:
         wanted = wanted_of(place, agent, capability, model, **options)
         return drive(place, agent.runtime(), wanted, sabotage)
+
+
+def by_hand(
+    place: Bench, runtime: AgentRuntime, script: list[dict[str, Any]], agent: str, **own: Any
+) -> RunResult:
+    """Let the agent play `script` as somebody would start it by hand, with no guard of Bridle's
+    own around it: as `agent`, or as a person where that is empty."""
+    with ScriptedModel(script) as model:
+        options = RunOptions(
+            prompt="Do it.",
+            cwd=str(place.worktree),
+            permission_mode="bypass",
+            timeout=120.0,
+            model_server=ModelServer(url=model.url, api_key=model.api_key),
+            env={"BRIDLE_AGENT_NAME": agent} if agent else {},
+            provider_options=own,
+        )
+        plan = runtime.plan_run(options, place.env, new_session_id())
+        # By hand it would not be told to leave the worktree's plugins alone.
+        env = {key: value for key, value in plan.spec.env.items() if key != "OPENCODE_PURE"}
+        spec = msgspec.structs.replace(plan.spec, env=env)
+        recorder = recorder_for(runtime, options, plan)
+        run = PrintRun(
+            spec, runtime.normalizer(plan, recorder), recorder, private_dirs=plan.private_dirs
+        )
+        for _ in run.events():
+            pass
+        return run.result
 
 
 def in_text(call: dict[str, Any], place: Bench) -> dict[str, Any]:

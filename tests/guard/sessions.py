@@ -21,8 +21,8 @@ from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
 from bridle.sessions.lifecycle import start_session
-from bridle.sessions.service import SessionService
-from bridle.sessions.store import SessionStore
+from bridle.sessions.service import Receipt, SessionService
+from bridle.sessions.store import SessionRecord, SessionStore
 from tests.sandbox.bench import Bench
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class GuardedSession:
     ) -> None:
         try:
             if not self.driver.is_over:
-                self._ask(lambda: self.service.stop(self.record.session_id, "done", DEADLINE))
+                self.leave()
         finally:
             self.let_go()
             kill_marked(self.record.session_id)
@@ -114,23 +114,38 @@ class GuardedSession:
         assert record is not None, "it never became ready"
         return record.state == "ready"
 
-    def send(self, text: str) -> None:
+    def send(self, text: str) -> Receipt:
         """Give it a prompt."""
         name = new_session_id()
-        self._ask(
+        receipt = self._ask(
             lambda: self.service.send(
                 self.record.session_id, "prompt", text, message_id=name, timeout=DEADLINE
             )
         )
+        assert receipt is not None, "it was not taken in time"
+        return receipt
 
     def wait(self) -> None:
         """Wait until it is idle or over."""
         assert self._ask(lambda: self.service.wait_idle(self.record.session_id, DEADLINE))
 
-    def prompt(self, text: str) -> None:
+    def prompt(self, text: str) -> Receipt:
         """Give it a prompt, and wait for the end of the turn."""
-        self.send(text)
+        receipt = self.send(text)
         self.wait()
+        return receipt
+
+    def abort(self, reason: str) -> None:
+        """Bring the open turn to its end."""
+        name = self.record.session_id
+        told = self.engine.call(lambda: self.service.abort(name, reason)).result(DEADLINE)
+        assert told["aborted"]
+
+    def leave(self) -> SessionRecord:
+        """End it, and wait until its agent is gone; returns its record."""
+        record = self._ask(lambda: self.service.stop(self.record.session_id, "done", DEADLINE))
+        assert record is not None, "it never left"
+        return record
 
     def journal(self) -> bytes:
         """What the agent printed so far."""

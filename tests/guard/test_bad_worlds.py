@@ -18,7 +18,7 @@ from tests.guard.test_killed_hooks import JUDGE
 from tests.sandbox.test_confinement import MEANS
 from tests.sandbox.test_confinement import Place as Confined
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks reach into /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks and judge meet in /proc")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,13 @@ import pytest
 
 from bridle.config import load_config
 from bridle.core.errors import GuardRefused, WrongUse
-from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.print_drive import PrintRun
-from bridle.running import new_session_id, recorder_for
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.deployed_guard import deploy, status, undo
-from bridle.runtimes.registry import get_runtime
-from bridle.testing import ScriptedModel
+from tests.guard.agents import by_hand
 from tests.sandbox.bench import Bench, bench
-from tests.support.real_cli import real_cli, versions
+from tests.support.real_cli import pinned, versions
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks need a Linux shell")
-
-THEIRS = {
+THEIRS: dict[str, Any] = {
     "model": "sonnet",
     "hooks": {
         "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}]
@@ -62,7 +55,7 @@ def test_the_users_own_hooks_stay_and_it_can_be_undone(place: Bench) -> None:
     assert settings(place).read_bytes() == once
     now = json.loads(once)
     assert now["model"] == "sonnet"
-    assert now["hooks"]["PreToolUse"][0] == THEIRS["hooks"]["PreToolUse"][0]  # type: ignore[index]
+    assert now["hooks"]["PreToolUse"][0] == THEIRS["hooks"]["PreToolUse"][0]
     assert len(now["hooks"]["PreToolUse"]) == 2
     assert [each.fires for each in status(str(place.worktree), place.env).guards] == [True]
     undo(ClaudeRuntime(), str(place.worktree), place.env)
@@ -115,15 +108,6 @@ def test_status_notices_what_was_taken_away(place: Bench) -> None:
     assert [each.fires for each in found] == [False]
 
 
-@pytest.mark.parametrize("name", ["codex", "aider"])
-def test_runtimes_that_take_none_say_so(place: Bench, name: str) -> None:
-    with pytest.raises(GuardRefused, match="takes no guard from a worktree"):
-        deploy(
-            get_runtime(name), load_config(str(place.worktree)), str(place.worktree),
-            capability="builder", env=place.env,
-        )  # fmt: skip
-
-
 @pytest.mark.real_cli
 @pytest.mark.parametrize("agent", ["alice", ""], ids=["agent", "person"])
 @pytest.mark.parametrize("version", versions("claude"))
@@ -131,26 +115,8 @@ def test_the_real_claude_honours_it_for_agents_alone(
     place: Bench, version: str, agent: str
 ) -> None:
     put(place)
-    runtime = ClaudeRuntime()
-    runtime.use_binary(str(real_cli("claude", version)))
     script = [{"shell": f"echo x > {place.outside}/shell.txt"}, {"text": "Finished."}]
-    with ScriptedModel(script) as model:
-        options = RunOptions(
-            prompt="Do it.",
-            cwd=str(place.worktree),
-            permission_mode="bypass",
-            timeout=100.0,
-            model_server=ModelServer(url=model.url, api_key=model.api_key),
-            env={"BRIDLE_AGENT_NAME": agent} if agent else {},
-        )
-        # Planned and started as by hand: no guard of Bridle's own is around it.
-        plan = runtime.plan_run(options, place.env, new_session_id())
-        recorder = recorder_for(runtime, options, plan)
-        run = PrintRun(
-            plan.spec, runtime.normalizer(plan, recorder), recorder, private_dirs=plan.private_dirs
-        )
-        for _ in run.events():
-            pass
-    assert run.result.status == "completed", run.result.error
+    result = by_hand(place, pinned("claude", version), script, agent)
+    assert result.status == "completed", result.error
     assert place.written_outside() == ([] if agent else ["shell.txt"])
     assert os.path.exists(settings(place))

@@ -1,28 +1,20 @@
 """A guard in a worktree for agents other than Claude: put in, repeated, taken out, honoured."""
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from bridle.config import load_config
 from bridle.core.errors import GuardRefused, WrongUse
-from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.print_drive import PrintRun
-from bridle.running import new_session_id, recorder_for
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.deployed_guard import deploy, status, undo
 from bridle.runtimes.registry import get_runtime
-from bridle.testing import ScriptedModel
-from tests.guard.agents import AGENTS, DRIVES, play
+from tests.guard.agents import AGENTS, DRIVES, by_hand, play
 from tests.sandbox.bench import Bench, bench
-from tests.support.real_cli import real_cli
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks need a Linux shell")
+from tests.support.real_cli import pinned
 
 FILES = {
     "opencode": ".opencode/plugins/bridle-guard.js",
@@ -97,7 +89,7 @@ def test_status_notices_what_was_taken_away(place: Bench, name: str) -> None:
 
 
 def test_geminis_own_hooks_and_settings_stay(place: Bench) -> None:
-    theirs = {
+    theirs: dict[str, Any] = {
         "ui": {"hideTips": True},
         "hooks": {"BeforeTool": [{"hooks": [{"type": "command", "command": "true"}]}]},
     }
@@ -108,7 +100,7 @@ def test_geminis_own_hooks_and_settings_stay(place: Bench) -> None:
     put(place, "gemini")
     now = json.loads(path.read_text())
     assert now["ui"] == theirs["ui"]
-    assert now["hooks"]["BeforeTool"][0] == theirs["hooks"]["BeforeTool"][0]  # type: ignore[index]
+    assert now["hooks"]["BeforeTool"][0] == theirs["hooks"]["BeforeTool"][0]
     assert len(now["hooks"]["BeforeTool"]) == 2
     take_out(place, "gemini")
     assert json.loads(path.read_text()) == theirs
@@ -201,35 +193,15 @@ def test_runtimes_that_take_none_say_why(place: Bench, name: str) -> None:
 def test_the_real_agent_honours_it_for_agents_alone(
     place: Bench, name: str, version: str, own: dict[str, Any], who: str
 ) -> None:
-    runtime = get_runtime(name)
-    runtime.use_binary(str(real_cli(name, version)))
+    runtime = pinned(name, version)
     put(place, name, runtime)
     script = [
         {"shell": f"echo x > {place.outside}/shell.txt"},
         {"shell": "echo hi > inside.txt"},
         {"text": "Finished."},
     ]
-    with ScriptedModel(script) as model:
-        options = RunOptions(
-            prompt="Do it.",
-            cwd=str(place.worktree),
-            permission_mode="bypass",
-            timeout=120.0,
-            model_server=ModelServer(url=model.url, api_key=model.api_key),
-            env={"BRIDLE_AGENT_NAME": "alice"} if who == "agent" else {},
-            provider_options=own,
-        )
-        # Planned and started as by hand: no guard of Bridle's own is around it.
-        plan = runtime.plan_run(options, place.env, new_session_id())
-        env = {key: value for key, value in plan.spec.env.items() if key != "OPENCODE_PURE"}
-        spec = msgspec.structs.replace(plan.spec, env=env)
-        recorder = recorder_for(runtime, options, plan)
-        run = PrintRun(
-            spec, runtime.normalizer(plan, recorder), recorder, private_dirs=plan.private_dirs
-        )
-        for _ in run.events():
-            pass
-    assert run.result.status == "completed", run.result.error
+    result = by_hand(place, runtime, script, "alice" if who == "agent" else "", **own)
+    assert result.status == "completed", result.error
     assert (place.worktree / "inside.txt").exists()
     assert place.written_outside() == ([] if who == "agent" else ["shell.txt"])
 

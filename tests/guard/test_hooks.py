@@ -18,7 +18,7 @@ from bridle.guard import GuardSession, JudgeService, Policy
 from bridle.guard import hook_io as hook_io_module
 from bridle.guard.desk import LARGEST, Answer
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks reach into /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks and judge meet in /proc")
 
 SHELLS = [shell for shell in ("sh", "dash", "bash") if shutil.which(shell)]
 MECHANISM = GuardMechanism(name="test", fails="open", proof="none")

@@ -1,9 +1,7 @@
 """`bridle run --interactive` with a guard, on real agents at a terminal of their own."""
 
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +11,11 @@ import pytest
 from bridle.drives.tmux.server import TmuxServer
 from bridle.drives.tmux.terminal import Terminal
 from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.registry import get_runtime
 from bridle.testing import ScriptedModel
 from tests.conftest import wait_until
 from tests.sandbox.bench import Bench, bench, claude_user, pi_user
-from tests.support.real_cli import real_cli
+from tests.support.panes import private_server, reach
+from tests.support.real_cli import pinned, real_cli
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
 
@@ -39,14 +37,8 @@ def place() -> Iterator[Bench]:
 
 @pytest.fixture
 def server() -> Iterator[TmuxServer]:
-    folder = tempfile.mkdtemp(prefix="bridle-tmux-")
-    made = TmuxServer(str(Path(folder) / "s"))
-    try:
-        made.start()
+    with private_server() as made:
         yield made
-    finally:
-        made.kill()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def codex_user(place: Bench, model: ScriptedModel) -> None:
@@ -81,15 +73,15 @@ def started(
     """The command at a terminal, brought to the agent's prompt."""
     runtime = begin(server, place, name, version, *words)
     terminal = Terminal(server, "run", runtime.terminal_facts(), runtime.detect_ready)
-    terminal.wait_ready(SECONDS)
+    terminal.begin_ready(SECONDS)
+    reach(terminal)
     return terminal, runtime
 
 
 def begin(server: TmuxServer, place: Bench, name: str, version: str, *words: str) -> AgentRuntime:
     """The command at a terminal."""
-    runtime = get_runtime(name)
-    binary = str(real_cli(name, version))
-    runtime.use_binary(binary)
+    runtime = pinned(name, version)
+    binary = real_cli(name, version)
     config = place.home / ".config/bridle"
     config.mkdir(parents=True)
     (config / "config.yaml").write_text(
@@ -133,7 +125,8 @@ def test_the_guard_holds_a_person_s_own_agent(
         more = at_home(place, name, model)
         words = ("--guard", "builder", "--permission", "bypass", *more)
         terminal, _ = started(server, place, name, version, *words)
-        terminal.deliver("Do it.", SECONDS)
+        terminal.begin_delivery("Do it.", SECONDS)
+        reach(terminal)
         wait_until(lambda: len(model.tool_results()) == 2, seconds=SECONDS)
         results = [each.text for each in model.tool_results()]
         wait_until(lambda: "Finished." in server.capture("run"), seconds=SECONDS)
@@ -168,7 +161,8 @@ def test_settings_elsewhere_do_not_switch_it_off(
         (folder / "settings.json").write_text(off)
         words = ("--guard", "builder", "--permission", "bypass")
         terminal, _ = started(server, place, "claude", version, *words)
-        terminal.deliver("Do it.", SECONDS)
+        terminal.begin_delivery("Do it.", SECONDS)
+        reach(terminal)
         wait_until(lambda: "Finished." in server.capture("run"), seconds=SECONDS)
         left(terminal)
     assert not (place.outside / "bad.txt").exists()

@@ -24,7 +24,7 @@ from tests.guard.test_hooks import MECHANISM, SHELLS, Place, reason
 from tests.guard.test_real_agents import forbidden
 from tests.sandbox.bench import Bench, bench
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks reach into /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks and judge meet in /proc")
 
 _SHELL_NAMES = (b"sh", b"bash", b"dash", b"zsh")
 

@@ -35,10 +35,7 @@ from tests.guard.agents import (
 )
 from tests.sandbox.bench import Bench, bench
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="agents are started as on Linux"),
-    pytest.mark.real_cli,
-]
+pytestmark = pytest.mark.real_cli
 
 NEWEST = {agent.name: agent for agent in reversed(AGENTS)}
 OPENCODE, CLINE, PI = NEWEST["opencode"], NEWEST["cline"], NEWEST["pi"]
@@ -261,6 +258,21 @@ def test_opencode_is_not_started_where_a_project_has_plugins(place: Bench, name:
         play(place, OPENCODE, DRIVES["print"], "builder", [{"text": "no"}])
 
 
+def at_home(place: Bench, agent: Agent, model: ScriptedModel, name: str) -> Played:
+    """A guarded run in the user's own home, with a provider of theirs; `name` is their model."""
+    place.env["LAB_KEY"] = model.api_key
+    options = RunOptions(
+        prompt="Do it.",
+        cwd=str(place.worktree),
+        permission_mode="bypass",
+        timeout=120.0,
+        guard="builder",
+        model=name,
+        provider=Provider(base_url=f"{model.url}/v1", auth_token_env="LAB_KEY"),
+    )
+    return DRIVES["print"](place, agent.runtime(), options, None)
+
+
 def test_a_plugin_of_the_users_is_judged_after_it_changed_a_call(place: Bench) -> None:
     """OpenCode runs the user's own plugins before the guard's."""
     folder = place.home / ".config/opencode/plugins"
@@ -273,17 +285,7 @@ def test_a_plugin_of_the_users_is_judged_after_it_changed_a_call(place: Bench) -
     )
     place.env |= {"NPM_CONFIG_OFFLINE": "true", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
     with ScriptedModel([{"shell": "echo hi > a.txt"}, {"text": "Finished."}]) as model:
-        place.env["LAB_KEY"] = model.api_key
-        options = RunOptions(
-            prompt="Do it.",
-            cwd=str(place.worktree),
-            permission_mode="bypass",
-            timeout=120.0,
-            guard="builder",
-            model="lab/scripted",
-            provider=Provider(base_url=f"{model.url}/v1", auth_token_env="LAB_KEY"),
-        )
-        played = DRIVES["print"](place, OPENCODE.runtime(), options, None)
+        played = at_home(place, OPENCODE, model, "lab/scripted")
     assert played.result.status == "completed", played.result.error
     assert played.verdicts == [("deny", "path-outside")]
     assert place.written_outside() == []
@@ -308,17 +310,7 @@ def test_cline_keeps_the_users_rules_but_not_the_plugins(place: Bench) -> None:
         path.parent.mkdir(parents=True)
         path.write_text(text)
     with ScriptedModel([{"shell": "echo hi > a.txt"}, {"text": "Finished."}]) as model:
-        place.env["LAB_KEY"] = model.api_key
-        options = RunOptions(
-            prompt="Do it.",
-            cwd=str(place.worktree),
-            permission_mode="bypass",
-            timeout=120.0,
-            guard="builder",
-            model="m-1",
-            provider=Provider(base_url=f"{model.url}/v1", auth_token_env="LAB_KEY"),
-        )
-        played = DRIVES["print"](place, CLINE.runtime(), options, None)
+        played = at_home(place, CLINE, model, "m-1")
         asked = model.requests[0].question
     assert played.result.status == "completed", played.result.error
     assert played.verdicts == [("allow", "allowed")]
@@ -381,6 +373,7 @@ def test_aider_refuses_a_guard_and_says_what_holds_it(place: Bench) -> None:
     assert "--unguarded" in (caught.value.hint or "")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 def test_aider_in_the_sandbox(place: Bench) -> None:
     def edit(path: str, **options: Any) -> Played:
         reply = in_text({"write_file": {"path": path, "content": "x"}}, place)

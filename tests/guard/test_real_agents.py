@@ -9,7 +9,8 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,12 +25,12 @@ from bridle.guard.lasting import HostedSession
 from bridle.guard.service import GuardSession
 from bridle.testing import ScriptedModel
 from tests.conftest import wait_until
-from tests.guard.agents import AGENTS, DRIVES, Agent, Played, play, wanted_of
+from tests.guard.agents import AGENTS, DRIVES, Agent, Played, Sabotage, play, wanted_of
 from tests.guard.sessions import GuardedSession
 from tests.sandbox.bench import Bench, bench
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="hooks reach into /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="hooks and judge meet in /proc"),
     pytest.mark.real_cli,
 ]
 
@@ -84,16 +85,18 @@ def hidden(place: Bench) -> dict[str, Any]:
 
 @every_drive
 def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str) -> None:
+    """But not from what no judge can see; the test of the sandbox is about that."""
     script = [
         {"shell": "echo hi > inside.txt"},
         *forbidden(place),
         {"write_file": {"path": "tool.txt", "content": "fine"}},
+        hidden(place),
     ]
     played = play(place, agent, DRIVES[drive], "builder", script)
     assert played.result.status == "completed", played.result.error
     assert (place.worktree / "inside.txt").read_text() == "hi\n"
     assert (place.worktree / "tool.txt").read_text().rstrip() == "fine"
-    assert place.written_outside() == []
+    assert place.written_outside() == ["hidden.txt"]
     assert pushed(place) == ""
     by_tool = [] if agent.own_boundary else [("deny", "path-outside")]
     assert played.verdicts == [
@@ -102,17 +105,18 @@ def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str)
         ("deny", "path-outside"),
         ("deny", "git-push"),
         ("allow", "allowed"),
+        ("allow", "allowed"),
     ]
     ended = [end.is_error for end in played.ended]
     if drive == "tmux":
         # Codex writes the end of a command into its transcript when it comes to it, so those that
         # ran may stand behind those that were refused after them.
-        assert sorted(ended) == [False, False, True, True, True]
+        assert sorted(ended) == [False, False, False, True, True, True]
     else:
-        assert ended == [False, True, True, True, False]
+        assert ended == [False, True, True, True, False, False]
     report = played.result.guard
     assert isinstance(report, GuardReport)
-    assert (report.state, report.allowed, report.blocked) == ("live", 2, 2 + len(by_tool))
+    assert (report.state, report.allowed, report.blocked) == ("live", 3, 2 + len(by_tool))
 
 
 @every_drive
@@ -160,14 +164,6 @@ def test_what_no_judge_can_see_the_kernel_refuses(place: Bench, agent: Agent, dr
     assert played.verdicts == [("allow", "allowed"), ("allow", "allowed")]
     assert place.written_outside() == []
     assert (place.worktree / "inside.txt").exists()
-
-
-@without_hooks
-def test_the_hidden_write_is_one(place: Bench, agent: Agent, drive: str) -> None:
-    """Without the sandbox it happens: the test above is about the sandbox."""
-    played = play(place, agent, DRIVES[drive], "builder", [hidden(place)])
-    assert played.result.status == "completed", played.result.error
-    assert place.written_outside() == ["hidden.txt"]
 
 
 @pytest.mark.parametrize(
@@ -297,72 +293,78 @@ def test_flags_against_hooks_are_refused(place: Bench, name: str, off: tuple[str
 # -- a guard that breaks --------------------------------------------------------------------------
 
 
-def crashing(session: GuardSession) -> None:
-    """It raises on every tool call, after it was seen to be live."""
-
-    def crash(*arguments: Any) -> Any:
-        raise RuntimeError("broken on purpose")
-
-    _replace(session, crash)
+def crash() -> Any:
+    """It raises on a tool call, after it was seen to be live."""
+    raise RuntimeError("broken on purpose")
 
 
-def hanging(session: GuardSession) -> None:
+def hang() -> Any:
     """It answers a tool call long after its time."""
-
-    def hang(*arguments: Any) -> Any:
-        time.sleep(5)
-        raise RuntimeError("broken on purpose")
-
-    _replace(session, hang)
+    time.sleep(5)
+    raise RuntimeError("broken on purpose")
 
 
-def babbling(session: GuardSession) -> None:
-    """Its answers are nonsense."""
+def babble() -> Any:
+    """Its answer is nonsense."""
+    return "yes, why not"
 
-    def babble(*arguments: Any) -> Any:
-        return "yes, why not"
 
-    _replace(session, babble)
+BREAKS = {"crash": crash, "hang": hang, "garbage": babble}
+_ASKED = re.compile(rf"({'|'.join(BREAKS)})-(?:shell|tool)")
+
+
+def breaking(met: set[str]) -> Sabotage:
+    """A judge that breaks over each call in the way that the call's file is named for; `met` gets
+    the names of those that it was asked about."""
+
+    def broken(*arguments: Any) -> Any:
+        named = _ASKED.search(str(arguments))
+        if named is None:
+            return crash()
+        met.add(named[0])
+        return BREAKS[named[1]]()
+
+    return partial(_replace, broken=broken)
 
 
 def _replace(session: GuardSession, broken: Any) -> None:
     """Break the judge for tool calls alone, so that nothing at the start gives it away."""
     if session.guard is not None:
         session.guard._judge = broken
-    whole = session.answer
 
-    def answer(payload: bytes) -> Answer:
-        # The events that prove life go through; a call gets what the broken judge makes of it.
-        event = msgspec.json.decode(payload).get(session.shape.event)
-        if event is not None and event not in session.shape.asks:
-            return whole(payload)
-        made: Answer = broken(payload)
-        return made
+    def in_place_of(whole: Callable[[bytes], Answer]) -> Callable[[bytes], Answer]:
+        def answer(payload: bytes) -> Answer:
+            # The events that prove life go through; a call gets what the broken judge makes of it.
+            event = msgspec.json.decode(payload).get(session.shape.event)
+            if event is not None and event not in session.shape.asks:
+                return whole(payload)
+            made: Answer = broken(payload)
+            return made
 
-    session.answer = answer  # type: ignore[method-assign]  # broken on purpose
+        return answer
+
+    setattr(session, "answer", in_place_of(session.answer))  # noqa: B010 (mypy forbids the other)
     if isinstance(session, HostedSession):
         # What judges calls that wait on the agent's wire.
-        session.judged = broken  # type: ignore[method-assign]  # broken on purpose
+        setattr(session, "judged", in_place_of(session.judged))  # noqa: B010 (as above)
 
 
-BREAKS = {"crash": crashing, "hang": hanging, "garbage": babbling}
-
-
-@pytest.mark.parametrize("way", BREAKS)
 @every_drive
-def test_a_broken_guard_lets_nothing_through(
-    place: Bench, agent: Agent, drive: str, way: str
-) -> None:
-    script = [{"shell": "echo bad > inside.txt"}, forbidden(place)[0]]
-    played = play(place, agent, DRIVES[drive], "builder", script, BREAKS[way])
-    _nothing_happened(place, played)
-
-
-def _nothing_happened(place: Bench, played: Played) -> None:
+def test_a_broken_guard_lets_nothing_through(place: Bench, agent: Agent, drive: str) -> None:
+    kinds = ("shell",) if agent.own_boundary else ("shell", "tool")
+    script: list[dict[str, Any]] = []
+    for way in BREAKS:
+        script.append({"shell": f"echo bad > {way}-shell.txt"})
+        path = f"{place.outside}/{way}-tool.txt"
+        script.append({"write_file": {"path": path, "content": "bad"}})
+    met: set[str] = set()
+    played = play(place, agent, DRIVES[drive], "builder", script, breaking(met))
     assert place.written_outside() == []
-    assert not (place.worktree / "inside.txt").exists()
+    assert list(place.worktree.glob("*.txt")) == []
     assert all(end.is_error for end in played.ended), played.ended
     assert not any(decision == "allow" for decision, _ in played.verdicts)
+    # Each of them was really broken over.
+    assert met == {f"{way}-{kind}" for way in BREAKS for kind in kinds}
 
 
 @with_hooks
@@ -372,10 +374,9 @@ def test_a_guard_that_never_fires_stops_the_run(place: Bench, agent: Agent) -> N
         assert session.guard is not None
         session.guard.proved = lambda evidence: None  # type: ignore[method-assign]
 
-    script = [{"shell": "sleep 20; echo bad > inside.txt"}]
-    began = time.monotonic()
+    script = [{"shell": "sleep 60; echo bad > inside.txt"}]
     played = play(place, agent, DRIVES["print-hooks"], "builder", script, deaf)
-    assert time.monotonic() - began < 20
+    # Long before the call was through.
     assert played.result.exit_status == 9
     assert played.result.error is not None
     assert "does not fire" in played.result.error.message

@@ -7,10 +7,9 @@ import pytest
 from bridle.core.options import ModelServer, RunOptions
 from bridle.guard.tools import lookup
 from bridle.running import prepare
-from bridle.runtimes.registry import get_runtime
 from bridle.testing import ScriptedModel
 from tests.sandbox.bench import bench
-from tests.support.real_cli import real_cli, versions
+from tests.support.real_cli import newest
 
 OTHERS = {"DeferredToolPlaceholder"}
 """No tool: it stands for those that Claude's model has to search for."""
@@ -31,8 +30,7 @@ def names_in(body: dict[str, Any]) -> set[str]:
     "name", ["claude", "cline", "codex", "copilot", "gemini", "opencode", "pi"]
 )
 def test_every_tool_is_known(name: str) -> None:
-    runtime = get_runtime(name)
-    runtime.use_binary(str(real_cli(name, versions(name)[-1])))
+    runtime = newest(name)
     with bench() as place, ScriptedModel([{"text": "Nothing to do."}]) as model:
         options = RunOptions(
             prompt="Do it.",

@@ -72,6 +72,16 @@ class Bench:
         assert not [each for each in prepared.plan.private_dirs if os.path.exists(each)]
         return Outcome(events=events, result=prepared.run.result, prepared=prepared)
 
+    def check_held(self, outcome: "Outcome", mode: str) -> None:
+        """What must hold in a sandbox after the script was played, whoever played it."""
+        assert outcome.result.status == "completed", outcome.result.error
+        assert outcome.result.text.endswith("Finished.")
+        assert self.written_outside() == [], outcome.said
+        inside = mode == "worktree"
+        assert (self.worktree / "inside.txt").exists() is inside, outcome.said
+        assert self.commits() == (["done", "first"] if inside else ["first"]), outcome.said
+        assert self.git("log", "--format=%s", "main").split() == ["first"]
+
     def written_outside(self) -> list[str]:
         return sorted(path.name for path in self.outside.iterdir())
 

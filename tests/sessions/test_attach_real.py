@@ -2,10 +2,8 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ from bridle.drives.processes import kill_marked, marked_processes
 from bridle.drives.tmux.server import TmuxServer
 from bridle.testing import ScriptedModel
 from tests.sessions.place import wait
+from tests.support.panes import private_server
 from tests.support.real_cli import real_cli
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
@@ -87,15 +86,11 @@ class Shell:
 
 @pytest.fixture
 def shell() -> Iterator[Shell]:
-    sockets = tempfile.mkdtemp(prefix="bridle-tmux-")
-    tmux = TmuxServer(os.path.join(sockets, "s"))
-    tmux.start()
-    here = Shell(SCRATCH / uuid.uuid4().hex[:8], tmux)
-    yield here
-    # First the person: an attached view would start the daemon again.
-    tmux.kill()
+    with private_server() as tmux:
+        here = Shell(SCRATCH / uuid.uuid4().hex[:8], tmux)
+        yield here
+    # The person went first: an attached view would start the daemon again.
     here.close()
-    shutil.rmtree(sockets, ignore_errors=True)
 
 
 def test_codex_itself_at_the_terminal(shell: Shell) -> None:

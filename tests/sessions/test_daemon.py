@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bridle.core.errors import Unavailable, WrongUse
+from bridle.core.events import AgentEnd, StateChange
 from bridle.sessions.client import DaemonClient, daemon_status
 from bridle.sessions.home import StateHome, socket_path, token_path
 from bridle.sessions.lock import SessionOver
@@ -88,13 +89,12 @@ def test_events_are_followed_over_a_kill(place: Place, client: DaemonClient) -> 
         seen = []
         for event in follower.events(name):
             seen.append(event)
-            kind = event.__struct_config__.tag
-            if kind == "state" and event.new == "ready" and len(seen) < 4:  # type: ignore[union-attr]
+            if isinstance(event, StateChange) and event.new == "ready" and len(seen) < 4:
                 os.kill(pid, signal.SIGKILL)
                 client.request(
                     "send", session=name, kind="prompt", text="a", message_id="a", timeout=DEADLINE
                 )
-            elif kind == "agent_end":
+            elif isinstance(event, AgentEnd):
                 client.request("stop", session=name, timeout=DEADLINE)
     assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
     assert kinds(list(seen))[-1] == "session_end"

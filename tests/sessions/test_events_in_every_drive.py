@@ -9,12 +9,11 @@ from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.running import prepare
 from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.registry import get_runtime
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.guard.sessions import GuardedSession
 from tests.sandbox.bench import Bench, bench
-from tests.support.real_cli import real_cli
+from tests.support.real_cli import pinned
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
 
@@ -41,8 +40,7 @@ def place() -> Iterator[Bench]:
 
 @pytest.mark.parametrize(("name", "version", "drive"), CASES, ids=lambda word: word)
 def test_what_happened_is_told(place: Bench, name: str, version: str, drive: str) -> None:
-    runtime = get_runtime(name)
-    runtime.use_binary(str(real_cli(name, version)))
+    runtime = pinned(name, version)
     with ScriptedModel([*TOOLS, FAULT]) as model:
         options = RunOptions(
             prompt="Do it.",
@@ -95,8 +93,7 @@ def conversed(
 @pytest.mark.parametrize("attempt", range(3))
 def test_a_transcript_that_loses_lines_costs_nothing(place: Bench, attempt: int) -> None:
     """This version loses lines of its transcript in a home it has never seen, now and then."""
-    runtime = get_runtime("claude")
-    runtime.use_binary(str(real_cli("claude", "2.1.197")))
+    runtime = pinned("claude", "2.1.197")
     account = place.home / "account"
     account.mkdir()
     (account / ".claude.json").write_text('{"hasCompletedOnboarding": true}')

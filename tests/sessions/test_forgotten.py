@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,10 @@ import pytest
 from bridle.sessions.store import SessionRecord
 from bridle.testing import ScriptedModel
 from tests.sessions.place import Host, Place, wait
-from tests.sessions.test_real import LONG, begin, go_on, newest, place, rest
+from tests.sessions.real import LONG, begin, go_on, real_place, rest
+from tests.support.real_cli import newest
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(400)]
-
-__all__ = ["place"]
 
 TURNS = [
     {"text": "Ready."},
@@ -21,6 +21,12 @@ TURNS = [
     {"text": "Taken up."},
     {"text": "The last."},
 ]
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with real_place() as here:
+        yield here
 
 
 def killed_in_second_turn(place: Place, host: Host, record: SessionRecord) -> Path:

@@ -1,6 +1,5 @@
 """Permission dialogs of real agents in a pane: asked as in every drive, answered by keys."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,13 +10,13 @@ from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.drives.spec import Question
 from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.registry import get_runtime
 from bridle.sessions.clocks import Clocks
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.guard.sessions import DEADLINE, GuardedSession
 from tests.sandbox.bench import Bench, bench
-from tests.support.real_cli import real_cli
+from tests.sessions.at_pane import looking_at
+from tests.support.real_cli import pinned
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
 
@@ -41,10 +40,7 @@ def place() -> Iterator[Bench]:
 
 @pytest.fixture(params=AGENTS, ids=lambda agent: "-".join(agent))
 def runtime(request: pytest.FixtureRequest) -> AgentRuntime:
-    name, version = request.param
-    made = get_runtime(name)
-    made.use_binary(str(real_cli(name, version)))
-    return made
+    return pinned(*request.param)
 
 
 def call(runtime: AgentRuntime, name: str) -> dict[str, Any]:
@@ -158,8 +154,7 @@ def test_a_person_answers_at_the_terminal(runtime: AgentRuntime, place: Bench) -
 
 
 def test_another_driver_answers_what_was_asked_before(place: Bench) -> None:
-    runtime = get_runtime("claude")
-    runtime.use_binary(str(real_cli("claude", "2.1.325")))
+    runtime = pinned("claude", "2.1.325")
     script = [call(runtime, "yes.txt"), {"text": "Done."}]
     with ScriptedModel(script) as model, asking(place, runtime, model) as session:
         assert session.ready()
@@ -178,14 +173,6 @@ def test_another_driver_answers_what_was_asked_before(place: Bench) -> None:
 
 def press(session: GuardedSession, keys: Callable[[str], tuple[str, ...]]) -> None:
     """Press keys as somebody who looks at the pane, by a client of their own."""
-    from bridle.drives.tmux.pane_place import read_place
-    from bridle.drives.tmux.server import TmuxServer
-
-    folder = session.home.run_folder(session.record.session_id, 1)
-    where = read_place(folder)
-    assert where is not None
-    assert os.path.isdir(where.server)
-    server = TmuxServer(where.server)
-    for key in keys(server.capture(where.name)):
-        server.send_keys(where.name, key)
-    server.close()
+    with looking_at(session) as (server, name):
+        for key in keys(server.capture(name)):
+            server.send_keys(name, key)

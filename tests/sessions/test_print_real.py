@@ -2,63 +2,28 @@
 
 import os
 import signal
-import subprocess
-import uuid
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bridle.core import events as ev
-from bridle.core.options import ModelServer, RunOptions
 from bridle.drives.processes import marked_processes
-from bridle.runtimes.base import AgentRuntime
-from bridle.sessions.lifecycle import start_session
-from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.sessions.place import Place, wait
-from tests.sessions.test_real import LONG, go_on, newest, rest
+from tests.sessions.real import LONG, begin, go_on, real_place, rest
+from tests.support.real_cli import newest
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(400)]
 
-SCRATCH = Path(__file__).parents[2] / ".tmp" / "sessions"
 AGENTS = ("claude", "codex", "pi", "copilot", "opencode", "gemini", "aider")
 WITH_TOOLS = tuple(name for name in AGENTS if name != "aider")
 
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    # Codex refuses to keep its files below the system's folder for temporary ones.
-    folder = SCRATCH / uuid.uuid4().hex[:8]
-    folder.mkdir(parents=True)
-    here = Place(folder)
-    (folder / "home").mkdir()
-    here.env["TERM"] = "xterm-256color"
-    subprocess.run(["git", "init", "-q"], cwd=here.work, env=here.env, check=True)
-    try:
-        yield here
-    finally:
-        here.close()
-
-
-def begin(place: Place, runtime: AgentRuntime, model: ScriptedModel, **more: Any) -> SessionRecord:
-    """Start a print session."""
-    options = RunOptions(
-        prompt="",
-        cwd=str(place.work),
-        permission_mode="bypass",
-        model_server=ModelServer(url=model.url, api_key="bridle-scripted-key"),
-        **more,
-    )
-    store = SessionStore(place.home)
-    try:
-        record = start_session(place.home, store, runtime, options, env=place.env, drive="print")
-    finally:
-        store.close()
-    place.sessions.append(record.session_id)
-    return record
+    with real_place() as made:
+        yield made
 
 
 def asked_of(model: ScriptedModel) -> str:
@@ -71,7 +36,7 @@ def test_the_next_turn_remembers_and_so_does_a_resumed_session(place: Place, nam
     runtime = newest(name)
     turns = [{"text": "The first answer."}, {"text": "The second."}, {"text": "Back again."}]
     with ScriptedModel(turns) as model:
-        record = begin(place, runtime, model)
+        record = begin(place, runtime, "print", model)
         host = place.host()
         host.send(record, "Please begin.")
         assert rest(host, record) == "The first answer."
@@ -115,7 +80,7 @@ def test_driver_and_agent_are_killed_in_a_turn(place: Place, name: str) -> None:
         {"text": "Still here."},
     ]
     with ScriptedModel(turns) as model:
-        record = begin(place, runtime, model)
+        record = begin(place, runtime, "print", model)
         first = place.host()
         first.send(record, "Please begin.")
         wait((place.work / "began").exists, LONG)
@@ -149,7 +114,7 @@ def test_a_turn_is_counted_once_whoever_drives_it(place: Place, name: str) -> No
         {"text": "The tool has run."},
     ]
     with ScriptedModel(turns) as model:
-        record = begin(place, runtime, model)
+        record = begin(place, runtime, "print", model)
         first = place.host()
         first.send(record, "Please begin.")
         assert rest(first, record) == "The first."
@@ -172,7 +137,7 @@ def test_abort_leaves_the_session_usable(place: Place, name: str) -> None:
         {"text": "Still here."},
     ]
     with ScriptedModel(turns) as model:
-        record = begin(place, runtime, model)
+        record = begin(place, runtime, "print", model)
         host = place.host()
         host.send(record, "Please begin.")
         wait((place.work / "began").exists, LONG)
@@ -190,7 +155,7 @@ def test_abort_leaves_the_session_usable(place: Place, name: str) -> None:
 def test_abort_before_the_agent_kept_anything(place: Place, name: str) -> None:
     runtime = newest(name)
     with ScriptedModel([{"text": "Here I am."}]) as model:
-        record = begin(place, runtime, model)
+        record = begin(place, runtime, "print", model)
         host = place.host()
         host.send(record, "Please begin.")
         host.call(lambda: host.service.abort(record.session_id, "at once"))
@@ -212,7 +177,7 @@ def test_each_process_is_guarded(place: Place, name: str) -> None:
         {"text": "Refused again."},
     ]
     with ScriptedModel(turns) as model:
-        record = begin(place, runtime, model, guard="builder")
+        record = begin(place, runtime, "print", model, guard="builder")
         host = place.host()
         host.send(record, "Please begin.")
         assert rest(host, record) == "It was refused."
@@ -230,7 +195,7 @@ def test_cline_has_one_turn_and_says_so(place: Place) -> None:
     runtime = newest("cline")
     assert not runtime.features.resume
     with ScriptedModel([{"text": "The only answer."}]) as model:
-        record = begin(place, runtime, model)
+        record = begin(place, runtime, "print", model)
         host = place.host()
         host.send(record, "Please begin.")
         assert rest(host, record) == "The only answer."

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,12 +12,17 @@ from bridle.drives.tmux.pane_place import read_place, server_in
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.sessions.place import Place, wait
-from tests.sessions.test_real import LONG, begin, go_on, newest, place, rest
+from tests.sessions.real import LONG, begin, go_on, real_place, rest
+from tests.support.real_cli import newest
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
-
-__all__ = ["place"]
 TURNS = [{"text": "One."}, {"text": "Two."}]
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with real_place() as here:
+        yield here
 
 
 @pytest.mark.parametrize("name", ["claude", "pi"])

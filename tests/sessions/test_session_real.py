@@ -9,14 +9,11 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import ModelServer
-from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.claude import ClaudeRuntime
-from bridle.runtimes.pi import PiRuntime
 from bridle.sessions.session import Session
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.sessions.studio import Studio, numbered, of_kind
-from tests.support.real_cli import real_cli
+from tests.support.real_cli import pinned
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
 
@@ -33,7 +30,7 @@ SCRIPT = """
 - text: More.
 - text: More still.
 """
-AGENTS = [("claude", "2.1.325", ClaudeRuntime), ("pi", "1.5.0", PiRuntime)]
+AGENTS = [("claude", "2.1.325"), ("pi", "1.5.0")]
 
 
 @pytest.fixture
@@ -43,12 +40,9 @@ def studio(tmp_path: Path) -> Iterator[Studio]:
     made.close()
 
 
-@pytest.mark.parametrize(("name", "version", "cls"), AGENTS, ids=[each[0] for each in AGENTS])
-async def test_a_conversation(
-    name: str, version: str, cls: type[AgentRuntime], studio: Studio
-) -> None:
-    runtime = cls()
-    runtime.use_binary(str(real_cli(name, version)))
+@pytest.mark.parametrize(("name", "version"), AGENTS, ids=[each[0] for each in AGENTS])
+async def test_a_conversation(name: str, version: str, studio: Studio) -> None:
+    runtime = pinned(name, version)
     with ScriptedModel(SCRIPT) as model:
         server = ModelServer(url=model.url, api_key="sk-ant-scripted-0123456789abcdefghij")
         options: dict[str, Any] = {"cwd": studio.work, "model_server": server}

@@ -272,7 +272,7 @@ def test_kills_at_random_moments(tmp_path: Path, number: int) -> None:
     Run(tmp_path, number, seed=os.getpid()).play()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are looked at")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of ends unasked")
 @pytest.mark.parametrize("gone", ["holder", "journal", "folder"])
 def test_what_is_gone_is_heard_of_without_a_look(
     place: Place, monkeypatch: pytest.MonkeyPatch, gone: str

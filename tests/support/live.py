@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from bridle.core.events import AgentEnd, Event
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor, secrets_in
-from bridle.drives.conversation import AttachedConversation
 from bridle.drives.live import Outgoing
 from bridle.drives.print_drive import PermissionPolicy, refuse_all
 from bridle.drives.recorder import Recorder
 from bridle.running import new_session_id
 from bridle.runtimes.base import AgentRuntime
+from tests.support.conversation import AttachedConversation
 
 DEADLINE = 120.0
 """Seconds for each wait; far more than any needs, so only a hang meets it."""

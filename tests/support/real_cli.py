@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.registry import get_runtime
 from tests.support.clis import PINS, RegistryRefused, cli_path
 
 
@@ -24,3 +26,16 @@ def real_cli(name: str, version: str) -> Path:
         return cli_path(name, version)
     except RegistryRefused as refusal:
         pytest.skip(f"REAL CLI NOT TESTED: {refusal}")
+
+
+def pinned(name: str, version: str, cli: str = "") -> AgentRuntime:
+    """A runtime on one version of its CLI; `cli` where that is named otherwise."""
+    runtime = get_runtime(name)
+    runtime.use_binary(str(real_cli(cli or name, version)))
+    return runtime
+
+
+def newest(name: str) -> AgentRuntime:
+    """A runtime on the newest of its pinned CLIs."""
+    cli = name if versions(name) else get_runtime(name).binary
+    return pinned(name, versions(cli)[-1], cli)

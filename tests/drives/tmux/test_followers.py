@@ -143,6 +143,41 @@ def test_our_own_prompts_are_told_from_a_persons(name: str) -> None:
     assert isinstance(refused.error, NotDelivered)
 
 
+EARLY = "claude/testdata/following/tui-early-2.1.197.jsonl"
+
+
+def test_an_answer_that_stands_before_its_prompt_belongs_to_it() -> None:
+    wire, recorder = wire_of(EARLY)
+    wire.prompt(Outgoing(id="ours", text="Hello."))
+    for line in lines_of(EARLY):
+        wire.feed(line)
+    (taken,) = recorder.deliveries
+    assert (taken.id, taken.taken, taken.turn) == ("ours", True, 1)
+    assert recorder.is_ready
+    wire.finish(ProcessExit(code=0))
+    events = recorder.drain()
+    check_order(events)
+    ends = [event for event in events if isinstance(event, ev.AgentEnd)]
+    assert [(end.turn, end.status, end.text) for end in ends] == [(1, "completed", "Hello.")]
+
+
+@pytest.mark.parametrize("end", ["settle", "finish"])
+def test_an_answer_whose_prompt_never_comes_is_told(end: str) -> None:
+    wire, recorder = wire_of(EARLY)
+    wire.prompt(Outgoing(id="ours", text="Hello."))
+    for line in lines_of(EARLY)[:2]:
+        wire.feed(line)
+    assert wire.waits
+    if end == "settle":
+        wire.settle()
+    else:
+        wire.finish(ProcessExit(code=0))
+    (refused,) = recorder.deliveries
+    assert (refused.id, refused.taken) == ("ours", False)
+    (ended,) = [event for event in recorder.drain() if isinstance(event, ev.AgentEnd)]
+    assert (ended.status, ended.text) == ("completed", "Hello.")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_transcript_cut_anywhere_keeps_the_order(name: str) -> None:
     lines = lines_of(name)
@@ -166,7 +201,7 @@ def test_an_open_turn_dies_with_its_agent(name: str) -> None:
     wire, recorder = wire_of(name)
     for line in lines_of(name):
         wire.feed(line)
-        if recorder.turn_open and not wire.final:
+        if recorder.turn_open:
             break
     wire.finish(ProcessExit(code=None))
     ended = next(event for event in recorder.drain() if isinstance(event, ev.AgentEnd))

@@ -1,6 +1,5 @@
 """Permission dialogs: the key that answers each, and which dialog an answer belongs to."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,13 +54,15 @@ def detect(pane: str) -> ReadyState:
     return Busy(what="permission") if "1. Yes" in pane else Ready()
 
 
+def keys(pane: str, allowed: bool) -> tuple[str, ...] | None:
+    return ("1",) if allowed else ("Escape",)
+
+
 class Watched:
     """A watch, and what it told."""
 
     def __init__(self) -> None:
         self.told: list[Seen] = []
-        keys: Callable[[str, bool], tuple[str, ...] | None]
-        keys = lambda pane, allowed: ("1",) if allowed else ("Escape",)  # noqa: E731 - a table's row
         facts = TerminalFacts(permission_keys=keys)
         self.watch = PermissionWatch(facts, detect, self.told.append)
 

@@ -17,7 +17,6 @@ from bridle.core import events as ev
 from bridle.core.errors import TimedOut
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
-from bridle.drives.conversation import AttachedConversation
 from bridle.drives.live import CompactionControl, LiveFacts, LiveWire, ModelSwitch, Outgoing
 from bridle.drives.processes import marked_processes
 from bridle.drives.recorder import Recorder
@@ -29,6 +28,7 @@ from bridle.testing import ScriptedModel
 from tests.runtimes.acp.live_support import order_problems
 from tests.runtimes.acp.support import short, word
 from tests.runtimes.acp.test_real import AGENTS, Place, environment, place
+from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, conversing, last_end, say
 from tests.support.real_cli import real_cli
 from tests.support.replaying import record_wires

@@ -11,7 +11,6 @@ import msgspec
 
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.conversation import AttachedConversation
 from bridle.drives.live import CompactionControl, Outgoing
 from bridle.drives.print_drive import PermissionPolicy, refuse_all
 from bridle.drives.processes import marked_processes, send_signal
@@ -20,6 +19,7 @@ from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.testing import ScriptedModel
 from tests.runtimes.claude.support import check_order
+from tests.support.conversation import AttachedConversation
 from tests.support.driving import Place
 from tests.support.live import DEADLINE, conversing
 from tests.support.real_cli import real_cli

@@ -28,6 +28,11 @@ def plan_live(
     return made, made.live
 
 
+def home_of(env: dict[str, str]) -> str:
+    """Where Claude keeps its conversations."""
+    return f"{env['HOME']}/.claude"
+
+
 def test_it_is_a_run_without_its_prompt(
     runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -40,7 +45,10 @@ def test_it_is_a_run_without_its_prompt(
     assert tuple(words) == run.spec.argv
     assert len(words) == len(made.spec.argv) - 1
     assert made.spec.env == run.spec.env
-    assert (made.native_session_id, facts.own) == (SESSION, {"session": SESSION})
+    assert (made.native_session_id, facts.own) == (
+        SESSION,
+        {"home": home_of(env), "session": SESSION},
+    )
     assert (facts.runtime, facts.runtime_version, facts.cwd) == (
         "claude",
         "2.1.197",
@@ -53,10 +61,10 @@ def test_what_to_take_up(runtime: ClaudeRuntime, env: dict[str, str], tmp_path: 
     made, facts = plan_live(runtime, env, tmp_path, resume=NATIVE)
     assert value(made, "--resume") == NATIVE
     assert "--session-id" not in made.spec.argv
-    assert (facts.resume, facts.own) == (NATIVE, {"session": NATIVE})
+    assert (facts.resume, facts.own) == (NATIVE, {"home": home_of(env), "session": NATIVE})
     made, facts = plan_live(runtime, env, tmp_path, resume=NATIVE, provider_options={"fork": True})
     assert value(made, "--session-id") == SESSION
-    assert (facts.resume, facts.own) == (NATIVE, {"session": SESSION})
+    assert (facts.resume, facts.own) == (NATIVE, {"home": home_of(env), "session": SESSION})
 
 
 def test_an_account_takes_the_place_of_the_private_home(

@@ -9,7 +9,6 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused
-from bridle.drives.conversation import AttachedConversation
 from bridle.drives.live import ModelSwitch
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Question
@@ -33,6 +32,7 @@ from tests.runtimes.claude.live_support import (
     wait_until,
 )
 from tests.runtimes.claude.support import trace_word
+from tests.support.conversation import AttachedConversation
 from tests.support.driving import Place, own_place
 from tests.support.live import last_end, say
 from tests.support.real_cli import versions

@@ -12,7 +12,6 @@ from typing import Any
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.conversation import AttachedConversation
 from bridle.drives.print_drive import PermissionPolicy, refuse_all
 from bridle.drives.processes import marked_processes
 from bridle.running import Prepared, prepare
@@ -21,6 +20,7 @@ from bridle.runtimes.codex import CodexRuntime
 from bridle.testing import ScriptedModel
 from tests.runtimes.codex.wires import check_order
 from tests.support.clis import cli_path
+from tests.support.conversation import AttachedConversation
 from tests.support.driving import check_order as check_conversation
 from tests.support.live import conversing
 from tests.support.replaying import record_wires

@@ -12,7 +12,6 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
-from bridle.drives.conversation import AttachedConversation
 from bridle.drives.live import CompactionControl, ModelSwitch, Outgoing
 from bridle.drives.processes import marked_processes
 from bridle.drives.recorder import Recorder
@@ -22,6 +21,7 @@ from tests.conftest import wait_until
 from tests.runtimes.agents import ONE_PNG
 from tests.runtimes.codex.bench import VERSIONS, Bench, model_of
 from tests.runtimes.codex.wires import types
+from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, last_end, say
 
 pytestmark = pytest.mark.real_cli

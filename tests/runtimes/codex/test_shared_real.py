@@ -1,9 +1,7 @@
 """A real Codex that is shared on its socket: the driver's conversation, and a person's terminal."""
 
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,14 +9,15 @@ from typing import Any
 import pytest
 
 from bridle.core import events as ev
-from bridle.drives.conversation import AttachedConversation
 from bridle.drives.live import LiveFacts, Outgoing
 from bridle.drives.processes import marked_processes
 from bridle.drives.tmux.server import TmuxServer
 from tests.conftest import wait_until
 from tests.runtimes.codex.bench import Bench, model_of
 from tests.runtimes.codex.test_live_real import body, of, turn, until_told
+from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, last_end, say
+from tests.support.panes import private_server
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
 
@@ -35,12 +34,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 @pytest.fixture
 def tmux() -> Iterator[TmuxServer]:
-    folder = tempfile.mkdtemp(prefix="bridle-tmux-")
-    server = TmuxServer(os.path.join(folder, "s"))
-    server.start()
-    yield server
-    server.kill()
-    shutil.rmtree(folder, ignore_errors=True)
+    with private_server() as server:
+        yield server
 
 
 def facts_of(talk: AttachedConversation) -> LiveFacts:

@@ -11,7 +11,6 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused
 from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.conversation import AttachedConversation
 from bridle.drives.live import CompactionControl, ModelSwitch, Outgoing
 from bridle.drives.processes import marked_processes
 from bridle.drives.spec import Question
@@ -20,6 +19,7 @@ from bridle.runtimes.pi import PiRuntime
 from bridle.testing import ScriptedModel
 from tests.runtimes.pi.support import Place, place, run_real, steps
 from tests.runtimes.pi.test_real import ONE_PNG, SCRIPT
+from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, conversing, last_end, say
 from tests.support.real_cli import real_cli, versions
 from tests.support.replaying import record_wires
@@ -269,6 +269,10 @@ export default function (pi) {
 """
 
 
+def allow(question: Question) -> tuple[bool, str, str]:
+    return True, "test", ""
+
+
 def test_dialogs_and_commands_of_extensions(version: str, place: Place) -> None:
     """What nobody can answer is cancelled at once; a confirm is a question; a command of an
     extension is a turn without an answer."""
@@ -278,7 +282,6 @@ def test_dialogs_and_commands_of_extensions(version: str, place: Place) -> None:
     log = record_wires(runtime)
     with ScriptedModel([{"text": "Go.", "shell": "touch made"}, {"text": "Done."}]) as model:
         wanted = options(place, model, raw_args=("-e", str(extension)))
-        allow = lambda question: (True, "test", "")  # noqa: E731 (a policy of one line)
         with conversing(runtime, wanted, place.env(), allow) as talk:
             assert say(talk, "/lab").text == ""
             assert last_end(talk.events).status == "completed"

@@ -12,7 +12,6 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.conversation import AttachedConversation
 from bridle.drives.live import LiveFacts, ModelSwitch, Outgoing
 from bridle.drives.processes import marked_processes
 from bridle.drives.recorder import Recorder
@@ -21,6 +20,7 @@ from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.runtimes.scripted.live import KEY_VARIABLE
 from bridle.testing import ScriptedModel
 from tests.runtimes.scripted.helper import Stage, check_order
+from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, conversing, last_end, say
 from tests.support.replaying import record_wires
 

@@ -38,10 +38,6 @@ class TranscriptWire(LiveWire, Protocol):
     def waits(self) -> bool:
         """Whether a message was given to the pane and not yet seen in the transcript."""
 
-    @property
-    def final(self) -> bool:
-        """Whether the last thing in the transcript is one after which the agent stops."""
-
     def ready(self, evidence: str) -> None:
         """The pane was seen to be ready for its first prompt."""
 
@@ -230,11 +226,6 @@ class FollowingWire:
     def waits(self) -> bool:
         """Whether a message was given to the pane and not yet seen in the transcript."""
         return bool(self._pending.all())
-
-    @property
-    def final(self) -> bool:
-        """Whether the last thing in the transcript is one after which the agent stops."""
-        return self._final
 
     def begin(self) -> None:
         """Nothing to say: readiness is seen on the pane (`ready`)."""

@@ -1,19 +1,16 @@
 """One agent's pane: brought to its prompt, given messages, interrupted, looked at.
 
-Nothing here blocks unless its name says so: `begin_*` sets a goal, `step` does the next small thing
-and says when to come again. So one thread can drive many panes. `wait_ready` and `deliver` are the
-same for callers who have nothing else to do.
+Nothing here blocks: `begin_*` sets a goal, `step` does the next small thing and says when to come
+again. So one thread can drive many panes.
 """
 
-import contextlib
 import re
 import time
 from collections.abc import Callable
 
 from bridle.core.errors import AgentError, WrongUse
 from bridle.core.results import ReadyState
-from bridle.drives.processes import end_marked
-from bridle.drives.spec import ProcessExit, ProcessSpec
+from bridle.drives.spec import ProcessExit
 from bridle.drives.tmux.acts import Act, Done, Failed, Paste, Press, Wait
 from bridle.drives.tmux.delivering import DELIVER_SECONDS, Delivering
 from bridle.drives.tmux.errors import PaneGone, ServerGone
@@ -62,10 +59,6 @@ class Terminal:
 
     # -- its process ----------------------------------------------------------------------------
 
-    def start(self, spec: ProcessSpec) -> PaneState:
-        """Start the agent in a new pane; folder and environment are the terminal session's."""
-        return self.server.new_session(self.name, spec.argv, cwd=spec.cwd, env=spec.env)
-
     def process(self) -> PaneState:
         """The agent's process, also when it has ended."""
         return self.server.pane(self.name)
@@ -78,14 +71,6 @@ class Terminal:
         except (PaneGone, ServerGone):
             return ProcessExit(code=None)
         return ProcessExit(code=state.exit_code) if state.dead else None
-
-    def close(self, mark: str = "") -> None:
-        """Take the pane away, and end everything that carries the session's mark. Safe in any
-        state, and twice."""
-        with contextlib.suppress(ServerGone):
-            self.server.kill_session(self.name)
-        if mark:
-            end_marked(mark, also=(), spare=0, grace=1.5, deadline=5.0)
 
     # -- what it shows --------------------------------------------------------------------------
 
@@ -198,21 +183,3 @@ class Terminal:
     def _last_words(self) -> str:
         lines = [line.strip() for line in self.server.capture(self.name).splitlines()]
         return " / ".join([line for line in lines if line][-3:])[:400]
-
-    # -- for callers who wait -------------------------------------------------------------------
-
-    def wait_ready(self, seconds: float = READY_SECONDS) -> str:
-        """Bring it to its prompt; returns the evidence. Raises `NotReady` when it does not come."""
-        self.begin_ready(seconds)
-        return self._wait()
-
-    def deliver(self, text: str, seconds: float = DELIVER_SECONDS) -> str:
-        """Submit `text`; returns the evidence. Raises `NotDelivered`. The receipt is the entry in
-        the transcript, not this."""
-        self.begin_delivery(text, seconds)
-        return self._wait()
-
-    def _wait(self) -> str:
-        while (until := self.step()) is not None:
-            time.sleep(max(0.0, until - self._clock()))
-        return self.evidence

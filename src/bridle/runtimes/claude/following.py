@@ -3,12 +3,16 @@
 A message stands on as many lines as it has blocks, each with its id, its stop reason and all of its
 usage. The end of a turn is the line `turn_duration`; a failed one has a message of the CLI's own
 before it, an interrupted one a line that says so and nothing after it. A prompt interrupted before
-the first word goes back into the input line, and the transcript keeps silent: the pane tells.
+the first word goes back into the input line, and the transcript keeps silent: the pane tells. In a
+new transcript a quick first answer may stand before the prompt that it answers.
 """
 
 import msgspec
 
 from bridle.core.usage import Usage
+from bridle.drives.live import LiveFacts
+from bridle.drives.recorder import Recorder
+from bridle.drives.spec import ProcessExit
 from bridle.drives.tmux.following import FollowingWire
 from bridle.runtimes.claude.errors import error_of_tag
 from bridle.runtimes.claude.wire import Block, WireUsage, usage_of
@@ -69,12 +73,41 @@ class ClaudeFollower(FollowingWire):
     _stop_reason: str | None = None
     _compacted = False
 
+    def __init__(self, facts: LiveFacts, recorder: Recorder) -> None:
+        super().__init__(facts, recorder)
+        self._early: list[tuple[bytes, _Line]] = []
+
     def _take(self, line: bytes) -> None:
         if _kinds.decode(line).type not in _READ:
             return
         entry = _lines.decode(line)
         if entry.is_sidechain:
             return
+        if entry.type == "assistant" and self.waits and not self.recorder.turn_open:
+            self._early.append((line, entry))
+            return
+        self._play(line, entry)
+
+    def _told(self, text: str, evidence: str) -> None:
+        super()._told(text, evidence)
+        self._play_early()
+
+    def _take_prompts(self) -> None:
+        super()._take_prompts()
+        self._play_early()
+
+    def finish(self, exit: ProcessExit) -> None:
+        """What answers a prompt that was never written down is told all the same."""
+        self._play_early()
+        super().finish(exit)
+
+    def _play_early(self) -> None:
+        """Tell what stood before the prompt that it answers."""
+        early, self._early = self._early, []
+        for line, entry in early:
+            self._play(line, entry)
+
+    def _play(self, line: bytes, entry: _Line) -> None:
         self.recorder.session_started(entry.session_id, runtime_version=entry.version)
         if self.recorder.options.include_raw:
             self.recorder.source(msgspec.json.decode(line))

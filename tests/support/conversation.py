@@ -1,8 +1,4 @@
-"""A live conversation over pipes that ends with us: the attached counterpart of a session.
-
-It is what `RuntimeConnection`, the doctor and tests use; sessions that must outlive the program use
-the same wires over a detached process.
-"""
+"""A wire over pipes, without a session around it: a conversation that ends with its holder."""
 
 import time
 from collections.abc import Callable
