@@ -129,7 +129,7 @@ class PrintRun:
             if recorder.input_done:
                 process.close_input()
             if recorder.stop_requested is not None:
-                process.request_stop()
+                process.request_stop(now=recorder.stops_at_once)
             if self._aborted is not None:
                 recorder.fail(self._aborted)
             elif deadline is not None and time.monotonic() >= deadline:

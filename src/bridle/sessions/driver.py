@@ -396,6 +396,6 @@ class SessionDriver:
             self._input_closed = True
             self._process.close_input()
         if self._must_stop():
-            self._stopping.go_on()
+            self._stopping.go_on(at_once=recorder.stops_at_once)
         else:
             self._stopping.begin_anew()

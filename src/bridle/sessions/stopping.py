@@ -38,12 +38,12 @@ class Stopping:
         """What was to be ended is gone: the next time begins with the first step."""
         self._step = -1
 
-    def go_on(self) -> None:
-        """Send the next signal, if its time has come."""
+    def go_on(self, *, at_once: bool = False) -> None:
+        """Send the next signal, if its time has come; `at_once` only those that nobody survives."""
         now = time.monotonic()
         if self.has_begun and now < self.until:
             return
-        self._step += 1
+        self._step = len(self._steps) if at_once else self._step + 1
         if self._step < len(self._steps):
             step = self._steps[self._step]
             self._process.signal(step.signal, step.to)

@@ -3,7 +3,7 @@
 And what the two must agree on: which turn it is, why it fails, and whether the agent is leaving.
 """
 
-from bridle.core.errors import AgentError
+from bridle.core.errors import AgentError, GuardRefused
 from bridle.drives.live import Delivery
 from bridle.drives.spec import Patience, Question
 
@@ -53,6 +53,12 @@ class Outbox:
         if self.stop_requested is None:
             self.stop_requested = error
         self.fail(error)
+
+    @property
+    def stops_at_once(self) -> bool:
+        """Whether the agent is to be ended without the time to do anything more: it does not keep
+        to its guard, and whatever runs now was not allowed."""
+        return isinstance(self.stop_requested, GuardRefused)
 
     def expect(self, seconds: float | None, error: AgentError | None = None) -> None:
         """Let the driver stop the agent, because of `error`, unless this is called again within
