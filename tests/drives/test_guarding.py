@@ -131,6 +131,31 @@ def test_a_silent_refusal_belongs_to_the_turn_that_asked() -> None:
     assert made.result().status == "completed"
 
 
+def test_a_hook_that_tells_no_id_and_comes_first_means_the_next_call() -> None:
+    made = recorder(matching="count")
+    assert made.guard is not None
+    made.guard.proved("canary")
+    made.guard.note(verdict_note("", NO))
+    made.verdicts.take_notes()
+    made.drain()
+    made.tool_started("item_7", "Bash", {})
+    # The agent tells of the hook's refusal as of its own.
+    made.permission_decided("item_7", tool_name="Bash", decision="deny", by="agent")
+    made.turn_ended()
+    decisions = [each for each in made.drain() if isinstance(each, ev.PermissionDecision)]
+    assert [(each.tool_call_id, each.by) for each in decisions] == [("item_7", "guard")]
+
+
+def test_nor_is_one_lost_whose_call_is_never_told() -> None:
+    made = recorder(matching="count")
+    assert made.guard is not None
+    made.guard.proved("canary")
+    made.guard.note(verdict_note("", NO))
+    made.turn_ended()
+    decisions = [each for each in made.drain() if isinstance(each, ev.PermissionDecision)]
+    assert [(each.tool_call_id, each.by) for each in decisions] == [("", "guard")]
+
+
 def test_a_hook_that_tells_no_id_means_the_open_call() -> None:
     made = recorder(matching="count")
     assert made.guard is not None

@@ -167,7 +167,7 @@ def test_abort_before_the_agent_kept_anything(place: Place, name: str) -> None:
     assert check_event_order(place.events(record)) == []
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "pi", "gemini", "opencode"])
+@pytest.mark.parametrize("name", ["claude", "codex", "pi", "copilot", "gemini", "opencode"])
 def test_each_process_is_guarded(place: Place, name: str) -> None:
     runtime = newest(name)
     turns = [

@@ -45,6 +45,8 @@ class VerdictDesk:
         self._live = live
         self._early: dict[str, tuple[str, GuardVerdict]] = {}
         """Verdicts on calls whose start the wire has not told."""
+        self._unnamed: list[tuple[str, GuardVerdict]] = []
+        """Such verdicts of hooks that tell no id."""
         self._waiting: list[tuple[HookNote, GuardVerdict]] = []
         """Verdicts that came before the wire told of their turn."""
         self._held_ready: str | None = None
@@ -90,10 +92,13 @@ class VerdictDesk:
         for tool_call_id, (tool_name, verdict) in early.items():
             self._tools.count_as_ended(tool_call_id)
             self.tell(tool_call_id, tool_name, verdict)
+        unnamed, self._unnamed = self._unnamed, []
+        for tool_name, verdict in unnamed:
+            self.tell("", tool_name, verdict)
 
     def tool_started(self, tool_call_id: str) -> None:
         """Tell the verdict that waited for the start of this call."""
-        early = self._early.pop(tool_call_id, None)
+        early = self._early.pop(tool_call_id, None) or self._take_unnamed(tool_call_id)
         if early is not None:
             self.tell(tool_call_id, *early)
 
@@ -180,6 +185,9 @@ class VerdictDesk:
         # Some hooks tell no id.
         call_id = note.tool_call_id or self._open_call(guard, note.tool_name)
         silent = not guard.mechanism.tells_refused and not verdict.allowed
+        if not call_id and not silent:
+            self._unnamed.append((note.tool_name, verdict))
+            return
         if silent:
             recorder.tool_started(call_id, note.tool_name, note.args, synthetic=True)
         self.tell(call_id, note.tool_name, verdict)
@@ -188,6 +196,15 @@ class VerdictDesk:
         answer = guard.waiting.pop(call_id, None)
         if answer is not None:
             answer(verdict)
+
+    def _take_unnamed(self, tool_call_id: str) -> tuple[str, GuardVerdict] | None:
+        """The oldest verdict without an id that is about this tool."""
+        guard, name = self._recorder.guard, self._tools.name_of(tool_call_id)
+        any_name = guard is not None and guard.mechanism.names_differ
+        for number, (tool_name, _) in enumerate(self._unnamed):
+            if any_name or tool_name == name:
+                return self._unnamed.pop(number)
+        return None
 
     def _open_call(self, guard: Guard, tool_name: str) -> str:
         """The oldest call of that tool which runs and has no verdict; empty when none is known."""
