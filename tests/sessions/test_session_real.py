@@ -11,6 +11,7 @@ from bridle.core.errors import UnsupportedOption
 from bridle.core.options import ModelServer
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.claude import ClaudeRuntime
+from bridle.runtimes.codex import CodexRuntime
 from bridle.runtimes.pi import PiRuntime
 from bridle.sessions.session import Session
 from bridle.testing import ScriptedModel
@@ -33,7 +34,11 @@ SCRIPT = """
 - text: More.
 - text: More still.
 """
-AGENTS = [("claude", "2.1.325", ClaudeRuntime), ("pi", "1.5.0", PiRuntime)]
+AGENTS = [
+    ("claude", "2.1.325", ClaudeRuntime),
+    ("codex", "0.166.0", CodexRuntime),
+    ("pi", "1.5.0", PiRuntime),
+]
 
 
 @pytest.fixture
@@ -53,6 +58,9 @@ async def test_a_conversation(
         server = ModelServer(url=model.url, api_key="sk-ant-scripted-0123456789abcdefghij")
         options: dict[str, Any] = {"cwd": studio.work, "model_server": server}
         options |= {"permission_mode": "bypass"}
+        if runtime.confines_itself:
+            # Its own sandbox is not what is tried here, and a temp folder is no place for it.
+            options["sandbox"] = "off"
         by: dict[str, Any] = {"runtime": runtime, "model_server": server}
         session = await Session.start(runtime, "Make a file", name="real", **options)
         async with session:
