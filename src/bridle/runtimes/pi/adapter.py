@@ -75,6 +75,7 @@ class PiRuntime(AgentRuntime):
             reports_cost=True,
             retries=True,
             resume=True,
+            fork=True,
             steer=True,
             abort=True,
             compaction=True,
@@ -130,7 +131,11 @@ class PiRuntime(AgentRuntime):
                 dialect=made.dialect.name,
                 cwd=made.spec.cwd,
                 resume=options.resume,
-                own={"model": self.model(options), "names": names},
+                own={
+                    "model": self.model(options),
+                    "names": names,
+                    "fork": made.native_session_id is None and options.resume is not None,
+                },
             ),
         )
 
@@ -149,6 +154,7 @@ class PiRuntime(AgentRuntime):
             recorder,
             settles=plan.dialect.settles,
             resumed=recorder.options.resume,
+            fork=plan.native_session_id is None,
             requested_model=self.model(recorder.options) or "",
         )
 
