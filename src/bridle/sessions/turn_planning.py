@@ -24,6 +24,7 @@ from bridle.drives.turns.turn_wire import TurnWire
 from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.confined import planned, watched
 from bridle.runtimes.installation import Installation, find_executable
+from bridle.runtimes.provider_options import refuse_fork
 from bridle.sessions.ledger import Begin
 
 Adapt = Callable[[RunPlan], RunPlan]
@@ -60,6 +61,11 @@ def plan_session(
     first = msgspec.structs.replace(options, prompt=_ANY_PROMPT, images=())
     plan = planned(runtime, first, env, session_id, adapt)
     remove_folders(plan.private_dirs)
+    # Here every turn resumes the one before: the conversation itself would be gone on with.
+    fork = options.provider_options.get("fork", False)
+    refuse_fork(
+        runtime.id, options, msgspec.convert(fork, bool, strict=False), "not in a print session"
+    )
     facts = LiveFacts(
         runtime=runtime.id,
         runtime_version=plan.installation.version or "",
