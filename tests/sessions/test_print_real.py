@@ -2,12 +2,16 @@
 
 import os
 import signal
+import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from bridle.core import events as ev
+from bridle.core.errors import UnsupportedOption
+from bridle.core.options import RunOptions
 from bridle.drives.processes import marked_processes
+from bridle.sessions.turn_planning import plan_session
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.sessions.place import Place, wait
@@ -29,6 +33,19 @@ def place() -> Iterator[Place]:
 def asked_of(model: ScriptedModel) -> str:
     """The last request of the conversation's own."""
     return str([each for each in model.requests if each.outcome in ("turn", "overrun")][-1].body)
+
+
+@pytest.mark.parametrize("name", ["claude", "opencode"])
+def test_a_copy_is_refused_where_each_turn_resumes_the_last(place: Place, name: str) -> None:
+    given = RunOptions(
+        prompt="",
+        cwd=str(place.work),
+        resume=str(uuid.uuid4()),
+        provider_options={"fork": "true"},
+        ignore_unsupported=True,
+    )
+    with pytest.raises(UnsupportedOption, match=r"fork.*not in a print session"):
+        plan_session(newest(name), given, place.env, "session")
 
 
 @pytest.mark.parametrize("name", AGENTS)

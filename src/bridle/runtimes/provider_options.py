@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bridle.core.errors import WrongUse
+from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.options import RunOptions
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -37,6 +38,16 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
     """Refuse a number outside its bounds."""
     if not least <= value <= most:
         raise WrongUse(f"provider option {name} must be between {least:g} and {most:g}")
+
+
+def refuse_fork(runtime: str, options: RunOptions, fork: bool, reason: str) -> None:
+    """Refuse to go on in a copy where there is none to be had. Never passed over, whatever may be
+    ignored: the conversation that was to stay as it is would be gone on with."""
+    if fork and options.resume is not None:
+        from bridle.runtimes.supporting import forking_runtimes
+
+        others = forking_runtimes(runtime)
+        raise UnsupportedOption(runtime, "provider option fork", others, reason=reason)
 
 
 def _nearest(name: str, known: tuple[str, ...]) -> str:

@@ -31,9 +31,11 @@ def compacting_runtimes(besides: str) -> list[str]:
     return _runtimes_whose(lambda features: features.compaction, besides)
 
 
-def forking_runtimes(besides: str) -> list[str]:
-    """Names of the other runtimes that can go on in a copy of a conversation."""
-    return _runtimes_whose(lambda features: features.fork, besides)
+def forking_runtimes(besides: str, drive: str | None = None) -> list[str]:
+    """Names of the other runtimes that can go on in a copy of a conversation, in `drive`."""
+    return _runtimes_whose(
+        lambda features: features.fork and (drive is None or drive in features.drives), besides
+    )
 
 
 def _runtimes_whose(holds: Callable[[Features], bool], besides: str) -> list[str]:

@@ -141,7 +141,7 @@ def forked(parent: SessionLink, name: str | None, changes: dict[str, Any]) -> Se
     """
     record, runtime, home = parent.record, parent.runtime, parent.host.home
     if not parent.features.fork or record.drive != "rpc":
-        raise UnsupportedOption(runtime.id, "fork", forking_runtimes(runtime.id))
+        raise UnsupportedOption(runtime.id, "fork", forking_runtimes(runtime.id, "rpc"))
     if parent.is_streaming or record.state in ("starting", "compacting"):
         raise WrongUse("the agent works", hint="wait until it is idle, then fork")
     if record.native_session_id is None or not record.turn:

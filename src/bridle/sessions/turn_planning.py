@@ -24,6 +24,7 @@ from bridle.drives.turns.turn_wire import TurnWire
 from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.confined import planned, session_scratch, watched, with_scratch
 from bridle.runtimes.installation import Installation, find_executable
+from bridle.runtimes.provider_options import refuse_fork
 from bridle.sessions.ledger import Begin
 
 Adapt = Callable[[RunPlan], RunPlan]
@@ -59,6 +60,9 @@ def plan_session(
         raise UnsupportedOption(
             runtime.id, "drive print", [], reason="its sessions are of the drive rpc"
         )
+    # Here every turn resumes the one before: the conversation itself would be gone on with.
+    fork = msgspec.convert(options.provider_options.get("fork", False), bool, strict=False)
+    refuse_fork(runtime.id, options, fork, "not in a print session")
     first = msgspec.structs.replace(options, prompt=_ANY_PROMPT, images=())
     scratch = session_scratch(runtime, options, env)
     try:

@@ -189,10 +189,53 @@ def test_turns_an_abort_and_a_new_process(name: str, place: Place) -> None:
     logs.check_repeatable()
 
 
+@fully
+def test_a_copy_goes_on_and_its_source_stays_as_it_was(name: str, place: Place) -> None:
+    runtime = runtime_of(name)
+    logs = record_wires(runtime)
+    texts = ("My name is Bridle.", "In the copy.", "Here again.", "Of the copy.")
+    with ScriptedModel([{"text": text, "usage": usage(100)} for text in texts]) as model:
+
+        def talked(said: str, **options: Any) -> tuple[str, ev.AgentEnd, str]:
+            with conversing(runtime, options_of(place, model, **options), around) as talk:
+                end = say(talk, said)
+                native = talk.recorder.native_session_id or ""
+                assert talk.recorder.usage == end.usage == counted(100)
+                told = [each.text for each in talk.events if isinstance(each, ev.MessageEnd)]
+                assert told == [end.text], "what is told again of old turns is no news"
+                assert [each for each in talk.events if isinstance(each, ev.Unknown)] == []
+                goodbye(talk)
+            return native, end, str(model.requests[-1].body)
+
+        around = environment(place)
+        source, first, _ = talked("Who are you?")
+        fork = {"resume": source, "provider_options": {"fork": True}}
+        copy, second, sent = talked("Ask the copy.", **fork)
+        assert copy not in ("", source)
+        assert (second.status, second.text) == ("completed", "In the copy.")
+        assert "Who are you?" in sent
+        assert "My name is Bridle." in sent
+        again, _, sent = talked("Ask the source.", resume=source)
+        assert again == source
+        assert "Ask the copy." not in sent
+        again, last, sent = talked("Ask the copy again.", resume=copy)
+        assert again == copy
+        assert "Ask the copy." in sent
+        assert "Ask the source." not in sent
+        costs = [end.cost_usd for end in (first, second, last)]
+        if name == "claude-acp":
+            assert costs[0]
+            assert costs[0] == pytest.approx(costs[1]) == pytest.approx(costs[2])
+    logs.check_repeatable()
+
+
+@pytest.mark.parametrize("fork", [False, True])
 @pytest.mark.parametrize("name", sorted(AGENTS))
 def test_a_session_that_never_was_is_refused(
-    name: str, place: Place, monkeypatch: pytest.MonkeyPatch
+    name: str, fork: bool, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if fork and name not in FULL:
+        pytest.skip("it cannot fork, which the tests of its plans show")
     runtime = runtime_of(name)
     unknown = "ses_nonesuch" if name == "opencode-acp" else new_session_id()
     recorders: list[Recorder] = []
@@ -204,7 +247,7 @@ def test_a_session_that_never_was_is_refused(
 
     monkeypatch.setattr(runtime, "live_wire", building)
     with ScriptedModel([ONE]) as model:
-        options = options_of(place, model, resume=unknown)
+        options = options_of(place, model, resume=unknown, provider_options={"fork": fork})
         with pytest.raises(TimedOut, match="gone"):  # noqa: SIM117 (the inner one is what fails)
             with conversing(runtime, options, environment(place)):
                 pytest.fail("it must not get ready")

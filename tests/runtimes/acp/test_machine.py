@@ -96,6 +96,33 @@ def test_a_session_that_is_gone_is_refused() -> None:
     assert result.error.kind == "resume_refused"
 
 
+def test_a_copy_is_proved_or_refused() -> None:
+    can: dict[str, Any] = {"sessionCapabilities": {"fork": {}}}
+
+    def forked(opened: Any, told: Any = can) -> Desk:
+        desk = Desk(session={"resume": "s0", "fork": True})
+        sent = desk.answer(0, {"protocolVersion": 1, "agentCapabilities": told})
+        if sent:
+            assert sent[0]["method"] == "session/fork"
+            assert sent[0]["params"] == {"cwd": "/work", "mcpServers": [], "sessionId": "s0"}
+            # Old turns are told under the new id, before it is known.
+            desk.machine.feed(
+                update("s1", "agent_message_chunk", content={"type": "text", "text": "old"})
+            )
+            desk.answer(1, opened)
+        return desk
+
+    desk = forked({"sessionId": "s1"})
+    desk.text("Hello.")
+    desk.answer(2, {"stopReason": "end_turn"})
+    result = desk.end()
+    assert (result.native_session_id, result.text) == ("s1", "Hello.")
+    for refused in (forked({"sessionId": "s0"}), forked({}), forked({}, CAN)):
+        error = refused.end().error
+        assert error is not None
+        assert error.kind == "resume_refused"
+
+
 def test_a_replay_that_goes_on_after_the_answer_is_waited_for() -> None:
     desk = Desk(agents.GEMINI, session={"resume": "s1"})
     desk.answer(0, {"protocolVersion": 1, "agentCapabilities": CAN})

@@ -161,6 +161,13 @@ def test_options_each_agent_cannot_honour_are_refused_by_name(desk: Desk) -> Non
     for name in ("gemini-acp", "cline-acp"):
         with pytest.raises(UnsupportedOption, match="provider"):
             desk.plan(name, provider=Provider(base_url="http://127.0.0.1:2"))
+    fork: dict[str, Any] = {"resume": "s0", "provider_options": {"fork": True}}
+    for name in ("gemini-acp", "cline-acp", "codex-acp", "copilot-acp"):
+        with pytest.raises(UnsupportedOption, match=r"fork.*claude-acp.*opencode-acp"):
+            # Ignored, it would go on in the session that is to stay as it is.
+            desk.plan(name, ignore_unsupported=True, **fork)
+    for name in ("claude-acp", "opencode-acp"):
+        assert desk.plan(name, **fork).native_session_id is None
     plan = desk.plan("cline-acp", max_turns=3, ignore_unsupported=True)
     assert plan.ignored_options == ("max_turns",)
 

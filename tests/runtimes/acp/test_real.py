@@ -261,6 +261,23 @@ def test_a_session_is_taken_up_again(name: str, place: Place) -> None:
     assert (account / settings).read_text() == content
 
 
+@pytest.mark.parametrize("name", ["claude-acp", "opencode-acp"])
+def test_a_copy_of_a_session(name: str, place: Place) -> None:
+    account = place.home / "account"
+    account.mkdir()
+    counts = {"input_tokens": 100, "output_tokens": 7}
+    with ScriptedModel([{"text": text, "usage": counts} for text in ("One.", "Two.")]) as model:
+        kept: dict[str, Any] = {"account_dir": str(account)}
+        first = run(name, place, model.url, prompt="Who are you?", **kept).result
+        kept |= {"resume": first.native_session_id, "provider_options": {"fork": True}}
+        copy = run(name, place, model.url, prompt="What?", **kept)
+        assert "Who are you?" in str(model.requests[-1].body)
+    assert copy.result.error is None
+    assert copy.result.native_session_id not in (None, first.native_session_id)
+    assert [event.text for event in copy.of(ev.MessageEnd)] == ["Two."]
+    assert first.usage == copy.result.usage == Usage(**counts)
+
+
 def test_claude_gets_an_added_system_prompt(place: Place) -> None:
     with ScriptedModel([{"text": "Yes."}]) as model:
         run("claude-acp", place, model.url, append_system_prompt="Speak like a tailor.")

@@ -60,6 +60,27 @@ def test_resume_is_proved_or_refused() -> None:
     assert stopped(stage) == "resume_refused"
 
 
+def test_a_fork_is_proved_or_refused() -> None:
+    def forked(**thread: str) -> Stage:
+        stage = Stage(resume=OTHER.upper(), fork=True)
+        stage.answer()
+        stage.answer({"thread": thread})
+        assert stage.methods()[-1] == "thread/fork"
+        assert stage.sent[-1]["params"]["threadId"] == OTHER.upper()
+        return stage
+
+    stage = forked(id=THREAD, forkedFromId=OTHER)
+    assert stage.recorder.is_ready
+    assert stage.recorder.native_session_id == THREAD
+    for refused in (
+        forked(id=THREAD),
+        forked(id=THREAD, forkedFromId=THREAD),
+        forked(id=OTHER, forkedFromId=OTHER),
+    ):
+        assert not refused.recorder.is_ready
+        assert stopped(refused) == "resume_refused"
+
+
 def test_what_keeps_a_thread_from_opening() -> None:
     stage = Stage()
     stage.answer(error="Invalid request: unknown client")

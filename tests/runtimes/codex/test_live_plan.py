@@ -199,4 +199,4 @@ def test_what_it_can_do(desk: Desk) -> None:
     features = desk.runtime.features
     assert {"print", "rpc"} <= set(features.drives)
     assert (features.steer, features.follow_up, features.abort) == (True, True, True)
-    assert (features.compaction, features.fork) == (True, False)
+    assert (features.compaction, features.fork) == (True, True)

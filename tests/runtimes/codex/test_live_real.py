@@ -301,11 +301,54 @@ def test_resuming_after_a_close_and_after_a_kill(bench: Bench) -> None:
             assert say(talk, "Fourth.").text == "Three."
 
 
-def test_an_unknown_thread_is_refused(bench: Bench) -> None:
+def test_a_thread_is_forked_and_stays_as_it_was(bench: Bench) -> None:
+    script = [turn(text=f"Answer {number}.") for number in range(1, 6)]
+    account = bench.root / "account"
+    account.mkdir(mode=0o700)
+    given: dict[str, Any] = {"account_dir": str(account), "sandbox": "off"}
+    fork: dict[str, Any] = {"provider_options": {"fork": True}, **given}
+    with model_of(script) as model:
+        with bench.talk(model, **given) as talk:
+            say(talk, "First.")
+            source = talk.recorder.native_session_id
+        [record] = account.glob(f"sessions/*/*/*/*{source}.jsonl")
+        written = record.read_bytes()
+        with bench.talk(model, resume=source, **fork) as copy:
+            native = copy.recorder.native_session_id
+            assert native not in (None, source)
+            end = say(copy, "In the copy.")
+            assert (end.text, end.usage, copy.recorder.usage) == ("Answer 2.", ONE, ONE)
+            assert "First." in body(model)
+            assert "Answer 1." in body(model)
+        assert record.read_bytes() == written
+        with bench.talk(model, resume=source, **given) as talk:
+            assert talk.recorder.native_session_id == source
+            assert say(talk, "In the source.").usage == ONE
+            assert "In the copy." not in body(model)
+        # A copy of a copy that was never used, and that copy itself.
+        with bench.talk(model, resume=native, **fork) as unused:
+            other = unused.recorder.native_session_id
+        with bench.talk(model, resume=other, **fork) as last:
+            assert last.recorder.native_session_id not in (None, source, native, other)
+            assert say(last, "Far away.").usage == ONE
+            assert "In the copy." in body(model)
+        with bench.talk(model, resume=native, **given) as again:
+            assert again.recorder.native_session_id == native
+            assert say(again, "Again.").usage == ONE
+            assert "In the copy." in body(model)
+            assert "In the source." not in body(model)
+        # Each call once, though the older line copies all of a thread into the file of its copy.
+        files = account.glob("sessions/*/*/*/*.jsonl")
+        found = [bench.runtime.parse_transcript(str(path)) for path in files]
+    assert sum(each.input_tokens for each in found if each) == 5 * ONE.input_tokens
+
+
+@pytest.mark.parametrize("fork", [False, True])
+def test_an_unknown_thread_is_refused(bench: Bench, fork: bool) -> None:
     with model_of([turn(text="never")]) as model:
-        plan = bench.runtime.plan_live(
-            bench.options(model, resume="01a1e0e5-ff82-7ba2-b209-9af3673d39a1"), bench.env, "s1"
-        )
+        unknown: dict[str, Any] = {"resume": "01a1e0e5-ff82-7ba2-b209-9af3673d39a1"}
+        unknown["provider_options"] = {"fork": fork}
+        plan = bench.runtime.plan_live(bench.options(model, **unknown), bench.env, "s1")
         assert plan.live is not None
         options = bench.options(model)
         recorder = Recorder(runtime="codex", session_id="s1", options=options, drive="rpc")

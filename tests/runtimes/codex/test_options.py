@@ -205,6 +205,29 @@ def test_resume_comes_last_with_its_flags_before(desk: Desk, tmp_path: Path) -> 
     assert words.index("--color") < words.index("-i")
 
 
+def test_a_copy_where_the_line_can_make_one(desk: Desk) -> None:
+    thread = "01a1e0e5-ff82-7ba2-b209-9af3673d39a1"
+    fork: dict[str, Any] = {"provider_options": {"fork": "true"}, "resume": thread}
+    if desk.runtime.installation().version == "0.166.0":
+        made = desk.plan(**fork)
+        assert after_exec(made)[-3:] == ["fork", thread, "-"]
+        assert made.native_session_id is None
+    else:
+        with pytest.raises(UnsupportedOption, match=r"fork.*not in a run with codex-0\.120"):
+            desk.plan(ignore_unsupported=True, **fork)
+    given = RunOptions(prompt="x", cwd=str(desk.work), **fork)
+    live = desk.runtime.plan_live(given, desk.env, "session-1")
+    assert live.native_session_id is None
+    assert live.live is not None
+    assert live.live.own["fork"] is True
+    with pytest.raises(UnsupportedOption, match=r"fork.*terminal"):
+        desk.runtime.plan_tmux(given, desk.env, "session-1")
+    with pytest.raises(UnsupportedOption, match=r"fork.*interactive"):
+        desk.runtime.plan_interactive(given, desk.env)
+    # There is nothing to copy: a new thread as ever.
+    assert after_exec(desk.plan(provider_options={"fork": True}))[-2:] == ["--json", "-"]
+
+
 @pytest.mark.parametrize("resume", ["last", "my thread", "01a1e0e5", "-" * 36, "--last"])
 def test_a_resume_that_codex_would_answer_with_a_new_thread(desk: Desk, resume: str) -> None:
     with pytest.raises(ResumeRefused):

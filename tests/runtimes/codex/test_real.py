@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bridle.core import events as ev
+from bridle.core.errors import UnsupportedOption
 from bridle.core.options import Provider
 from bridle.core.usage import Usage
 from bridle.drives.processes import marked_processes
@@ -292,9 +293,38 @@ def test_a_thread_is_resumed_and_counted_apart(bench: Bench) -> None:
     assert found.input_tokens == (FIRST + SECOND + SECOND).input_tokens
 
 
-def test_an_unknown_thread_is_refused(bench: Bench) -> None:
+def test_a_thread_is_forked_and_stays_as_it_was(bench: Bench) -> None:
+    script = [*SCRIPT, *({"text": f"Answer {n}.", "usage": usage(SECOND)} for n in range(3))]
+    with model_of(script) as model:
+        first = bench.run(None, **own_home(bench, model.url))
+        fork: dict[str, Any] = {"provider_options": {"fork": True}, **own_home(bench, model.url)}
+        if bench.version == "0.120.0":
+            with pytest.raises(UnsupportedOption, match=r"fork.*codex-0\.120.*claude"):
+                bench.run(None, resume=first.native_session_id, ignore_unsupported=True, **fork)
+            return
+        [record] = bench.config_home.glob(f"sessions/*/*/*/*{first.native_session_id}.jsonl")
+        written = record.read_bytes()
+        copy = bench.run(None, prompt="Copy.", resume=first.native_session_id, **fork)
+        assert (copy.status, copy.text, copy.usage) == ("completed", "Answer 0.", SECOND)
+        assert copy.native_session_id not in (None, first.native_session_id)
+        assert "Please do it." in json.dumps(model.requests[-1].body)
+        assert record.read_bytes() == written
+        last = bench.run(None, resume=copy.native_session_id, **own_home(bench, model.url))
+        assert (last.native_session_id, last.usage) == (copy.native_session_id, SECOND)
+        assert "Copy." in json.dumps(model.requests[-1].body)
+        bench.run(None, resume=first.native_session_id, **own_home(bench, model.url))
+        assert "Copy." not in json.dumps(model.requests[-1].body)
+
+
+@pytest.mark.parametrize("fork", [False, True])
+def test_an_unknown_thread_is_refused(bench: Bench, fork: bool) -> None:
+    if fork and bench.version == "0.120.0":
+        pytest.skip("this line cannot fork in a run, which another test shows")
+    own = {"fork": fork}
     with model_of([{"text": "never"}]) as model:
-        result = bench.run(model, resume="01a1e0e5-ff82-7ba2-b209-9af3673d39a1")
+        result = bench.run(
+            model, resume="01a1e0e5-ff82-7ba2-b209-9af3673d39a1", provider_options=own
+        )
         assert model.requests == []
     assert result.error is not None
     assert result.error.kind == "resume_refused"

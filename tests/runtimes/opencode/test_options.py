@@ -67,12 +67,13 @@ def test_choices_become_flags(runtime: OpenCodeRuntime, tmp_path: Path) -> None:
         permission_mode="bypass",
         resume="ses_1",
         images=(str(image),),
-        provider_options={"agent": "plan", "variant": "high"},
+        provider_options={"agent": "plan", "variant": "high", "fork": True},
         raw_args=("--pure",),
     )
     words = list(made.spec.argv)
     assert words[words.index("-m") + 1] == "anthropic/claude-sonnet-4-6"
-    assert words[words.index("-s") + 1] == "ses_1"
+    assert words[words.index("-s") + 1 :][:2] == ["ses_1", "--fork"]
+    assert made.native_session_id is None
     assert words[words.index("--agent") + 1] == "plan"
     assert words[words.index("--variant") + 1] == "high"
     assert {"--auto", f"--file={image}", "--pure"} <= set(words)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridle.core.options import Provider
+from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.opencode.transcript import database_path, summarize
 from bridle.testing import ScriptedModel
 from tests.runtimes.opencode.support import real_runtime
@@ -108,3 +108,33 @@ def test_the_users_own_home_resume_and_files(bench: RealBench) -> None:
         assert (folder / "AGENTS.md").read_text() == "GLOBAL-RULE"
         session = first.result.native_session_id
         check_stored(summarize(f"{database_path(bench.place.env())}#{session}"), first, again)
+
+
+def test_a_copy_goes_on_and_its_source_stays_as_it_was(bench: RealBench) -> None:
+    account = bench.place.home / "account"
+    account.mkdir()
+    texts = ("One.", "Two.", "Three.", "Four.")
+    with ScriptedModel([{"text": text} for text in texts]) as model:
+        server = ModelServer(url=model.url, api_key=model.api_key)
+        kept: dict[str, Any] = {"model_server": server, "account_dir": str(account)}
+        first = bench.drive(prompt="Begin.", **kept)
+        source = first.result.native_session_id
+        fork = {"resume": source, "provider_options": {"fork": True}, **kept}
+        copy = bench.drive(prompt="Ask the copy.", **fork)
+        assert (copy.result.status, copy.result.text) == ("completed", "Two.")
+        native = copy.result.native_session_id
+        assert native not in (None, source)
+        assert "Begin." in str(model.requests[-1].body)
+        again = bench.drive(prompt="Ask the source.", resume=source, **kept)
+        assert again.result.native_session_id == source
+        assert "Ask the copy." not in str(model.requests[-1].body)
+        last = bench.drive(prompt="Once more.", resume=native, **kept)
+        assert last.result.native_session_id == native
+        assert "Ask the copy." in str(model.requests[-1].body)
+        lost = bench.drive(**{**fork, "resume": f"{str(source)[:-2]}zz"})
+        assert lost.kind == "resume_refused"
+        assert len(model.requests) == len(texts)
+    [database] = account.rglob("opencode.db")
+    check_stored(summarize(f"{database}#{source}"), first, again)
+    check_stored(summarize(f"{database}#{native}"), copy, last)
+    check_stored(summarize(str(database)), first, copy, again, last)

@@ -50,6 +50,7 @@ def play(
     code: int | None = 0,
     stderr: str = "",
     resumed: str | None = None,
+    fork: bool = False,
     **options: Any,
 ) -> tuple[list[Event], RunResult]:
     """The events and the result of a process that printed `lines` and ended."""
@@ -60,7 +61,7 @@ def play(
         clock=lambda: "2026-01-01T00:00:00.000Z",
     )
     normalizer = PiNormalizer(
-        recorder, settles=settles, resumed=resumed, requested_model="anthropic/m"
+        recorder, settles=settles, resumed=resumed, fork=fork, requested_model="anthropic/m"
     )
     for line in lines:
         normalizer.feed(line)

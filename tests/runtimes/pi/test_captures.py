@@ -223,6 +223,12 @@ def test_another_conversation_than_the_one_asked_for_is_refused() -> None:
     _, result = play(lines, resumed="another")
     assert result.error is not None
     assert result.error.kind == "resume_refused"
+    _, result = play(lines, resumed="another", fork=True)
+    assert result.error is not None
+    assert "instead of a copy of another" in result.error.message
+    header = json.dumps({**json.loads(lines[0]), "parentSession": "/sessions/1_another.jsonl"})
+    _, result = play([header.encode(), *lines[1:]], resumed="another", fork=True)
+    assert result.error is None
 
 
 def test_an_abort_is_told_by_the_last_word_not_by_the_stop_reason() -> None:

@@ -23,12 +23,17 @@ both = pytest.mark.parametrize("dialect", [OLD, NEW])
 class Bench:
     """A wire whose other end is played by the test."""
 
-    def __init__(self, dialect: str, resume: str | None = None) -> None:
+    def __init__(self, dialect: str, resume: str | None = None, **own: Any) -> None:
         self.recorder = Recorder(
             runtime="pi", session_id="s", options=RunOptions(prompt=""), drive="rpc"
         )
         facts = LiveFacts(
-            runtime="pi", runtime_version="", dialect=dialect, cwd="/nowhere", resume=resume
+            runtime="pi",
+            runtime_version="",
+            dialect=dialect,
+            cwd="/nowhere",
+            resume=resume,
+            own=own,
         )
         self.wire = PiLiveWire(facts, self.recorder)
         self.dialect = dialect
@@ -121,6 +126,20 @@ def test_another_conversation_is_refused(dialect: str) -> None:
     bench.tell_state(bench.sent()[0]["id"])
     assert isinstance(bench.recorder.stop_requested, ResumeRefused)
     assert not bench.recorder.is_ready
+
+
+@both
+def test_a_copy_is_proved_or_refused(dialect: str) -> None:
+    bench = Bench(dialect, resume="source", fork=True)
+    bench.tell_state(bench.sent()[0]["id"], messageCount=2)
+    assert bench.recorder.is_ready
+    assert bench.recorder.native_session_id == "native"
+    empty, same = Bench(dialect, "source", fork=True), Bench(dialect, "native", fork=True)
+    empty.tell_state(empty.sent()[0]["id"], messageCount=0)
+    same.tell_state(same.sent()[0]["id"], messageCount=2)
+    for refused in (empty, same):
+        assert isinstance(refused.recorder.stop_requested, ResumeRefused)
+        assert not refused.recorder.is_ready
 
 
 def test_a_retry_keeps_the_turn_open_where_nothing_settles() -> None:

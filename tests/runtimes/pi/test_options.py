@@ -359,6 +359,11 @@ def test_a_conversation_of_another_folder(tmp_path: Path) -> None:
     assert argv[argv.index("--session") + 1] == str(file)
     assert "--session-id" not in argv
     assert resumed.native_session_id == "abc"
+    forked = plan(tmp_path, resume="abc", provider_options={"fork": "true"})
+    argv = words(forked)
+    assert argv[argv.index("--fork") + 1] == str(file)
+    assert not {"--session", "--session-id"} & set(argv)
+    assert forked.native_session_id is None
 
 
 def test_a_projects_own_code_does_not_run_unasked(tmp_path: Path) -> None:

@@ -220,6 +220,28 @@ def test_a_conversation_goes_on(version: str, place: Place) -> None:
     assert "The word is plum." in said
 
 
+def test_a_copy_of_a_conversation(version: str, place: Place) -> None:
+    with ScriptedModel([{"text": "The word is plum."}, {"text": "Plum."}]) as model:
+        place.login(model)
+        first = run_real(version, place, prompt="Choose a word.", options_model="lab/scripted")
+        native = first.result.native_session_id
+        [record] = place.agent_dir.rglob(f"*_{native}.jsonl")
+        written = record.read_bytes()
+        copy = run_real(
+            version,
+            place,
+            prompt="Which word?",
+            options_model="lab/scripted",
+            resume=native,
+            provider_options={"fork": True},
+        )
+        assert "Choose a word." in json.dumps(model.requests[-1].body)
+    assert (copy.result.status, copy.result.text) == ("completed", "Plum.")
+    assert copy.result.native_session_id not in (None, native)
+    assert copy.result.usage == first.result.usage
+    assert record.read_bytes() == written
+
+
 def test_a_provider_gets_its_own_key_only(version: str, place: Place) -> None:
     with ScriptedModel([{"text": "ok"}, {"text": "ok"}]) as model:
         place.agent_dir.mkdir(parents=True)

@@ -11,6 +11,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused
 from bridle.core.options import ModelServer, RunOptions
+from bridle.core.usage import Usage
 from bridle.drives.live import CompactionControl, ModelSwitch, Outgoing
 from bridle.drives.processes import marked_processes
 from bridle.drives.spec import Question
@@ -350,6 +351,50 @@ def test_resume_after_close_and_after_a_kill(version: str, place: Place) -> None
         wrong = options(place, model, account_dir=str(account), resume="nobody")
         with pytest.raises(ResumeRefused):
             runtime.plan_live(wrong, place.env(), "s")
+    log.check_repeatable()
+
+
+def test_a_copy_goes_on_and_its_source_stays_as_it_was(version: str, place: Place) -> None:
+    used = {"input_tokens": 100, "output_tokens": 7}
+    texts = ("One.", "Two.", "Three.", "Four.")
+    account = place.home / "account"
+    runtime = pi(version)
+    log = record_wires(runtime)
+    with ScriptedModel([{"text": text, "usage": used} for text in texts]) as model:
+
+        def talked(said: str, **more: Any) -> tuple[str, str]:
+            wanted = options(place, model, account_dir=str(account), **more)
+            with conversing(runtime, wanted, place.env()) as talk:
+                end = say(talk, said)
+                assert end.usage == talk.recorder.usage == Usage(**used)
+                return talk.recorder.native_session_id or "", bodies(model)[-1]
+
+        source, _ = talked("First words.")
+        [record] = account.rglob(f"*_{source}.jsonl")
+        written = record.read_bytes()
+        copy, sent = talked("In the copy.", resume=source, provider_options={"fork": True})
+        assert copy not in ("", source)
+        assert "First words." in sent
+        assert "One." in sent
+        assert record.read_bytes() == written
+        again, sent = talked("In the source.", resume=source)
+        assert (again, "In the copy." in sent) == (source, False)
+        again, sent = talked("Once more.", resume=copy)
+        assert (again, "In the copy." in sent) == (copy, True)
+        wrong = options(
+            place,
+            model,
+            account_dir=str(account),
+            resume="nobody",
+            provider_options={"fork": True},
+        )
+        with pytest.raises(ResumeRefused):
+            runtime.plan_live(wrong, place.env(), "s")
+        [copied] = account.rglob(f"*_{copy}.jsonl")
+        for path in (record, copied):
+            found = runtime.parse_transcript(str(path))
+            assert found is not None
+            assert found.input_tokens == 2 * used["input_tokens"]
     log.check_repeatable()
 
 

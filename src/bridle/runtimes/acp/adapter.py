@@ -40,7 +40,7 @@ from bridle.runtimes.installation import (
     remembered_version,
 )
 from bridle.runtimes.private import new_private_dir, write_private
-from bridle.runtimes.provider_options import read_provider_options
+from bridle.runtimes.provider_options import read_provider_options, refuse_fork
 from bridle.runtimes.supporting import supporters
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How often a failing model call is tried again, where the agent can be told."""
     mode: str | None = None
     """A mode of the agent's own to set before the prompt."""
+    fork: bool = False
+    """With `resume`: go on in a copy of the session, under a new id, where the agent can."""
 
 
 class AcpRuntime(AgentRuntime):
@@ -104,6 +106,7 @@ class AcpRuntime(AgentRuntime):
             limit_end=agent.limit_end,
             largest_input=agent.largest_input,
             resume=True,
+            fork=agent.forks,
             follow_up=True,
             abort=True,
             compaction=bool(agent.compact_command),
@@ -195,6 +198,8 @@ class AcpRuntime(AgentRuntime):
         agent, _, warning = self.dialect(found.version)
         ignored = check_options(self, options, self.features_of(agent))
         own = read_provider_options(self.id, options.provider_options, AcpOptions)
+        if agent.seen and not agent.forks:
+            refuse_fork(self.id, options, own.fork, "it offers no copies of sessions")
         cwd = working_dir(options)
         session = self._session(options, own, cwd, live)
         mode = self._mode(options, own) or ""
@@ -239,7 +244,7 @@ class AcpRuntime(AgentRuntime):
             ignored_options=ignored,
             warnings=(*((warning,) if warning else ()), *self._cautions(options)),
             private_dirs=(scratch,) if scratch else (),
-            native_session_id=options.resume,
+            native_session_id=None if own.fork else options.resume,
             session=session,
             agent=agent,
         )
@@ -316,6 +321,7 @@ class AcpRuntime(AgentRuntime):
             mcp_servers=mcp_list(options.mcp_config) if options.mcp_config else [],
             meta=system_meta(options) if agent.system_prompt_meta else {},
             resume=options.resume,
+            fork=own.fork and options.resume is not None,
             mode=None if mode in agent.mode_flags else mode,
             model=None if by_start else options.model,
             start_timeout=own.start_timeout,

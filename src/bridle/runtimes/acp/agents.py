@@ -98,6 +98,9 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     replay_end: str = ""
     """The kind of update that ends the replay of a loaded session, where the replay goes on after
     the answer to `session/load`."""
+    forks: bool = False
+    """Whether it was seen to copy a session (`session/fork`); an agent that nobody has looked at is
+    asked when it is to, and believed."""
     compact_command: str = ""
     """What it is prompted with to shorten its context; empty where no such word was run."""
     compact_failure: str = ""
@@ -196,6 +199,7 @@ OPENCODE = AcpAgent(
     reports_cost=True,
     names="title",
     late_input=True,
+    forks=True,
     compact_command="/compact",
     guard="family",
 )
@@ -298,6 +302,7 @@ CLAUDE = AcpAgent(
     reports_cost=True,
     cost_restarts=True,
     own_turns=True,
+    forks=True,
     compact_command="/compact",
     compact_failure="Compacting failed",
     names="title",

@@ -202,7 +202,7 @@ class AcpWire(AcpMachine):
 
     def _session_ready(self) -> None:
         self._recorder.expect(None)
-        self._recorder.ready("session/load" if self._plan.resume else "session/new")
+        self._recorder.ready(self._opening.method)
 
     def _updated(self, update: wire.Update, line: bytes) -> None:
         self._turns.cost(update)

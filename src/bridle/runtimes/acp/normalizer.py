@@ -1,6 +1,6 @@
 """One prompt through one agent: open a session, prompt, close.
 
-initialize -> session/new or session/load -> mode, model -> session/prompt -> session/close
+initialize -> session/new, load or fork -> mode, model -> session/prompt -> session/close
 """
 
 from collections.abc import Callable
@@ -44,7 +44,9 @@ class AcpNormalizer(AcpMachine):
         self._failed_in: AgentError | None = None
         """The reason to end the silence in which that call failed."""
         self._history = history
-        self._before = history(plan.resume) if history and plan.resume else None
+        # What a copy takes over from its source is not in its own total.
+        taken_up = plan.resume if not plan.fork else None
+        self._before = history(taken_up) if history and taken_up else None
         self._prompted = False
         self._judged = False
         self._client.request("initialize", acp.initialize_params())

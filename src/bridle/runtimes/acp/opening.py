@@ -1,6 +1,6 @@
 """From `initialize` to a session that can take a prompt, as a machine without input or output.
 
-    initialize -> session/new or session/load -> mode, model -> done
+    initialize -> session/new, session/load or session/fork -> mode, model -> done
 
 A run and a live conversation open their sessions the same way; what follows is theirs.
 """
@@ -49,9 +49,13 @@ class Opening:
         self._steps: deque[tuple[str, Params]] = deque()
         self._replay_end = agent.replay_end
         self._replaying = bool(plan.resume and agent.replay_end)
+        self.method = "session/new"
+        """How the session is opened."""
+        if plan.resume:
+            self.method = "session/fork" if plan.fork else "session/load"
         self._told = wire.Opened()
         self._opened = False
-        self.session_id = plan.resume
+        self.session_id = None if plan.fork else plan.resume
         self.over = False
         """Whether the session takes prompts."""
         self.can_close = False
@@ -66,7 +70,7 @@ class Opening:
         """Take the answer to one of the steps."""
         if answer.method == "initialize":
             self._initialized(answer)
-        elif answer.method in ("session/new", "session/load"):
+        elif answer.method == self.method:
             self._session_opened(answer)
         elif answer.error is not None:
             self._failed(error_of_call(answer.error, model=self._plan.model))
@@ -105,6 +109,9 @@ class Opening:
         self._recorder.runtime_version = info.version or self._recorder.runtime_version
         self.can_close = "close" in told.agent_capabilities.session_capabilities
         self.takes_images = told.agent_capabilities.prompt_capabilities.image
+        if self._plan.fork and "fork" not in told.agent_capabilities.session_capabilities:
+            self._failed(ResumeRefused("this agent cannot go on in a copy of a session"))
+            return
         refusal = self._lacks(told)
         if refusal is not None:
             self._failed(ProtocolDrift(refusal))
@@ -113,16 +120,15 @@ class Opening:
         if self._plan.meta:
             params["_meta"] = self._plan.meta
         if self._plan.resume:
-            self._call("session/load", {**params, "sessionId": self._plan.resume})
-        else:
-            self._call("session/new", params)
+            params["sessionId"] = self._plan.resume
+        self._call(self.method, params)
 
     def _lacks(self, told: wire.Initialized) -> str | None:
         """What is needed and this agent says it cannot do."""
         can = told.agent_capabilities
         if told.protocol_version != wire.PROTOCOL_VERSION:
             return f"the agent speaks version {told.protocol_version} of the protocol, Bridle 1"
-        if self._plan.resume and not can.load_session:
+        if self._plan.resume and not self._plan.fork and not can.load_session:
             return "this agent cannot take up an earlier session"
         if not can.prompt_capabilities.image and any(
             block.get("type") == "image" for block in self._plan.prompt
@@ -144,10 +150,9 @@ class Opening:
             )
             return
         told = result_of(answer, wire.Opened)
-        if resume and told.session_id not in (None, "", resume):
-            self._failed(
-                ResumeRefused(f"the agent opened session {told.session_id} instead of {resume}")
-            )
+        refusal = self._not_taken_up(told.session_id, resume) if resume else ""
+        if refusal:
+            self._failed(ResumeRefused(refusal))
             return
         self.session_id = told.session_id or self.session_id
         if not self.session_id:
@@ -161,6 +166,13 @@ class Opening:
             self._failed(problem)
             return
         self._next_step()
+
+    def _not_taken_up(self, told: str | None, resume: str) -> str:
+        """Why the session is not the one that was wanted, or no copy of it; empty when it is."""
+        if not self._plan.fork:
+            other = told not in (None, "", resume)
+            return f"the agent opened session {told} instead of {resume}" if other else ""
+        return "" if told and told != resume else f"the agent made no copy of session {resume}"
 
     def _choose_mode(self, told: wire.Opened) -> AgentError | None:
         mode = self._plan.mode

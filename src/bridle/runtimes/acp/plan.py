@@ -21,6 +21,8 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}
     """`_meta` of `session/new`, where the agent takes options there."""
     resume: str | None = None
+    fork: bool = False
+    """Go on in a copy of `resume`, which stays as it is."""
     mode: str | None = None
     """Mode to set before the prompt."""
     model: str | None = None

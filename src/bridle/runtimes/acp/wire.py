@@ -105,7 +105,8 @@ class Models(_Wire, frozen=True):
 
 
 class Opened(_Wire, frozen=True):
-    """The answer to `session/new` and `session/load`; the latter need not repeat the id."""
+    """The answer to `session/new`, `session/load`, which need not repeat the id, and
+    `session/fork`."""
 
     session_id: str | None = None
     config_options: list[ConfigOption] | None = None

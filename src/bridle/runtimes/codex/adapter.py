@@ -70,6 +70,7 @@ class CodexRuntime(AgentRuntime):
             retries=isinstance(dialect, CodexDialect) and bool(dialect.log_filter),
             limit_end=True,
             resume=True,
+            fork=True,
             steer=True,
             follow_up=True,
             abort=True,
@@ -204,6 +205,7 @@ class CodexRuntime(AgentRuntime):
             codex_home(plan.spec.env),
             retry_seconds=own.retry_seconds,
             offset=plan.noted.get("offset"),
+            fork=own.fork,
         )
 
     def noted_before(self, plan: RunPlan, resume: str) -> dict[str, Any]:

@@ -26,6 +26,8 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     """Whether the app-server may tell the end of a quick command after that of its turn."""
     shares_socket: bool
     """Whether the app-server can listen on a Unix socket, and the terminal interface join it."""
+    exec_fork: bool
+    """Whether `codex exec` can go on in a copy of a thread; the app-server of every line can."""
     hooks: bool
     """Whether hooks can hold a tool call back."""
     unjudged_features: tuple[str, ...] = ()
@@ -57,6 +59,7 @@ DIALECTS = (
         tells_message_ids=False,
         late_command_ends=True,
         shares_socket=False,
+        exec_fork=False,
         hooks=False,
         path_dir="path",
         model_migrations=(("gpt-5.3-codex", "gpt-5.4"),),
@@ -75,6 +78,7 @@ DIALECTS = (
         tells_message_ids=True,
         late_command_ends=False,
         shares_socket=True,
+        exec_fork=True,
         hooks=True,
         unjudged_features=("unified_exec_tty",),
         path_dir="",

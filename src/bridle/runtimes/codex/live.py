@@ -56,6 +56,10 @@ class CodexLiveWire:
         self._count = 0
         self._thread_id = ""
         self._transcript = ""
+        self._opening = "thread/start"
+        """How the thread is opened."""
+        if facts.resume is not None:
+            self._opening = "thread/fork" if facts.own.get("fork") else "thread/resume"
         self._tally = Tally("", Usage())
         self._turn_id: str | None = None
         """The turn that Codex plays now."""
@@ -248,10 +252,10 @@ class CodexLiveWire:
         self._recorder.reply(encode({"method": "initialized"}))
         params = {**self._facts.own.get("thread", {})}
         if self._facts.resume is None:
-            self._ask("thread/start", params, self._thread_opened)
+            self._ask(self._opening, params, self._thread_opened)
         else:
             params |= {"threadId": self._facts.resume, "excludeTurns": True}
-            self._ask("thread/resume", params, self._thread_opened)
+            self._ask(self._opening, params, self._thread_opened)
 
     def _thread_opened(self, answer: wire.Line) -> None:
         wanted = self._facts.resume
@@ -273,12 +277,21 @@ class CodexLiveWire:
         before = msgspec.convert(self._facts.own.get("before", {}), Usage)
         self._tally = Tally(self._thread_id, before)
         self._recorder.session_started(self._thread_id, model=opened.model)
-        if wanted and self._thread_id.lower() != wanted.lower():
+        if wanted and not self._is_wanted(opened.thread, wanted.lower()):
+            what = "a copy of " if self._opening == "thread/fork" else ""
             self._recorder.request_stop(
-                ResumeRefused(f"codex opened the thread {self._thread_id} instead of {wanted}")
+                ResumeRefused(
+                    f"codex opened the thread {self._thread_id} instead of {what}{wanted}"
+                )
             )
             return
-        self._recorder.ready("thread/resume" if wanted else "thread/start")
+        self._recorder.ready(self._opening)
+
+    def _is_wanted(self, thread: wire.Thread, wanted: str) -> bool:
+        """Whether it is the thread that was to be taken up, or a copy of it."""
+        if self._opening == "thread/resume":
+            return thread.id.lower() == wanted
+        return (thread.forked_from_id or "").lower() == wanted != thread.id.lower()
 
     # -- turns ----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import msgspec
 
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
-from bridle.core.usage import NO_USAGE, Usage
+from bridle.core.usage import NO_USAGE
 from bridle.drives.spec import POLITE_STOP, ProcessSpec
 from bridle.repository import find_git
 from bridle.runtimes.base import RunPlan, check_options, working_dir
@@ -19,7 +19,7 @@ from bridle.runtimes.codex.planning import Routing, environment, plan_mcp, route
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sandbox, live_mode
 from bridle.runtimes.codex.sharing import check_sharing, shared_argv, socket_path, why_not_shared
-from bridle.runtimes.codex.transcript import find_rollout, read_rollout
+from bridle.runtimes.codex.transcript import total_of
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.given import added_instructions, json_object
 
@@ -72,6 +72,7 @@ def plan_app_server(
     flags += args.config("sandbox_workspace_write.writable_roots", roots) if roots else []
     own_facts = _facts(options, own, routing, cwd, mode, policy)
     own_facts |= {"told_ids": dialect.tells_message_ids, "late_ends": dialect.late_command_ends}
+    own_facts |= {"fork": True} if own.fork and options.resume else {}
     argv: tuple[str, ...] = (*found.command, "app-server", *args.feature_flags(dialect), *flags)
     argv = (*argv, *options.raw_args)
     folders: tuple[str, ...] = ()
@@ -99,7 +100,7 @@ def plan_app_server(
         ignored_options=ignored,
         warnings=tuple(warnings),
         private_dirs=(*((folder,) if made else ()), *folders),
-        native_session_id=options.resume,
+        native_session_id=None if own.fork else options.resume,
     )
     return planned.conversing(runtime.id, resume=options.resume, own=own_facts)
 
@@ -113,7 +114,8 @@ def _refuse(options: RunOptions, name: str, reason: str) -> str:
 def _facts(
     options: RunOptions, own: CodexOptions, routing: Routing, cwd: str, mode: str, policy: str
 ) -> dict[str, Any]:
-    """What the wire says of the thread and of each turn, and what the thread had used before."""
+    """What the wire says of the thread and of each turn, and what the thread, or the one it
+    is a copy of, had used before: its wire goes on counting from there."""
     thread: dict[str, Any] = {"cwd": cwd, "sandbox": mode, "approvalPolicy": policy}
     if options.model:
         thread["model"] = options.model
@@ -128,14 +130,5 @@ def _facts(
     turn: dict[str, Any] = {}
     if own.output_schema:
         turn["outputSchema"] = json_object(os.path.abspath(own.output_schema), "output schema")
-    before = _used_before(routing, options.resume)
+    before = total_of(routing.home, options.resume) if options.resume else NO_USAGE
     return {"thread": thread, "turn": turn, "before": msgspec.to_builtins(before)}
-
-
-def _used_before(routing: Routing, resume: str | None) -> Usage:
-    """The running total of a thread that is taken up: its wire goes on counting from there."""
-    path = find_rollout(routing.home, resume) if resume else None
-    if path is None:
-        return NO_USAGE
-    part = read_rollout(path, os.stat(path).st_size)
-    return part.before if part else NO_USAGE

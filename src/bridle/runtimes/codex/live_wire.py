@@ -74,15 +74,17 @@ class Line(msgspec.Struct, frozen=True):
 # -- threads and turns ----------------------------------------------------------------------------
 
 
-class Thread(msgspec.Struct, frozen=True):
+class Thread(msgspec.Struct, frozen=True, rename="camel"):
     """A conversation, and the file it is written to."""
 
     id: str
     path: str | None = None
+    forked_from_id: str | None = None
+    """The thread that it is a copy of."""
 
 
 class ThreadOpened(msgspec.Struct, frozen=True):
-    """The answer to `thread/start` and `thread/resume`."""
+    """The answer to `thread/start`, `thread/resume` and `thread/fork`."""
 
     thread: Thread
     model: str | None = None

@@ -25,8 +25,10 @@ from bridle.runtimes.codex.logs import CodexLog, without_log
 from bridle.runtimes.codex.transcript import (
     command_results,
     find_rollout,
+    forked_from,
     read_rollout,
     subagent_files,
+    total_of,
     usage_of,
 )
 from bridle.runtimes.raw import raw_of
@@ -49,8 +51,10 @@ class CodexNormalizer:
         *,
         retry_seconds: float = LONGEST_PAUSE,
         offset: int | None = None,
+        fork: bool = False,
     ) -> None:
-        """`offset` is the length of a resumed conversation's record before this run; None looks."""
+        """`offset` is the length of a resumed conversation's record before this run; None looks.
+        With `fork` the thread is to be a copy, with a record of its own."""
         self._recorder = recorder
         self._log = CodexLog()
         self._clock = RetryClock(recorder, retry_seconds)
@@ -64,8 +68,11 @@ class CodexNormalizer:
         self._running: dict[str, str] = {}
         self._closed: set[str] = set()
         resume = recorder.options.resume
+        self._fork = fork and resume is not None
+        self._inherited = total_of(home, resume) if resume and self._fork else NO_USAGE
+        """What a copy's running total begins with."""
         if offset is None:
-            offset = size_of_rollout(home, resume) if resume else 0
+            offset = size_of_rollout(home, resume) if resume and not self._fork else 0
         self._offset = offset
 
     def feed(self, line: bytes) -> None:
@@ -128,11 +135,25 @@ class CodexNormalizer:
         self._thread_id = thread_id
         self._recorder.session_started(thread_id)
         wanted = self._recorder.options.resume
-        if wanted and thread_id.lower() != wanted.lower():
+        if wanted and self._fork:
+            if not self._is_copy(wanted):
+                self._recorder.request_stop(self._no_copy(wanted))
+        elif wanted and thread_id.lower() != wanted.lower():
             # Codex begins a new thread, and says nothing, when it cannot make out the old one.
             self._recorder.request_stop(
                 ResumeRefused(f"codex opened the new thread {thread_id} instead of {wanted}")
             )
+
+    def _no_copy(self, wanted: str) -> ResumeRefused:
+        return ResumeRefused(f"codex opened the thread {self._thread_id}, no copy of {wanted}")
+
+    def _is_copy(self, wanted: str) -> bool:
+        """Whether the thread is another one than `wanted` and, by its record, a copy of it. The
+        stream does not say of what; a record that is not written yet is looked at again later."""
+        thread_id = self._thread_id or ""
+        path = find_rollout(self._home, thread_id)
+        source = forked_from(path) if path else wanted
+        return thread_id.lower() != wanted.lower() == source.lower()
 
     def _notice(self, text: str) -> None:
         if text.startswith(_RETRY):
@@ -160,6 +181,9 @@ class CodexNormalizer:
     def _settle(self, told: Usage | None) -> None:
         """Fill in model and usage; `told` is the thread's total by the wire, where it said one."""
         recorder = self._recorder
+        source = recorder.options.resume if self._fork and self._thread_id else None
+        if source and recorder.error is None and not self._is_copy(source):
+            recorder.fail(self._no_copy(source))
         path = find_rollout(self._home, self._thread_id) if self._thread_id else None
         part = read_rollout(path, self._offset) if path else None
         recorder.model = (part.model if part else None) or recorder.model or recorder.options.model
@@ -168,7 +192,8 @@ class CodexNormalizer:
             # A new thread's total is the run's own, and may be ahead of a file still being written.
             usage = told if usage is None or told.total > usage.total else usage
         elif told is not None and usage is None and part is not None:
-            usage = told - part.before if told.total > part.before.total else None
+            before = self._inherited if self._fork else part.before
+            usage = told - before if told.total > before.total else None
         if usage is None:
             return
         if path and self._spawned:

@@ -20,6 +20,7 @@ from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sa
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.given import added_instructions, provider_key
 from bridle.runtimes.installation import Installation
+from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:
     from bridle.runtimes.codex.adapter import CodexRuntime
@@ -59,6 +60,8 @@ def plan_exec(
         ignored = (*ignored, "sandbox")
     if options.resume:
         args.refuse_bad_resume(options.resume)
+    if not dialect.exec_fork:
+        refuse_fork(runtime.id, options, own.fork, f"not in a run with {dialect.name}")
     folder = private_folder(env, session_id)
     routing = route(options, env, folder, own)
     mcp = plan_mcp(options, folder)
@@ -78,7 +81,8 @@ def plan_exec(
         readable_file(own.output_schema, "output schema")
         after += ["--output-schema", os.path.abspath(own.output_schema)]
     after += [*options.raw_args, *args.image_flags(options.images), "--json"]
-    after += ["resume", options.resume, "-"] if options.resume else ["-"]
+    verb = "fork" if own.fork else "resume"
+    after += [verb, options.resume, "-"] if options.resume else ["-"]
     if mode != FULL_ACCESS:
         check_sandbox(found, dialect, env)
     # All on one side of `exec`: a `-c` after it makes older lines forget every one before it.
@@ -104,7 +108,7 @@ def plan_exec(
         ignored_options=ignored,
         warnings=tuple(warnings),
         private_dirs=(folder,) if made else (),
-        native_session_id=options.resume,
+        native_session_id=None if own.fork else options.resume,
     )
 
 

@@ -32,6 +32,8 @@ class CodexOptions(msgspec.Struct, frozen=True, kw_only=True):
     shared_socket: bool = False
     """In a live session: serve it on a socket, so that a person can join by Codex's own terminal
     interface."""
+    fork: bool = False
+    """With `resume`: go on in a copy of the thread, under a new id."""
 
 
 def read_options(given: dict[str, Any]) -> CodexOptions:

@@ -20,6 +20,7 @@ from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.given import added_instructions
+from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:
     from bridle.runtimes.codex.adapter import CodexRuntime
@@ -99,6 +100,7 @@ def plan_terminal(
     if options.resume:
         args.refuse_bad_resume(options.resume)
     cwd, own = working_dir(options), read_options(options.provider_options)
+    refuse_fork("codex", options, own.fork, "not in an interactive run")
     refuse_shared(options, own, "an interactive run has no app-server")
     routing = route(options, env, "", own)
     asks = options.permission_mode == "ask"

@@ -26,6 +26,7 @@ from bridle.runtimes.codex.sharing import refuse_shared
 from bridle.runtimes.codex.spawn import instruction_flags, mode_flags, terminal_flags
 from bridle.runtimes.codex.transcript import find_rollout
 from bridle.runtimes.given import added_instructions
+from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:
     from bridle.runtimes.codex.adapter import CodexRuntime
@@ -48,6 +49,7 @@ def plan(
     if options.resume:
         args.refuse_bad_resume(options.resume)
     cwd, own = working_dir(options), read_options(options.provider_options)
+    refuse_fork("codex", options, own.fork, "not in a terminal session")
     ignored = (*ignored, *refuse_shared(options, own, "a terminal session has no app-server"))
     folder = private_folder(env, session_id)
     routing = planning.route(options, env, folder, own)

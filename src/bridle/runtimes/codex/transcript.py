@@ -4,6 +4,9 @@ One file a thread, `sessions/YYYY/MM/DD/rollout-<local time>-<thread id>.jsonl` 
 configuration home; a resumed thread appends to its file. Newer lines have a `token_usage_record`
 for each model call, which is counted once by its response id. Older ones have only `token_count`,
 a running total that is repeated and that an overflow resets, so there its growth is counted.
+
+A copy of a thread ("fork") goes on counting from its source's total. Its file holds nothing of the
+source in newer lines, and all of it in older ones.
 """
 
 import os
@@ -17,7 +20,9 @@ from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.runtimes.codex.wire import WireUsage
 
-_MARKS = (b"token_usage_record", b"turn_context", b"token_count")
+_MARKS = (b"session_meta", b"token_usage_record", b"turn_context", b"token_count")
+_LONGEST_CHAIN = 100
+"""Of copies of copies: a file that somebody else wrote may name itself."""
 _STAMPED = len("rollout-YYYY-MM-DDThh-mm-ss")
 
 
@@ -31,6 +36,9 @@ class _Payload(msgspec.Struct):
     usage: WireUsage | None = None
     model: str = ""
     info: _Info | None = None
+    id: str = ""
+    turn_id: str | None = None
+    forked_from_id: str | None = None
 
 
 class _Line(msgspec.Struct):
@@ -42,6 +50,7 @@ class _Meta(msgspec.Struct):
     id: str = ""
     session_id: str = ""
     parent_thread_id: str = ""
+    forked_from_id: str | None = None
     source: Any = None
 
 
@@ -102,6 +111,9 @@ class _Tally:
         self._total = NO_USAGE
         self._before = NO_USAGE
         self._model: str | None = None
+        self._header: _Payload | None = None
+        self._copied = False
+        """Whether the turn at hand was taken over from the thread that this one is a copy of."""
 
     def take(self, line: bytes, *, inside: bool) -> None:
         try:
@@ -109,15 +121,26 @@ class _Tally:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return
         payload = told.payload
-        if told.type == "turn_context":
+        if told.type == "session_meta":
+            # A copy repeats the header of its source after its own.
+            self._header = self._header or payload
+        elif told.type == "turn_context":
             self._model = payload.model or self._model
+            self._copied = self._is_copied(payload.turn_id or "")
         elif told.type == "token_usage_record" and payload.usage is not None:
             if not inside:
                 self._older.add(payload.response_id)
             elif payload.response_id not in self._older:
                 self._records[payload.response_id] = usage_of(payload.usage)
         elif payload.type == "token_count" and payload.info is not None:
-            self._count(payload.info.total_token_usage, inside)
+            self._count(payload.info.total_token_usage, inside and not self._copied)
+
+    def _is_copied(self, turn_id: str) -> bool:
+        """Ids begin with their moment of birth: what is older than a copy is not its own."""
+        header = self._header
+        if header is None or not header.forked_from_id or not turn_id:
+            return False
+        return turn_id.lower() < header.id.lower()
 
     def _count(self, wire: WireUsage | None, inside: bool) -> None:
         if wire is None:
@@ -248,6 +271,27 @@ def _ending_with(folder: str, ending: str) -> str | None:
     except OSError:
         return None
     return next((os.path.join(folder, name) for name in names if name.endswith(ending)), None)
+
+
+def forked_from(path: str) -> str:
+    """The thread that the one of `path` is a copy of; empty when it is none."""
+    meta = _meta_of(path)
+    return (meta.forked_from_id if meta else None) or ""
+
+
+def total_of(home: str, thread_id: str) -> Usage:
+    """The running total of a thread: where its wire, and that of a copy of it, goes on counting.
+
+    A copy that was never used has written none of its own; its total is that of its source."""
+    for _ in range(_LONGEST_CHAIN):
+        path = find_rollout(home, thread_id)
+        part = read_rollout(path, os.stat(path).st_size) if path else None
+        if path is None or part is None:
+            break
+        thread_id = forked_from(path)
+        if part.before.total or not thread_id:
+            return part.before
+    return NO_USAGE
 
 
 def subagent_files(path: str) -> list[str]:

@@ -48,6 +48,7 @@ from bridle.runtimes.opencode.environment import own_folders, server_env
 from bridle.runtimes.opencode.transcript import data_dir, database_path, model_of, summarize
 from bridle.runtimes.planning import COMMON_OPTIONS
 from bridle.runtimes.private import new_private_dir
+from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place
@@ -97,6 +98,7 @@ class OpenCodeRuntime(AgentRuntime):
             message_usage=True,
             reports_cost=True,
             resume=True,
+            fork=True,
             retries=True,
             compaction=True,
             drives=("print",),
@@ -164,7 +166,7 @@ class OpenCodeRuntime(AgentRuntime):
             ignored_options=ignored,
             warnings=(warning,) if warning else (),
             private_dirs=(private,) if private else (),
-            native_session_id=options.resume,
+            native_session_id=None if own.fork else options.resume,
         )
 
     def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
@@ -204,6 +206,7 @@ class OpenCodeRuntime(AgentRuntime):
             max_retries=own.max_retries,
             retry_seconds=own.retry_seconds,
             resumed=options.resume,
+            fork=own.fork,
             requested_model=full_model(options.model, scripted=options.model_server is not None)
             or "",
             find_model=partial(model_of, database_path(plan.spec.env)),
@@ -266,6 +269,7 @@ class OpenCodeRuntime(AgentRuntime):
                 hint="give the system prompt as a file (append_system_prompt_file)",
             )
         own = read_options(options.provider_options)
+        refuse_fork(self.id, options, own.fork, "not in an interactive run")
         cwd = working_dir(options)
         model = full_model(options.model, scripted=False)
         child, _ = self._environment(options, own, model, env, None)
@@ -370,7 +374,7 @@ def _choices(
     if model is not None:
         flags += ["-m", model]
     if options.resume is not None:
-        flags += ["-s", options.resume]
+        flags += ["-s", options.resume, *((dialect.fork_flag,) if own.fork else ())]
     elif not own.title_call:
         flags.append(dialect.prompt_title_flag)
     if own.agent is not None:

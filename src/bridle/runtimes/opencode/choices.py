@@ -42,6 +42,8 @@ class OpenCodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Wire protocol of a provider that OpenCode does not know: see `APIS`."""
     plugins: bool = True
     """Load the user's and the project's plugins."""
+    fork: bool = False
+    """With `resume`: go on in a copy of the session, under a new id."""
 
 
 def read_options(given: dict[str, Any]) -> OpenCodeOptions:

@@ -14,6 +14,8 @@ class OpenCodeDialect(Dialect, frozen=True, kw_only=True):
     prompt_title_flag: str
     """Names a new session after its prompt; without it each session begins with an extra model
     call for a title."""
+    fork_flag: str
+    """Beside the id of a session: go on in a copy of it."""
     approve_flag: str
     """Turns permission questions into permissions. Without it `run` refuses each and ends."""
     harmless_tools: tuple[str, ...]
@@ -33,6 +35,7 @@ DIALECTS = (
         json_flags=("--format", "json", "--thinking"),
         log_flags=("--print-logs", "--log-level", "ERROR"),
         prompt_title_flag="--title=",
+        fork_flag="--fork",
         approve_flag="--auto",
         harmless_tools=("read", "glob", "grep", "list", "lsp", "skill", "todoread", "todowrite"),
         rejected_text="The user rejected permission",

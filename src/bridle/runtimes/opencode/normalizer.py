@@ -42,6 +42,7 @@ class OpenCodeNormalizer:
         max_retries: int,
         retry_seconds: float,
         resumed: str | None = None,
+        fork: bool = False,
         requested_model: str = "",
         find_model: Callable[[str], str | None] = lambda session_id: None,
     ) -> None:
@@ -50,6 +51,7 @@ class OpenCodeNormalizer:
         self._max_retries = max_retries
         self._retry_seconds = retry_seconds
         self._resumed = resumed
+        self._fork = fork
         self._requested_model = requested_model
         self._find_model = find_model
         self._session_id = ""
@@ -164,9 +166,11 @@ class OpenCodeNormalizer:
         self._session_id = session_id
         recorder = self._recorder
         recorder.session_started(session_id)
-        if self._resumed is not None and session_id != self._resumed:
+        # A copy has another id; whether there is anything to copy OpenCode tells by itself.
+        if self._resumed is not None and (session_id == self._resumed) == self._fork:
+            wanted = f"a copy of {self._resumed}" if self._fork else self._resumed
             recorder.request_stop(
-                ResumeRefused(f"opencode opened session {session_id} instead of {self._resumed}")
+                ResumeRefused(f"opencode opened session {session_id} instead of {wanted}")
             )
         recorder.turn_started(evidence="first line of the run")
 

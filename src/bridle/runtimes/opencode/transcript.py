@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     import sqlite3
 
 _BUSY_SECONDS = 2.0
+_MESSAGES = """
+select message.data from message
+join session on session.id = message.session_id and session.time_created <= message.time_created
+{} order by message.time_created, message.id
+"""
+"""A copy of a session ("fork") holds all messages of its source, which are older than the copy and
+no work of its own."""
+
+
+class _Time(msgspec.Struct, frozen=True):
+    created: float = 0.0
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -29,14 +40,20 @@ class Message(msgspec.Struct, frozen=True):
     model_id: str = msgspec.field(name="modelID", default="")
     tokens: Tokens = Tokens()
     cost: float = 0.0
+    time: _Time = _Time()
 
 
 class _Exported(msgspec.Struct, frozen=True):
     info: Message = Message()
 
 
+class _Session(msgspec.Struct, frozen=True):
+    time: _Time = _Time()
+
+
 class _Export(msgspec.Struct, frozen=True):
     messages: list[_Exported]
+    info: _Session = _Session()
 
 
 _decode_message = msgspec.json.Decoder(Message).decode
@@ -87,11 +104,13 @@ def _exported(path: str) -> list[Message] | None:
             export = msgspec.json.decode(file.read(), type=_Export)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    return [each.info for each in export.messages if each.info.role == "assistant"]
+    born = export.info.time.created
+    messages = [each.info for each in export.messages if each.info.role == "assistant"]
+    return [message for message in messages if message.time.created >= born]
 
 
 def _stored(database: str, session_id: str | None) -> list[Message] | None:
-    """The assistant's messages of one session, or of all, oldest first."""
+    """The assistant's own messages of one session, or of all, oldest first."""
     if not os.path.isfile(database):
         return None
     # Imported here: it costs every start of Bridle twelve milliseconds otherwise.
@@ -111,13 +130,9 @@ def _stored(database: str, session_id: str | None) -> list[Message] | None:
 
 
 def _read(connection: "sqlite3.Connection", session_id: str | None) -> Iterable[Message]:
-    query = "select data from message"
-    rows = (
-        connection.execute(f"{query} where session_id = ? order by time_created, id", (session_id,))
-        if session_id
-        else connection.execute(f"{query} order by time_created, id")
-    )
-    for (data,) in rows:
+    where = "where message.session_id = ?" if session_id else ""
+    given = (session_id,) if session_id else ()
+    for (data,) in connection.execute(_MESSAGES.format(where), given):
         try:
             message = _decode_message(data)
         except msgspec.MsgspecError:

@@ -75,6 +75,7 @@ class PiRuntime(AgentRuntime):
             reports_cost=True,
             retries=True,
             resume=True,
+            fork=True,
             steer=True,
             abort=True,
             compaction=True,
@@ -121,7 +122,8 @@ class PiRuntime(AgentRuntime):
         names = {name: self.settings.options.get(name) for name in ("provider", "modelMap")}
         spec = msgspec.structs.replace(made.spec, stdin=None, keep_stdin=True)
         live = msgspec.structs.replace(made, spec=spec)
-        own = {"model": self.model(options), "names": names}
+        fork = made.native_session_id is None and options.resume is not None
+        own = {"model": self.model(options), "names": names, "fork": fork}
         return live.conversing(self.id, resume=options.resume, own=own)
 
     def live_wire(self, facts: "LiveFacts", recorder: Recorder) -> "LiveWire":
@@ -139,6 +141,7 @@ class PiRuntime(AgentRuntime):
             recorder,
             settles=plan.dialect.settles,
             resumed=recorder.options.resume,
+            fork=plan.native_session_id is None,
             requested_model=self.model(recorder.options) or "",
         )
 

@@ -31,6 +31,8 @@ class ProviderOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Let the project's own `.pi` folder (settings, extensions, prompts) take effect."""
     api: str | None = None
     """Wire protocol of a provider given with a base address."""
+    fork: bool = False
+    """With `resume`: go on in a copy of the conversation, under a new id."""
 
 
 _NAMES = tuple(ProviderOptions.__struct_fields__)

@@ -16,7 +16,6 @@ from bridle.core.errors import (
     Crashed,
     NotAuthenticated,
     ProtocolDrift,
-    ResumeRefused,
     Unavailable,
 )
 from bridle.drives.live import LiveFacts, Outgoing
@@ -55,6 +54,7 @@ class PiLiveWire(PiNormalizer):
             recorder,
             settles=dialect.settles,
             resumed=facts.resume,
+            fork=bool(facts.own.get("fork")),
             requested_model=facts.own.get("model") or "",
         )
         self._facts = facts
@@ -200,12 +200,8 @@ class PiLiveWire(PiNormalizer):
         known = model is not None and model.id not in ("", "unknown")
         name = f"{model.provider}/{model.id}" if model is not None and known else None
         recorder.session_started(state.session_id, model=name)
-        if self._resumed is not None and state.session_id != self._resumed:
-            recorder.request_stop(
-                ResumeRefused(
-                    f"Pi opened conversation {state.session_id} instead of {self._resumed}"
-                )
-            )
+        # What it was copied from is not told; but one that was begun anew holds no message.
+        if not self._prove_taken_up(state.session_id, copied=state.message_count > 0):
             return
         self._is_up = True
         recorder.ready("get_state")

@@ -37,11 +37,14 @@ class PiNormalizer:
         *,
         settles: bool,
         resumed: str | None = None,
+        fork: bool = False,
         requested_model: str = "",
     ) -> None:
+        """`resumed` is the conversation that is to be taken up, with `fork` in a copy."""
         self._recorder = recorder
         self._settles = settles
         self._resumed = resumed
+        self._fork = fork
         self._requested_model = requested_model
         self._began = False
         self._ended = False
@@ -90,10 +93,23 @@ class PiNormalizer:
     def _session(self, line: wire.SessionHeader) -> None:
         recorder = self._recorder
         recorder.session_started(line.id)
-        if self._resumed is not None and line.id != self._resumed:
-            recorder.request_stop(
-                ResumeRefused(f"Pi opened conversation {line.id} instead of {self._resumed}")
+        self._prove_taken_up(line.id, copied=f"_{self._resumed}." in (line.parent_session or ""))
+
+    def _prove_taken_up(self, session_id: str, *, copied: bool) -> bool:
+        """Whether the conversation is the wanted one, or a copy of it, for which `copied` speaks;
+        else the process is told to go."""
+        wanted = self._resumed
+        if wanted is None:
+            return True
+        if self._fork:
+            proved, wanted = copied and session_id != wanted, f"a copy of {wanted}"
+        else:
+            proved = session_id == wanted
+        if not proved:
+            self._recorder.request_stop(
+                ResumeRefused(f"Pi opened conversation {session_id} instead of {wanted}")
             )
+        return proved
 
     def _agent_start(self, line: wire.AgentStart) -> None:
         self._began = True

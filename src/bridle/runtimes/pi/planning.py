@@ -63,7 +63,9 @@ def plan(
     changes = _changes(options, choices, model, env, dialect)
     alone = options.model_server is not None and options.account_dir is None
     user_dir = None if alone else home.agent_dir(env, options.account_dir)
-    native, session_flags = _session(options, user_dir, cwd, env, dialect, session_id)
+    native, session_flags = _session(
+        options, user_dir, cwd, env, dialect, session_id, fork=choices.fork
+    )
     trust, trust_warning = trust_flags(dialect, cwd, choices.trust_project)
     flags = [
         *(_RPC_MODE if live else JSON_MODE),
@@ -149,6 +151,8 @@ def _session(
     env: Mapping[str, str],
     dialect: PiDialect,
     session_id: str,
+    *,
+    fork: bool,
 ) -> tuple[str | None, list[str]]:
     """The conversation's id, where it is known before, and the flags that choose it."""
     if options.resume is None:
@@ -176,7 +180,7 @@ def _session(
         )
     # The file, not the id: Pi takes the beginning of an id for the whole, and asks on stdin
     # whether it may copy a conversation of another folder.
-    return options.resume, ["--session", path]
+    return (None, ["--fork", path]) if fork else (options.resume, ["--session", path])
 
 
 def _files(

@@ -11,8 +11,10 @@ from bridle.core.options import RunOptions
 from bridle.drives.live import LiveFacts
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.pi import home
+from bridle.runtimes.pi.choices import provider_options
 from bridle.runtimes.pi.planning import JSON_MODE
 from bridle.runtimes.pi.transcript import find_session, read_header, session_dir
+from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:
     from bridle.runtimes.pi.adapter import PiRuntime
@@ -22,6 +24,9 @@ def plan(
     runtime: "PiRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
 ) -> RunPlan:
     """The process of a terminal session: that of a run, without its JSON mode."""
+    dialect, _, _ = runtime.dialect(runtime.installation().version)
+    given = provider_options(options.provider_options, dialect)
+    refuse_fork(runtime.id, options, given.fork, "not in a terminal session")
     # A person at the terminal is asked by Pi itself; the run's own way to refuse is not needed.
     made = runtime.plan_run(options, env, session_id)
     words = list(made.installation.command)

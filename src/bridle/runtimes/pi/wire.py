@@ -281,6 +281,7 @@ class State(msgspec.Struct, frozen=True, rename="camel"):
     is_streaming: bool = False
     is_compacting: bool = False
     pending_message_count: int = 0
+    message_count: int = 0
 
 
 class Accepted(msgspec.Struct, frozen=True):
