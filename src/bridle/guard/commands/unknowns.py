@@ -4,6 +4,7 @@ A program that is not known may change anything. Two habits tell more: one that 
 or to make things does it at the paths it is given, and one that takes a command runs it.
 """
 
+import itertools
 import os
 import re
 
@@ -17,6 +18,7 @@ _REWRITING_FLAGS = names(
     "--fix --write --in-place --inplace --update-all --autocorrect --auto-correct --autofix"
 )
 _MAKING_VERBS = names("fmt format fix create new init build clean scaffold")
+_SOURCES = names("template config from source input spec schema include plugin theme")
 _GIT_CHANGES = names("""
     push send-pack reset checkout switch restore branch config update-ref stash worktree clean
     commit rebase remote gc reflog tag merge subtree lfs
@@ -38,7 +40,8 @@ def rewritten(args: tuple[Value, ...]) -> list[Effect]:
     asked = any(a.text in _REWRITING_FLAGS for a in args)
     if not asked and not (operands and operands[0].text in _MAKING_VERBS):
         return []
-    return [Write(o, "merge") for o in operands if looks_outside(o)]
+    read_from = [b for a, b in itertools.pairwise(args) if (a.text or "").lstrip("-") in _SOURCES]
+    return [Write(o, "merge") for o in operands if looks_outside(o) and o not in read_from]
 
 
 def carried(command: Command, known: frozenset[str]) -> list[Effect]:
