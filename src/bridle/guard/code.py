@@ -37,6 +37,15 @@ _HARD = re.compile(rf"\bgit\b{_SEP}reset\b{_SEP}?.{{0,200}}--har?d?\b", re.IGNOR
 _HOME = re.compile(r"expanduser|Path\.home|homedir\(|Dir\.home|\bHOME\b|\$HOME|ENV\[.HOME")
 
 
+_ELSEWHERE = re.compile(r"""(?:\bchdir\s*\(?\s*|\bcwd\s*[=:]\s*)['"](\.\.)['"]""")
+_SCRIPTS = ("node", "nodejs", "bun", "deno")
+_REGEX_LITERAL = re.compile(
+    r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)"""
+    r"""|(?<=[(,=:\[!&|?;{}])\s*/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*"""
+)
+"""Texts, which stay, and expressions between slashes, which are no paths."""
+
+
 def check_code(text: str, language: str, places: Places, directory: str) -> None:
     """Refuse program text that names a place outside, or pushes."""
     if language in ("editor", "make") or _STARTS.search(text):
@@ -51,9 +60,13 @@ def check_code(text: str, language: str, places: Places, directory: str) -> None
     writes = language == "editor" or _WRITES.search(text) is not None
     if _HOME.search(text) and writes:
         raise Blocked("path-outside", f"{language} code that writes to the home directory")
+    if language in _SCRIPTS:
+        text = _REGEX_LITERAL.sub(lambda m: m[1] or " ", text)
     for match in _PATH.finditer(" " + text):
         _check_path(match.group(1), writes, language, places, directory)
     if writes:
+        for match in _ELSEWHERE.finditer(text):
+            _check_links(match.group(1), language, places, directory)
         mode: Mode = "tree" if _TAKES_AWAY.search(text) else "write"
         for match in _GUARDED.finditer(" " + text):
             places.check_text(match.group(1), directory, mode)

@@ -291,11 +291,32 @@ class Judge:
                 self._run(value, fields, self._directory(fields), trace)
         if reads:
             return
+        self._forge(name, lowered)
         for key in lowered.keys() & tools.PATH_FIELDS:
             if lowered[key] not in (None, "", []):
                 self._check_path(lowered[key], key, self.directory)
         if any(key in ("uri", "url") and str(v).startswith("file:") for key, v in lowered.items()):
             raise Blocked("unknown-tool", f"{name} names a file by URL")
+
+    def _forge(self, name: str, fields: dict[str, Any]) -> None:
+        """A tool of a server for git or a forge: what git would be refused, it is refused too."""
+        words = tools.words_of(name)
+        if "push" in words and words & {"git", "github", "gitlab", "gitea", "files", "repo"}:
+            raise Blocked("git-push", f"{name} sends work to a remote")
+        if "git" not in words:
+            return
+        for key in ("repo_path", "repository_path", "repo", "project_path"):
+            place = fields.get(key)
+            if isinstance(place, str) and place:
+                real = self.places.real(place if place[0] == "/" else f"{self.directory}/{place}")
+                if not self.places.inside(real):
+                    raise Blocked("git-elsewhere", f"{name} changes the repository at {place}")
+        named = next((fields[k] for k in ("branch_name", "branch") if k in fields), None)
+        if isinstance(named, str) and words & {"branch", "checkout", "switch"}:
+            verb = "branch" if "create" in words else "checkout"
+            self._argv(["git", verb, named], {}, self.directory, None)
+        if "reset" in words and any("hard" in str(value) for value in fields.values()):
+            raise Blocked("git-reset", f"{name} throws uncommitted work away")
 
 
 def _fields(raw: Any) -> dict[str, Any]:

@@ -51,6 +51,12 @@ _MOVE = Tool(
            "path", "source_path", "destination_path"),
 )  # fmt: skip
 
+_COPY = Tool(
+    action="write",
+    paths=("destination", "new_path", "newPath", "to", "destination_path", "target"),
+)
+"""What is copied from is only read."""
+
 TOOLS: dict[str, Tool] = {}
 
 
@@ -100,7 +106,8 @@ _add(
     delete
     """,
 )
-_add(_MOVE, "move_file rename_file copy_file move rename")
+_add(_MOVE, "move_file rename_file move rename")
+_add(_COPY, "copy_file copy")
 _add(
     _SHELL,
     """
@@ -218,6 +225,11 @@ def only_reads(name: str) -> bool:
     if tail is None or CHANGING_VERBS.intersection(words):
         return False
     return words[-1] in READING_VERBS
+
+
+def words_of(name: str) -> frozenset[str]:
+    """All words of a tool's name, its server's among them."""
+    return frozenset(_words(name.replace("/", "_").replace(".", "_").replace(":", "_")))
 
 
 def _words(tail: str) -> list[str]:

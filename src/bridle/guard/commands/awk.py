@@ -4,7 +4,7 @@ import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Code, Command, Deny, Doubt, Effect, Mutates, Shell, Write
-from bridle.guard.values import UNKNOWN, Value, literal
+from bridle.guard.values import NUMBER, UNKNOWN, Hole, Value, join, literal
 
 _TOKEN = re.compile(
     r"""
@@ -95,7 +95,7 @@ def _program(text: str, variables: dict[str, Value]) -> list[Effect]:
 def script_effects(text: str, variables: dict[str, Value]) -> list[Effect]:
     """Files that an awk program writes and commands that it runs. Raises `AwkError`."""
     tokens = _tokens(text)
-    variables = {**_constants(tokens), **variables}
+    variables = {**_numbers(tokens), **_constants(tokens), **variables}
     effects: list[Effect] = []
     printing, depth = False, 0
     for number, (kind, token) in enumerate(tokens):
@@ -144,6 +144,30 @@ def _constants(tokens: list[tuple[str, str]]) -> dict[str, Value]:
     return {name: value for name, value in found.items() if changed.get(name) == 1}
 
 
+def _numbers(tokens: list[tuple[str, str]]) -> dict[str, Value]:
+    """Variables that are only counted with, and those that a format of numbers is put into."""
+    found = {name: Value((NUMBER,)) for name in ("NR", "FNR", "NF")}
+    texts: set[str] = set()
+    padded = [*tokens, *[("newline", ";")] * 4]
+    for number, (kind, token) in enumerate(tokens):
+        if kind != "word":
+            continue
+        before = tokens[number - 1][1] if number else ""
+        (_, after), (_, value), (_, opens), (form, text) = padded[number + 1 : number + 5]
+        if after == "=" and (value, opens, form) == ("sprintf", "(", "string"):
+            pieces = re.split(r"%0?\d*[di]", _unquote(text))
+            if token in found or any("%" in piece for piece in pieces):
+                texts.add(token)
+            found[token] = join([p for piece in pieces for p in (NUMBER, piece)][1:])
+        elif after in _CHANGES - {"++", "--"} or before in ("getline", "(", ","):
+            texts.add(token)
+        elif after in ("++", "--") or before in ("++", "--"):
+            if token in found and found[token] != Value((NUMBER,)):
+                texts.add(token)
+            found.setdefault(token, Value((NUMBER,)))
+    return {name: value for name, value in found.items() if name not in texts}
+
+
 def _pipe(tokens: list[tuple[str, str]], number: int, variables: dict[str, Value]) -> list[Effect]:
     if number + 1 < len(tokens) and tokens[number + 1][1] == "getline":
         # `"command" | getline`: the command stands before the bar.
@@ -158,19 +182,27 @@ def _pipe(tokens: list[tuple[str, str]], number: int, variables: dict[str, Value
 
 def _constant(tokens: list[tuple[str, str]], start: int, variables: dict[str, Value]) -> Value:
     """The value of the expression from `start` to the end of the statement, when it is constant."""
-    parts: list[str] = []
+    parts: list[str | Hole] = []
     for kind, token in tokens[start:]:
         if kind == "newline" or token in (")", ","):
             break
-        if token == "(":
+        if token in ("(", "++", "--"):
             continue
         if kind == "string":
             parts.append(_unquote(token))
-        elif kind == "word" and token in variables and variables[token].text is not None:
-            parts.append(variables[token].text or "")
+        elif kind == "word" and _is_plain(variables.get(token)):
+            parts.extend(variables[token].parts)
         else:
             return UNKNOWN
-    return literal("".join(parts)) if parts else UNKNOWN
+    value = join(parts)
+    if not value.lead or any(isinstance(p, str) and p.endswith(".") for p in value.parts[:-1]):
+        # A counter that was never set is empty: nothing, and then what follows it.
+        return UNKNOWN
+    return value
+
+
+def _is_plain(value: Value | None) -> bool:
+    return value is not None and all(isinstance(p, str) or p == NUMBER for p in value.parts)
 
 
 def _unquote(token: str) -> str:

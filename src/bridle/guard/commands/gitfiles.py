@@ -98,6 +98,8 @@ def tool(args: list[Value], command: Command) -> list[Effect]:
 
 def helper(args: list[Value], command: Command) -> list[Effect]:
     """git hook run, git credential: what the repository or the user set up runs."""
+    if args and args[0].text in ("approve", "reject"):
+        return [Deny("git-shared", f"git credential {args[0].text} changes the user's store")]
     return [Mutates("git starts a program")]
 
 

@@ -70,6 +70,9 @@ def checkout(args: list[Value], command: Command) -> list[Effect]:
         return effects + _patch_all(True, operands[1:])
     if not operands or options.has("detach", "d"):
         return effects
+    if options.has("ours", "theirs", "2", "3"):
+        # A side of a conflict can only be taken for files.
+        return effects + [Discard(p) for p in operands]
     first = operands[0]
     if len(operands) > 1:
         tail: list[Effect] = [Discard(p) for p in operands[1:]]

@@ -138,9 +138,7 @@ def package_tool(command: Command) -> list[Effect]:
         effects.append(Deny("system", f"{name} {first} installs outside the worktree"))
     places = [v for v in options.values(*_PLACES, *own) if v.parts]
     effects.extend(Write(place, "merge") for place in places)
-    if name == "go":
-        # Its long options have one dash.
-        effects.extend(output_options(command.args))
+    effects.extend(output_options(command.args))
     if first in ("new", "init", "venv", "create", "startproject", "generate", "setup"):
         effects.extend(Write(v, "merge") for v in options.operands[1:] if "/" in v.show())
     if any(AGENT_PACKAGES.match(word) for word in words[1:]) and first not in (
@@ -204,12 +202,16 @@ def _is_global(name: str, words: list[str], texts: list[str]) -> bool:
         )
     if name == "go" and first == "env":
         return "-w" in texts or "-u" in texts
+    if name in ("npm", "yarn", "pnpm") and first == "link" and (name == "npm" or len(words) == 1):
+        return True
     if name in ("npm", "pnpm", "bun") and first in (
         "install", "i", "add", "uninstall", "remove", "rm", "update", "link", "un", "up"
     ):  # fmt: skip
         return any(t in ("-g", "--global", "--location=global") for t in texts)
-    if name == "yarn":
+    if name in ("yarn", "composer"):
         return first == "global"
+    if name == "bundle":
+        return first == "config" and "--global" in texts
     if name == "pip":
         return any(t in ("--user", "--break-system-packages") for t in texts)
     if name == "uv":

@@ -148,8 +148,9 @@ def _module(module: Value, args: list[Value], command: Command) -> list[Effect]:
 _OUTPUT_NAME = re.compile(
     r"(?:.*[-_])?(?:out|output|outfile|outdir|outfolder|dest|destdir|destination|logfile)"
     r"(?:[-_]?(?:dir|directory|file|filename|path|folder|root|base))?"
-    r"|(?:cover|cpu|mem|block|mutex)?profile(?:-?(?:dir|out|file))?|trace-?(?:file|dir|out)"
-    r"|(?:log|report|cache|coverage|artifacts?|snapshot|data|build|dist|install|target|work)"
+    r"|(?:cover|cpu|mem|block|mutex)?profile(?:-?(?:dir|out|file))?|trace-?(?:file|dir|out)|f?emit-(?:bin|docs|asm|h)"
+    r"|(?:log|report|cache|coverage|artifacts?|snapshot|data|build|dist|install|target|work"
+    r"|scratch|package)"
     r"[-_]?(?:dir|directory|file|path|folder)",
     re.IGNORECASE,
 )
@@ -177,8 +178,8 @@ def output_options(args: list[Value] | tuple[Value, ...]) -> list[Effect]:
             value = args[number + 1]
             if not value.lead.startswith("-") and not value.holds("any"):
                 effects.append(Write(value, "merge"))
-        elif re.fullmatch(r"-o(/|\.\./|~).*", lead, re.DOTALL):
-            effects.append(Write(arg.after(2), "merge"))
+        elif re.fullmatch(r"-o:?(/|\.\./|~).*", lead, re.DOTALL):
+            effects.append(Write(arg.after(3 if lead.startswith("-o:") else 2), "merge"))
     return effects
 
 
@@ -220,7 +221,8 @@ def interpreter(command: Command) -> list[Effect]:
     letters, names, other = _CODE_OPTIONS.get(command.name, ("e", ("eval",), ""))
     options = read(command.args, short=letters + other, long=names, permute=False)
     inline = options.values(*letters, *names)
-    if options.has("version", "help", "v", "V") and not inline and not options.operands:
+    asks = ("version", "help", "v", "V", *("mi" if command.name == "php" else ""))
+    if options.has(*asks) and not inline and not options.operands:
         return []
     effects: list[Effect] = [Code(text, command.name) for text in inline]
     if inline:

@@ -9,12 +9,14 @@ from bridle.guard.commands import (
     containers,
     files,
     git,
+    infrastructure,
     packages,
     programs,
     search,
     sed,
     system,
     tools_more,
+    unknowns,
     wrappers,
 )
 from bridle.guard.commands.options import read
@@ -58,6 +60,7 @@ HANDLERS: dict[str, Handler] = {
     "openssl": tools_more.openssl, "dbus-send": tools_more.bus, "gdbus": tools_more.bus,
     "busctl": tools_more.bus,
     "qdbus": tools_more.bus, "watch": tools_more.watch,
+    "sass": unknowns.sass, "ssh-keygen": unknowns.key_maker,
     "gh": system.github, "glab": system.github, "hub": system.github, "tea": system.github,
 }  # fmt: skip
 
@@ -68,6 +71,8 @@ for _handler, _names in (
     (programs.editor, frozenset(n for n, s in SPECS.items() if s is SPECS["vim"])),
     (tools_more.release, tools_more.RELEASES),
     (tools_more.compiler, names("gcc cc clang g++ clang++ c++ ld ghc gfortran as rustc")),
+    (unknowns.hooks, unknowns.HOOK_PLANTERS),
+    (unknowns.sql_client, names("duckdb psql mysql mariadb")),
     (system.agent_cli, system.AGENT_CLIS),
     (system.privilege, system.PRIVILEGE),
     (system.scheduler, system.SCHEDULERS),
@@ -78,7 +83,8 @@ for _handler, _names in (
     (containers.container, names("docker podman nerdctl docker-compose podman-compose "
                              "buildah finch")),
     (containers.machine, containers.MACHINES),
-    (system.kubectl, names("kubectl terraform tofu helm oc aws gcloud az heroku vercel netlify "
+    (infrastructure.terraform, names("terraform tofu packer terragrunt")),
+    (system.kubectl, names("kubectl helm oc aws gcloud az heroku vercel netlify "
                                "fly flyctl pulumi ansible ansible-playbook")),
     (packages.package_tool, frozenset(packages._QUERIES) - {"ruff", "helm"}
      | {"twine", "flit",     "mvnw", "gradlew", "sbt", "ant", "lerna", "nx",
@@ -91,6 +97,7 @@ for _handler, _names in (
         HANDLERS.setdefault(_name, _handler)
 
 SPECS.update(tools_more.MORE_SPECS)
+_COMMANDS = frozenset(HANDLERS) | frozenset(SPECS) | frozenset(wrappers.WRAPPERS)
 HANDLERS["chmod"] = lambda command: chmod(command)
 
 _STANDARD_BINS = re.compile(
@@ -177,6 +184,8 @@ def unknown(command: Command) -> list[Effect]:
         # They make a folder at the path they are given.
         paths = [a for a in command.args if not a.lead.startswith("-") and "/" in a.show()]
         effects.extend(Write(a, "merge") for a in paths if "://" not in a.show())
+    effects.extend(unknowns.rewritten(command.args))
+    effects.extend(unknowns.carried(command, _COMMANDS))
     return effects + output_options(command.args)
 
 
@@ -207,6 +216,9 @@ def by_spec(command: Command, spec: Spec) -> list[Effect]:
         if deep:
             mode = "tree" if spec.mode == "entry" or not _only_adds(command) else "write"
         effects.append(Write(target, mode))
+    if spec.when and spec.mode == "merge" and not targets:
+        # A formatter that is given no path rewrites what is here.
+        effects.append(Write(literal("."), "merge"))
     if spec.here and not targets and not options.has(*spec.writes, *spec.into):
         effects.append(Write(literal("."), "merge"))
     return effects

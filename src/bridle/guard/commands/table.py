@@ -64,7 +64,7 @@ READERS = names("""
     getfattr lscgroup lsns lslocks lsipc ipcs sensors acpi sw_vers system_profiler otool dwarfdump
     c++filt addr2line icdiff ugrep sift pt csvcut csvgrep csvlook csvstat glow mdcat sha3sum
     xxhsum crc32 namei pcregrep pcre2grep loc sloccount dmesg inxi neofetch
-    screenfetch fastfetch getopt stty col colrm
+    screenfetch fastfetch getopt stty col colrm diffstat lsdiff grepdiff
     """)
 """Commands that only read and print, whatever their options."""
 
@@ -193,6 +193,9 @@ SPECS: dict[str, Spec] = {
         long=("config", "output-file", "ext", "format", "max-warnings", "cache-location",
               "rulesdir"),
         flags=("fix", "fix-dry-run", "cache", "quiet"), writes=("o", "output-file")),
+    "markdownlint": Spec(operands="all", when=("f", "fix"), short="cioprs", mode="merge",
+                         long=("config", "ignore", "output", "rules", "disable"), flags=("fix",),
+                         writes=("o", "output")),
     "stylelint": _FORMATTER, "biome": _FORMATTER, "dprint": _FORMATTER, "rome": _FORMATTER,
     "oxlint": _FORMATTER, "markdownlint-cli2": _FORMATTER, "standard": _FORMATTER,
     "xo": _FORMATTER, "tslint": _FORMATTER, "htmlhint": _FORMATTER,
@@ -214,11 +217,17 @@ SPECS: dict[str, Spec] = {
     "rustfmt": Spec(operands="all", unless=("check",), flags=("check",),
                     long=("edition", "config", "emit")),
     "rubocop": Spec(operands="all", when=("a", "A", "autocorrect", "auto-correct",
-                                          "autocorrect-all", "x"), mode="merge"),
+                                          "autocorrect-all", "x"), mode="merge",
+                    short="cfro", long=("only", "except", "config", "format", "require", "out"),
+                    writes=("o", "out")),
+    "tomlq": Spec(operands="all", when=("i", "in-place"), mode="entry", flags=("in-place",)),
+    "xq": Spec(operands="all", when=("i", "in-place"), mode="entry", flags=("in-place",)),
+    "jsonlint": Spec(operands="all", when=("i", "in-place"), mode="entry", short="tV",
+                     flags=("in-place",)),
     "yq": Spec(operands="all", when=("i", "inplace", "in-place"), short="opsIP", mode="entry",
                long=("output-format", "input-format", "split-exp", "from-file"),
                flags=("inplace", "in-place", "null-input", "exit-status"), optional=""),
-    "xmlstarlet": Spec(operands="all", when=("L", "inplace")),
+    "xmlstarlet": Spec(operands="all", when=("L", "inplace"), short="uvdiasrmNtnx", mode="entry"),
     "xmllint": Spec(long=("output", "schema", "xpath", "encode"), short="o",
                     writes=("o", "output")),
     "tidy": Spec(operands="all", when=("m", "modify"), short="of", writes=("o", "f")),
@@ -229,7 +238,6 @@ SPECS: dict[str, Spec] = {
     "virtualenv": Spec(operands="all", mode="merge", short="p", long=("python", "prompt"),
                        mutates="makes an environment"),
     "age": Spec(short="oriR", writes=("o",)),
-    "ssh-keygen": Spec(short="fbtCNPI", writes=("f",), mutates="makes a key"),
     "logger": Spec(mutates="writes to the system log"),
     "wall": Spec(mutates="writes to other terminals"),
     "journalctl": Spec(short="unpo", long=("unit", "since", "until", "lines", "output",
@@ -269,7 +277,7 @@ SPECS: dict[str, Spec] = {
 CHECKERS = names("""
     flake8 pyflakes pycodestyle pylint bandit vulture mypy pyright pyre ty shellcheck hadolint
     yamllint markdownlint actionlint semgrep codespell pydocstyle radon xenon jshint golangci-lint
-    staticcheck tflint checkmake vale ansible-lint
+    staticcheck tflint checkmake vale ansible-lint phpcs phpstan psalm
     """)
 """Linters and type checkers: they read sources; their output options are judged."""
 
