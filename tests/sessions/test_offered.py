@@ -17,7 +17,6 @@ from bridle.sessions.home import homes
 from bridle.sessions.lock import SessionOver
 from bridle.sessions.store import UnknownSession
 from bridle.sessions.sync_session import SyncSession
-from tests.sessions.place import wait
 from tests.sessions.studio import DEADLINE, Studio
 from tests.sessions.test_daemon import end_daemon
 
@@ -121,13 +120,12 @@ def test_who_the_agent_is_by_its_environment(
     home = homes(str(studio.work), os.environ)[0]
     try:
         assert home.project == str(studio.work)
-        wait(lambda: (studio.work / "seen").exists())
-        seen = dict(
-            line.partition("=")[::2] for line in (studio.work / "seen").read_text().splitlines()
-        )
         with SessionDesk(str(studio.work)) as desk:
             desk.wait(handle.session_id, DEADLINE)
             record = desk.show(handle.session_id)
+        seen = dict(
+            line.partition("=")[::2] for line in (studio.work / "seen").read_text().splitlines()
+        )
         assert (record.agent, record.task, record.actor) == ("ivy", "gp-1", "gp/ivy")
         assert (record.capability, record.guard) == ("builder", "hook command")
         assert record.project == seen["BRIDLE_PROJECT"] == str(studio.work)
