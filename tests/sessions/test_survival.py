@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from benchmarks.chaos import Run
 
@@ -55,6 +56,29 @@ def test_another_driver_takes_up_where_the_first_was(place: Place) -> None:
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     again = replayed(place.home, place.record(record), get_runtime("scripted"))
     assert [type(event) for event in again] == [type(event) for event in events]
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_driver_killed_before_it_wrote_the_record(place: Place, stopped: bool) -> None:
+    first = place.host()
+    record = place.start("- text: one\n")
+    first.send(record, "go")
+    assert first.idle(record).state == "ready"
+    if stopped:
+        first.stop(record)
+    first.close()
+    known = place.record(record)
+    store = SessionStore(place.home)
+    # All its events are in their file; the record is as it was a moment before.
+    before = {"state": "working", "evidence": "prompt", "turn": 0, "status": None}
+    store.put(msgspec.structs.replace(known, **before, ended_at=None))
+    store.close()
+    report = place.host().idle(record)
+    assert (report.state, report.turn) == ("stopped" if stopped else "ready", 1)
+    now = place.record(record)
+    # When it ended is when that was found out.
+    assert (now.ended_at is None) == (known.ended_at is None)
+    assert msgspec.structs.replace(now, ended_at=known.ended_at) == known
 
 
 def test_two_drivers_cannot_hold_one_session(place: Place) -> None:

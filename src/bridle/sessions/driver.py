@@ -302,9 +302,10 @@ class SessionDriver:
         """Give the agent what is for it, and write down what happened."""
         if not self._outflow.take(self._player):
             return
-        events = self._outflow.flush()
+        known, events = self._outflow.take_known(), self._outflow.flush()
+        if known or events:
+            self._update_record([*known, *events])
         if events:
-            self._update_record(events)
             self._publish(self, events)
         if self.trouble is None and (self._player.recorder.is_ready or self._player.finished):
             self._outflow.rest()

@@ -26,6 +26,7 @@ class Outflow:
         """What the agent has still to be given."""
         self._log = EventLog(folder)
         self._unlogged: list[Event] = []
+        self._known: list[Event] = []
         self._process: SessionProcess
 
     def open(self, process: "SessionProcess") -> None:
@@ -42,8 +43,15 @@ class Outflow:
         """Take what came of playing; whether there is anything to `flush`."""
         if player.has_output:
             self.unsent += player.take_bytes()
-            self._unlogged += [e for e in player.take_events() if e.seq > self.logged]
-        return bool(self.unsent or self._unlogged or self.trouble)
+            for event in player.take_events():
+                (self._unlogged if event.seq > self.logged else self._known).append(event)
+        return bool(self.unsent or self._unlogged or self._known or self.trouble)
+
+    def take_known(self) -> list[Event]:
+        """The events that were played again and that the file holds already. Whoever wrote them
+        there may have been killed before it acted on them."""
+        known, self._known = self._known, []
+        return known
 
     def flush(self) -> list[Event]:
         """Write what waits; returns the events that are in the file now."""
