@@ -223,7 +223,7 @@ class RuntimeConnection:
             raise WrongUse("the message is empty", hint="say what the agent is to do")
         self._count += 1
         message = Outgoing(id=_message_id(self._recorder.session_id, self._count), text=text)
-        self._recorder.instructed(text)
+        self._recorder.words.instructed(text)
         if steer and self._can_steer and self._recorder.turn_open:
             self._sent[message.id] = message
             self._steers.add(message.id)

@@ -237,10 +237,6 @@ class Recorder(Outbox):
         if not self.verdicts.hold_ready(evidence):
             self._rest(evidence)
 
-    def instructed(self, text: str) -> None:
-        """The agent is told this text: a marker that it merely repeats from it is none."""
-        self.words.instructed(text)
-
     def turn_started(self, *, evidence: str = "agent_start", synthetic: bool = False) -> None:
         """The agent took a prompt. No effect while a turn is open."""
         if self.turn_open or self._tape.closed:
@@ -314,8 +310,8 @@ class Recorder(Outbox):
         For a wire that announces a call; the others are looked at when the answer begins.
         """
         if not self.agent_counts_turns:
-            self._stop_if(self._tally.past_turns())
-        self._stop_if(self._tally.past_budget())
+            self.stop_if(self._tally.past_turns())
+        self.stop_if(self._tally.past_budget())
 
     def text_delta(self, text: str, *, synthetic: bool = False) -> None:
         """A piece of the message's text; opens message and block where needed."""
@@ -376,7 +372,7 @@ class Recorder(Outbox):
             self.verdicts.take_notes()
         self._need_turn()
         self.message_ended(synthetic=True)
-        self._stop_if(self._tally.past_budget())
+        self.stop_if(self._tally.past_budget())
         self.tools.start(tool_call_id, tool_name, args, synthetic)
         if self.guard is not None:
             self.verdicts.check_live()
@@ -500,7 +496,3 @@ class Recorder(Outbox):
     def _need_turn(self) -> None:
         if not self.turn_open:
             self.turn_started(synthetic=True)
-
-    def _stop_if(self, reason: AgentError | None) -> None:
-        if reason is not None:
-            self.request_stop(reason)

@@ -14,7 +14,6 @@ from bridle.core.events import Event
 from bridle.drives.live import CompactionControl, LiveWire, ModelSwitch, Outgoing, TurnByTurn
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit, Question
-from bridle.runtimes.confined import start_refusal
 from bridle.sessions.ledger import (
     Abort,
     AbortCompaction,
@@ -193,6 +192,8 @@ class Player:
             self.cut_off = tuple(each.message for each in here if each.status == "taken")
         if recorder.state == "starting":
             # Perhaps it was never started, and its adapter cannot know.
+            from bridle.runtimes.confined import start_refusal
+
             refusal = start_refusal(exit)
             if refusal is not None:
                 recorder.fail(refusal)
@@ -215,7 +216,7 @@ class Player:
             return
         state.status, state.steered = "sent", entry.steer
         message = Outgoing(id=entry.id, text=state.message.text, images=state.message.images)
-        self.recorder.instructed(message.text)
+        self.recorder.words.instructed(message.text)
         self._do(lambda: (self.wire.steer if entry.steer else self.wire.prompt)(message))
 
     def _answer(self, entry: Answer) -> None:

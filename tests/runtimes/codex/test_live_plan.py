@@ -13,10 +13,8 @@ from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.drives.live import LiveFacts
 from bridle.runtimes.base import RunPlan
-from tests.runtimes.codex.test_options import KEY, Desk, configured, desk
+from tests.runtimes.codex.desk import KEY, Desk, configured
 from tests.runtimes.codex.wires import TESTDATA, put_rollout
-
-__all__ = ["desk"]
 
 THREAD = "01a1e0e5-ff82-7ba2-b209-9af3673d39a1"
 

@@ -1,6 +1,5 @@
 """Each option is mapped, or refused by name, before anything starts."""
 
-import os
 import shlex
 import stat
 import tomllib
@@ -19,69 +18,7 @@ from bridle.core.errors import (
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.runtimes.base import AdapterSettings, RunPlan
 from bridle.runtimes.codex import CodexRuntime, planning
-
-VERSIONS = ("0.120.0", "0.166.0")
-KEY = "sk-very-secret-key"
-
-
-def install(root: Path, version: str, *, native: bool = True) -> str:
-    """An npm installation as it lies on disk, with programs that do nothing."""
-    modules = root / "node_modules/@openai"
-    launcher = modules / "codex/bin/codex.js"
-    folder = "codex" if version == "0.120.0" else "bin"
-    program = modules / f"codex-linux-x64/vendor/x86_64-unknown-linux-musl/{folder}/codex"
-    for path in (launcher, program) if native else (launcher,):
-        path.parent.mkdir(parents=True)
-        path.write_text("#!/bin/sh\nexit 0\n")
-        path.chmod(0o755)
-    name = '{"name": "@openai/codex", "version": "%s"}'
-    (modules / "codex/package.json").write_text(name % version)
-    if native:
-        manifest = modules / "codex-linux-x64/package.json"
-        manifest.write_text(name % f"{version}-linux-x64")
-    link = root / "node_modules/.bin/codex"
-    link.parent.mkdir()
-    link.symlink_to("../@openai/codex/bin/codex.js")
-    return str(link)
-
-
-class Desk:
-    """A runtime on a made-up installation, with a home and a folder to work in."""
-
-    def __init__(self, root: Path, version: str) -> None:
-        self.runtime = CodexRuntime(AdapterSettings(binary=install(root / "npm", version)))
-        self.home, self.work = root / "home", root / "work"
-        (self.home / ".codex").mkdir(parents=True)
-        self.work.mkdir()
-        self.env = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
-
-    def plan(self, **options: Any) -> RunPlan:
-        given = {"prompt": "do it", "cwd": str(self.work), **options}
-        return self.runtime.plan_run(RunOptions(**given), self.env, "session-1")
-
-
-@pytest.fixture(params=VERSIONS)
-def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return Desk(tmp_path, request.param)
-
-
-def configured(plan: RunPlan) -> dict[str, Any]:
-    """What all `-c` flags say together, read by a real TOML parser."""
-    argv = plan.spec.argv
-    lines = [argv[i + 1] for i, word in enumerate(argv) if word == "-c"]
-    merged: dict[str, Any] = {}
-    for line in lines:
-        _merge(merged, tomllib.loads(line))
-    return merged
-
-
-def _merge(into: dict[str, Any], new: dict[str, Any]) -> None:
-    for key, value in new.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value
+from tests.runtimes.codex.desk import KEY, VERSIONS, Desk, configured, install, merge
 
 
 def after_exec(plan: RunPlan) -> list[str]:
@@ -489,7 +426,7 @@ def test_the_spawn_command(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     told: dict[str, Any] = {}
     for number, word in enumerate(words):
         if word == "-c":
-            _merge(told, tomllib.loads(words[number + 1]))
+            merge(told, tomllib.loads(words[number + 1]))
     assert told["developer_instructions"] == "It's $HOME"
     assert told["projects"] == {str(desk.work): {"trust_level": "trusted"}}
     assert told["notice"]["model_migrations"]

@@ -12,8 +12,8 @@ from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
 from bridle.drives.guarding import GuardAddress, HookShape
 from bridle.runtimes.codex.sharing import RELAY, socket_path
+from tests.runtimes.codex.desk import Desk, configured
 from tests.runtimes.codex.test_live_plan import THREAD, facts, live
-from tests.runtimes.codex.test_options import Desk, configured
 
 SHARED: dict[str, Any] = {"permission_mode": "bypass", "provider_options": {"shared_socket": True}}
 

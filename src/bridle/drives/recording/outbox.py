@@ -54,6 +54,11 @@ class Outbox:
             self.stop_requested = error
         self.fail(error)
 
+    def stop_if(self, error: AgentError | None) -> None:
+        """`request_stop`, where there is a reason to."""
+        if error is not None:
+            self.request_stop(error)
+
     @property
     def stops_at_once(self) -> bool:
         """Whether the agent is to be ended without the time to do anything more: it does not keep
