@@ -8,7 +8,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "bridle"
 
 LAYERS = [
-    {"core", "_version", "repository", "remembering"},
+    {"core", "_version", "repository", "git_hold", "remembering"},
     {"config"},
     {"drives"},
     {"sandbox"},

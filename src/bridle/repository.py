@@ -83,6 +83,23 @@ def commit_dirs(place: GitPlace, branch_prefix: str | None = None) -> list[str]:
     return [place.git_dir, *inside, os.path.join(place.common_dir, "logs", below)]
 
 
+def own_branches(folder: str, agent: str | None) -> str | None:
+    """The part of the branch names that belongs to whoever works in the linked work tree `folder`.
+
+    Up to and with the agent's name where the current branch holds it (`bridle/ann/fix` of `ann`:
+    `bridle/ann`), else all but the last part (`feature` of `feature/fix`). None when there is no
+    such part, no branch, or no linked work tree: then all branches are open.
+    """
+    place = find_git(folder)
+    head = _read(os.path.join(place.git_dir, "HEAD")) if place and place.linked else ""
+    kind, _, branch = head.partition("ref: refs/heads/")
+    if kind or not branch:
+        return None
+    parts = branch.split("/")
+    depth = parts.index(agent) + 1 if agent in parts[:-1] else len(parts) - 1
+    return "/".join(parts[:depth]) or None
+
+
 def _from_file(root: str, marker: str) -> GitPlace | None:
     text = _read(marker)
     if not text.startswith("gitdir:"):

@@ -223,11 +223,17 @@ def _clean_up(folders: tuple[str, ...], at_end: Callable[[], None] | None) -> No
 
 
 def remove_folders(folders: tuple[str, ...]) -> None:
-    """Remove folders that were made for one run, with all in them."""
+    """Remove folders that were made for one run, with all in them. A hold on a repository
+    (`git_hold`) is released first, and stays when it cannot be released in full."""
     if not folders:
         return
     # Costs more to import than the rest of a run's end, and most runs have no such folder.
     import shutil
 
+    from bridle.git_hold import is_hold, release
+
     for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+        if is_hold(folder):
+            release(folder)
+        if not is_hold(folder):
+            shutil.rmtree(folder, ignore_errors=True)

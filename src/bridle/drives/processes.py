@@ -14,6 +14,10 @@ from typing import NamedTuple
 
 from bridle.drives.spec import SESSION_MARK
 
+RUN_MOUNT = "bridle:"
+"""How the name of the mount begins by which a sandbox marks its processes; the session's id
+follows. A process can empty its environment; the mounts it was started in stay."""
+
 _TICK = 0.01
 """Pause between two looks where the system cannot tell us of a process's end."""
 
@@ -293,6 +297,9 @@ def _linux_sighted(mark: bytes, act: Callable[[int], None] | None) -> list[int]:
     found: list[int] = []
     seen: set[int] = set()
     unclear: set[int] = set()
+    ours = _linux_user_space(os.getpid())
+    # With the separators around it: one session's id is never the beginning of another's.
+    mount = b" " + RUN_MOUNT.encode() + mark.partition(b"=")[2] + b" "
     for _ in range(_MOST_LOOKS):
         fresh = [pid for pid in _linux_pids() if pid not in seen]
         if not fresh:
@@ -300,7 +307,9 @@ def _linux_sighted(mark: bytes, act: Callable[[int], None] | None) -> list[int]:
         for pid in reversed(fresh):
             seen.add(pid)
             environment = _read_proc(f"/proc/{pid}/environ")
-            if mark in environment and mark in environment.split(b"\0"):
+            if (mark in environment and mark in environment.split(b"\0")) or (
+                _linux_user_space(pid) not in (ours, "") and mount in _mounts(pid)
+            ):
                 found.append(pid)
                 if act is not None:
                     act(pid)
@@ -312,6 +321,18 @@ def _linux_sighted(mark: bytes, act: Callable[[int], None] | None) -> list[int]:
 
 
 _MOST_LOOKS = 50
+
+
+def _linux_user_space(pid: int) -> str:
+    """What tells one user namespace from another; empty when the process is gone or not ours."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/user")
+    except OSError:
+        return ""
+
+
+def _mounts(pid: int) -> bytes:
+    return _read_proc(f"/proc/{pid}/mountinfo")
 
 
 def _linux_look(pid: int) -> Process | None:

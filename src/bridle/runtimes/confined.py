@@ -10,6 +10,7 @@ from bridle.core.options import RunOptions
 from bridle.drives.print_drive import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec, StderrReader
+from bridle.repository import own_branches
 from bridle.runtimes.private import new_private_dir
 from bridle.sandbox import confine, policy_for, preflight, warnings_of
 from bridle.sandbox.confine import REFUSAL_LINE, REFUSED, refuse_if_impossible
@@ -168,18 +169,26 @@ def _confined(
     try:
         fresh = new_private_dir(spec.env, "scratch")
         scratch = scratch or fresh
+        made: tuple[str, ...] = (fresh,)
         try:
             needs = runtime.sandbox_needs(options, spec)
             made = (*private_dirs, *needs.private, fresh)
             needs = msgspec.structs.replace(needs, private=made, files=(*needs.files, *files))
             policy = policy_for(
-                options.sandbox, spec.cwd, scratch=scratch, own_in=fresh, needs=needs
+                options.sandbox,
+                spec.cwd,
+                scratch=scratch,
+                own_in=fresh,
+                needs=needs,
+                branch_prefix=own_branches(spec.cwd, spec.env.get("BRIDLE_AGENT_NAME")),
+                mounts=can.mounts,
             )
+            made = (*made, *((policy.hold,) if policy.hold else ()))
             places = dict.fromkeys(needs.scratch_variables, scratch)
             env = {**with_scratch(spec.env, scratch), **places}
             held = confine(msgspec.structs.replace(spec, env=env), policy, can)
         except BaseException:
-            remove_folders((fresh,))
+            remove_folders(made)
             raise
     except OSError as problem:
         raise GuardRefused(f"sandbox: {problem}") from None

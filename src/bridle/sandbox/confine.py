@@ -6,7 +6,8 @@ import sys
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.drives.spec import ProcessSpec
+from bridle.drives.processes import RUN_MOUNT
+from bridle.drives.spec import SESSION_MARK, ProcessSpec
 from bridle.sandbox.policy import SandboxPolicy
 from bridle.sandbox.preflight import LAUNCHER, Enforcement, preflight
 
@@ -43,6 +44,8 @@ def confine(
         "files": policy.files,
         "protected": policy.protected,
         "own": policy.own,
+        "views": policy.views,
+        "mark": f"{RUN_MOUNT}{spec.env.get(SESSION_MARK, '')}",
         "hide": policy.hide,
         "mounts": can.mounts,
         "landlock": can.landlock,

@@ -3,7 +3,8 @@
     python -I -S launcher.py POLICY -- program arguments…
 
 POLICY is JSON: {"writable": [dirs], "files": [files], "protected": [paths],
-"own": [[dir, seen at]], "hide": [dirs], "mounts": bool, "landlock": bool, "seccomp": bool}.
+"own": [[dir, seen at]], "views": [[dir, seen at]], "hide": [dirs], "mark": text, "mounts": bool,
+"landlock": bool, "seccomp": bool}.
 Anything that was demanded and cannot be put in force ends it with status 126 and a line on stderr
 before the program is started: confinement that is not there must never be mistaken for one that is.
 """
@@ -33,7 +34,7 @@ _MAKE = sum(1 << bit for bit in range(6, 13))
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _SCOPE_ABSTRACT_UNIX, _SCOPE_SIGNAL = 1, 2
 
-_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV = 1, 2, 4
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 _MOUNT_SETATTR, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = 442, 0x8000, 1
@@ -62,10 +63,12 @@ def apply(policy: dict[str, Any]) -> None:
     writable = [path for path in policy["writable"] if os.path.isdir(path)]
     files = [path for path in policy["files"] if os.path.exists(path)]
     if policy["mounts"]:
-        make_read_only(writable, files, policy["protected"], policy["own"], policy["hide"])
+        make_read_only(policy, writable, files)
     _call(_libc.prctl, "no_new_privs", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if policy["landlock"]:
-        restrict_writes([*writable, *(target for _, target in policy["own"])], files)
+        shared = [path for path in (_SHARED_MEMORY,) if os.path.isdir(path)]
+        seen = [target for _, target in policy["own"]]
+        restrict_writes([*writable, *seen, *shared], files)
     if policy["seccomp"]:
         close_doors()
 
@@ -119,40 +122,53 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 # -- mount namespace ------------------------------------------------------------------------------
 
 
-def make_read_only(
-    writable: list[str],
-    files: list[str],
-    protected: list[str],
-    own: list[list[str]],
-    hide: list[str],
-) -> None:
-    """See the whole file system read-only but for `writable` and `files`, in which `protected`
-    stays so; each folder of `own` in the place that stands with it; `hide` empty."""
+_SHARED_MEMORY = "/dev/shm"
+
+
+def make_read_only(policy: dict[str, Any], writable: list[str], files: list[str]) -> None:
+    """Show the whole file system read-only except `writable` and `files`.
+
+    Inside those, `protected` stays read-only. Each folder of `views` is visible read-only at its
+    second path, each folder of `own` is writable at its second path, and `hide` is empty. Shared
+    memory is private, and so are terminals unless the process is attached to one.
+    """
     uid, gid = os.getuid(), os.getgid()
-    _call(_libc.unshare, "new user and mount namespace", _CLONE_NEWUSER | _CLONE_NEWNS)
+    spaces = _CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWIPC
+    _call(_libc.unshare, "new user, mount and IPC namespaces", spaces)
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{uid} {uid} 1")
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
-    # Devices take what is written to them on a read-only mount too, and one that makes terminals
-    # makes none where it is a mount by itself.
+    # Devices accept writes on a read-only mount too, and the one that makes terminals makes none
+    # when it is a mount of its own.
     opened = [*writable, *(path for path in files if not _is_device(path))]
     for path in opened:
         _mount(path, path, None, _MS_BIND | _MS_REC)
     _read_only("/", recursive=True)
     for path in opened:
         _read_only(path, recursive=True, undo=True)
-    for source, target in own:
+    for source, target in policy["views"]:
         _mount(source, target, None, _MS_BIND)
-    for path in protected:
-        # A mount also holds the name in its place: it can be neither removed nor renamed.
+        _read_only(target, recursive=False)
+    for source, target in policy["own"]:
+        _mount(source, target, None, _MS_BIND)
+        _read_only(target, recursive=False, undo=True)
+    for path in policy["protected"]:
+        # A mount also pins the name: it cannot be removed, renamed or replaced.
         _mount(path, path, None, _MS_BIND | _MS_REC)
         _read_only(path, recursive=True)
-    for folder in hide:
+    for folder in policy["hide"]:
         if os.path.isdir(folder):
             _mount("none", folder, "tmpfs", _MS_NOSUID | _MS_NODEV)
-    # Whoever may mount could make it all writable again; becoming another program is when the
-    # lower bound takes effect, also for a user who is root.
+    if os.path.isdir(_SHARED_MEMORY):
+        # The name of this mount is how processes of the run are found again, whatever they do to
+        # their environment.
+        _mount(policy["mark"], _SHARED_MEMORY, "tmpfs", _MS_NOSUID | _MS_NODEV)
+        os.chmod(_SHARED_MEMORY, 0o1777)
+    if not any(os.isatty(fd) for fd in range(3)) and os.path.isdir("/dev/pts"):
+        _mount("devpts", "/dev/pts", "devpts", _MS_NOSUID, "newinstance,ptmxmode=0666,mode=0620")
+    # A process that may mount could make everything writable again. The lower bound takes effect
+    # at exec, for root too.
     for capability in _MOUNTING:
         _call(_libc.prctl, "drop a capability", _PR_CAPBSET_DROP, capability, 0, 0, 0)
     # The working directory still points into the old, writable view.
@@ -179,7 +195,9 @@ def _read_only(path: str, *, recursive: bool, undo: bool = False) -> None:
     )
 
 
-def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
+def _mount(
+    source: str | None, target: str, kind: str | None, flags: int, options: str | None = None
+) -> None:
     _call(
         _libc.mount,
         f"mount {target}",
@@ -187,7 +205,7 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int) -> Non
         os.fsencode(target),
         os.fsencode(kind) if kind else None,
         ctypes.c_ulong(flags),
-        None,
+        os.fsencode(options) if options else None,
     )
 
 
@@ -199,36 +217,82 @@ def _write(path: str, text: str) -> None:
 # -- seccomp --------------------------------------------------------------------------------------
 
 _ARCHES = {
-    "x86_64": (0xC000003E, 41, 425),
-    "aarch64": (0xC00000B7, 198, 425),
+    "x86_64": (0xC000003E, {"socket": 41, "socketpair": 53, "ioctl": 16, "prlimit64": 302}),
+    "aarch64": (0xC00000B7, {"socket": 198, "socketpair": 199, "ioctl": 29, "prlimit64": 261}),
 }
-"""Audit architecture, number of socket(2), number of io_uring_setup(2)."""
+"""Audit architecture, and numbers of system calls that differ by it."""
+_IO_URING_SETUP = 425
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_EAFNOSUPPORT, _ENOSYS = 97, 38
-_LD, _JEQ, _JGE, _RET = 0x20, 0x15, 0x35, 0x06
+_EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
+_LD, _AND, _JEQ, _JGE, _RET = 0x20, 0x54, 0x15, 0x35, 0x06
 _X32_BIT = 0x40000000
+_AF_UNIX, _SOCK_DGRAM, _SOCK_KIND = 1, 2, 0xF
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+_Step = tuple[int, int, int, int]
+
+
+def _argument(number: int, high: bool = False) -> _Step:
+    """Load one half of an argument of the system call; both machines are little-endian."""
+    return (_LD, 0, 0, 16 + 8 * number + 4 * high)
+
+
+def _when(number: int, *body: _Step) -> list[_Step]:
+    """What to do at the system call `number`; `body` must end in a return."""
+    return [(_JEQ, 0, len(body), number), *body]
 
 
 def close_doors() -> None:
-    """Refuse new Unix sockets and io_uring, and system calls of a foreign architecture."""
+    """Refuse system calls that reach around the file system.
+
+    These are new Unix sockets, datagram socket pairs (they send to any path), io_uring, system
+    calls of a foreign architecture, limits of other processes, and input pushed into a terminal.
+    """
     known = _ARCHES.get(os.uname().machine)
     if known is None:
         raise Refusal(f"no seccomp filter for {os.uname().machine}")
-    audit_arch, socket_nr, io_uring_nr = known
-    program = [
+    audit_arch, numbers = known
+    allow, refuse = (_RET, 0, 0, _ALLOW), (_RET, 0, 0, _ERRNO | _EPERM)
+    no_family, missing = (_RET, 0, 0, _ERRNO | _EAFNOSUPPORT), (_RET, 0, 0, _ERRNO | _ENOSYS)
+    program: list[_Step] = [
         (_LD, 0, 0, 4),
         (_JEQ, 1, 0, audit_arch),
-        (_RET, 0, 0, _ERRNO | _ENOSYS),
+        missing,
         (_LD, 0, 0, 0),
         (_JGE, 0, 1, _X32_BIT),
-        (_RET, 0, 0, _ERRNO | _ENOSYS),
-        (_JEQ, 0, 1, io_uring_nr),
-        (_RET, 0, 0, _ERRNO | _ENOSYS),
-        (_JEQ, 0, 3, socket_nr),
-        (_LD, 0, 0, 16),
-        (_JEQ, 0, 1, 1),
-        (_RET, 0, 0, _ERRNO | _EAFNOSUPPORT),
-        (_RET, 0, 0, _ALLOW),
+        missing,
+        *_when(_IO_URING_SETUP, missing),
+        *_when(numbers["socket"], _argument(0), (_JEQ, 0, 1, _AF_UNIX), no_family, allow),
+        *_when(
+            numbers["socketpair"],
+            _argument(0),
+            (_JEQ, 0, 4, _AF_UNIX),
+            _argument(1),
+            (_AND, 0, 0, _SOCK_KIND),
+            (_JEQ, 0, 1, _SOCK_DGRAM),
+            no_family,
+            allow,
+        ),
+        *_when(
+            numbers["prlimit64"],
+            _argument(0),
+            (_JEQ, 5, 0, 0),  # process 0 is the caller itself
+            _argument(2),
+            (_JEQ, 0, 2, 0),  # without new limits the call only reads
+            _argument(2, high=True),
+            (_JEQ, 1, 0, 0),
+            refuse,
+            allow,
+        ),
+        *_when(
+            numbers["ioctl"],
+            _argument(1),
+            (_JEQ, 1, 0, _TIOCSTI),
+            (_JEQ, 0, 1, _TIOCLINUX),
+            refuse,
+            allow,
+        ),
+        allow,
     ]
     code = b"".join(struct.pack("=HBBI", *step) for step in program)
     buffer = ctypes.create_string_buffer(code, len(code))

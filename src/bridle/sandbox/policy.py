@@ -6,7 +6,8 @@ from typing import Literal
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.repository import GitPlace, commit_dirs, find_git
+from bridle.git_hold import hold, release
+from bridle.repository import GitPlace, find_git
 
 Mode = Literal["read-only", "worktree"]
 
@@ -47,6 +48,10 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Paths inside `writable` that are read-only all the same, where namespaces are in force."""
     own: tuple[tuple[str, str], ...] = ()
     """Folders to write in, and the folders in whose place they are seen."""
+    views: tuple[tuple[str, str], ...] = ()
+    """Folders, and where else they are visible read-only."""
+    hold: str = ""
+    """Folder of the hold on the repository: `git_hold.release` it when the agent is gone."""
     hide: tuple[str, ...] = ()
     """Folders shown empty where namespaces are in force: sockets that lead out live there."""
     notes: tuple[str, ...] = ()
@@ -62,48 +67,64 @@ def policy_for(
     needs: SandboxNeeds | None = None,
     branch_prefix: str | None = None,
     hide: tuple[str, ...] = (),
+    mounts: bool = True,
 ) -> SandboxPolicy:
-    """The writable set of an agent.
+    """The writable set of an agent, for a machine with or without mount namespaces (`mounts`).
 
     `read-only`: its scratch folder and its CLI's own state. `worktree`: also the worktree and what
     `git add` and `git commit` need of the repository; with `branch_prefix` only branches below it,
-    else all of the repository's branches. The repository's configuration and hooks, and the file
-    by which a worktree names its repository, are protected. `own_in`, one of the private
-    folders of `needs`, is where the folders are made that the agent gets in place of shared ones,
-    if not in the scratch folder: an agent that had that before could have put links there.
+    else all of the repository's branches. What git obeys in those folders is protected, and objects
+    can only be added (`git_hold`). `own_in`, one of the private folders of `needs`, is where the
+    folders are made that the agent gets in place of shared ones, if not in the scratch folder: an
+    agent that had that before could have put links there.
 
     Raises `GuardRefused` when the scratch folder or a path of the repository is a symbolic link:
-    those are in the reach of earlier agents, so they must be what they seem. Makes the folders that
-    are missing of `needs` and of the branches.
+    those are in the reach of earlier agents, so they must be what they seem; and when the worktree
+    holds a repository that this machine cannot protect. Makes the folders that are missing of
+    `needs` and of the branches.
     """
     needs = needs or SandboxNeeds()
-    writable, protected, notes = [scratch], [], []
+    writable = [scratch]
+    protected: list[str] = []
+    notes: list[str] = []
+    held = None
     if mode == "worktree":
         writable.append(os.path.realpath(worktree))
         place = find_git(worktree)
         if place is not None and place.proven():
-            writable += commit_dirs(place, branch_prefix)
-            protected += _of_git(place, branch_prefix)
+            _refuse_links(place)
+            if place.linked or mounts:
+                name = os.urandom(8).hex()
+                held = hold(place, name, mounts=mounts, branch_prefix=branch_prefix)
+                writable += held.writable
+                protected += held.protected
+                notes += held.notes
+            else:
+                notes.append(_unprotected(place, writable[-1]))
         elif place is not None:
             notes.append(
                 f"commits are not possible: {place.git_dir} does not know the worktree {place.root}"
             )
-    for path in (*writable, *protected):
-        if os.path.islink(path):
-            raise GuardRefused(f"sandbox: {path} is a symbolic link")
-    for path in needs.writable:
-        os.makedirs(path, mode=0o700, exist_ok=True)
-    own = []
-    for path in needs.own:
-        mine = os.path.join(own_in or scratch, f".{os.path.basename(path)}")
-        own.append((mine, os.path.realpath(path)))
-        for folder in own[-1]:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-    for path, text in needs.protected.items():
-        _make(path, text)
-        protected.append(os.path.realpath(path))
-        if os.path.islink(path):
-            notes.append(f"{path} is a symbolic link; the agent can put a file in its place")
+    try:
+        for path in (*writable, *protected):
+            if os.path.islink(path):
+                raise GuardRefused(f"sandbox: {path} is a symbolic link")
+        for path in needs.writable:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        own = list(held.own) if held is not None else []
+        for path in needs.own:
+            mine = os.path.join(own_in or scratch, f".{os.path.basename(path)}")
+            own.append((mine, os.path.realpath(path)))
+            for folder in own[-1]:
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+        for path, text in needs.protected.items():
+            _make(path, text)
+            protected.append(os.path.realpath(path))
+            if os.path.islink(path):
+                notes.append(f"{path} is a symbolic link; the agent can put a file in its place")
+    except BaseException:
+        release(held.folder if held is not None else "")
+        raise
     kept = [
         os.path.realpath(path)
         for path in (*writable, *needs.writable, *needs.private)
@@ -115,28 +136,30 @@ def policy_for(
         files=tuple(path for path in (*DEVICES, *needs.files) if os.path.exists(path)),
         protected=tuple(path for path in protected if os.path.exists(path)),
         own=tuple(own),
+        views=held.views if held is not None else (),
+        hold=held.folder if held is not None else "",
         hide=hide,
         notes=tuple(notes),
     )
 
 
-def _of_git(place: GitPlace, branch_prefix: str | None) -> list[str]:
-    """What must stay as it is in the folders that committing opens; makes what must be there."""
-    if not place.linked:
-        # The main checkout keeps its index and HEAD in the common folder itself, so all of that is
-        # open but for what git would run or obey.
-        os.makedirs(os.path.join(place.git_dir, "hooks"), exist_ok=True)
-        held = [os.path.join(place.git_dir, name) for name in ("hooks", "config")]
-        return held if place.inside else [*held, os.path.join(place.root, ".git")]
-    for folder in commit_dirs(place, branch_prefix)[2:]:
-        os.makedirs(folder, exist_ok=True)
-        if branch_prefix:
-            # Rules hang on the folder itself, and packing refs deletes an empty one below `heads`.
-            with open(os.path.join(folder, ".keep"), "ab"):
-                pass
-    own = ("commondir", "gitdir", "config.worktree")
-    marker = os.path.join(place.root, ".git")
-    return [marker, *(os.path.join(place.git_dir, name) for name in own)]
+def _refuse_links(place: GitPlace) -> None:
+    """Nothing is made in a repository whose folders lead elsewhere."""
+    names = ("objects", "refs", "logs", "hooks", "info", "modules", "worktrees", "bridle")
+    for path in (place.git_dir, *(os.path.join(place.common_dir, name) for name in names)):
+        if os.path.islink(path):
+            raise GuardRefused(f"sandbox: {path} is a symbolic link")
+
+
+def _unprotected(place: GitPlace, worktree: str) -> str:
+    """What to say of a plain repository on a machine that can only open or close whole folders;
+    raises `GuardRefused` when the repository lies inside of what must be open."""
+    if os.path.commonpath((place.git_dir, worktree)) == worktree:
+        raise GuardRefused(
+            f"sandbox: without user namespaces {place.git_dir} cannot be protected from the agent",
+            hint="let it work in a linked worktree (git worktree add), or say --sandbox off",
+        )
+    return "commits are not possible: without user namespaces a plain repository stays closed"
 
 
 def _make(path: str, text: str | None) -> None:

@@ -86,6 +86,8 @@ def enforcement_of(*, mounts: bool, landlock_version: int, seccomp: bool) -> Enf
     gaps = []
     if not mounts:
         gaps.append("no user namespaces: mode, owner and times outside can be changed")
+        gaps.append("no user namespaces: shared memory and terminals are not private")
+        gaps.append("no user namespaces: a process without environment may outlive the run")
     if not mounts and landlock_version < 3:
         gaps.append("no Landlock of ABI 3: writing outside is not held")
     if not seccomp:
@@ -116,9 +118,10 @@ def _works(means: dict[str, bool]) -> bool:
     # Nothing that a search path could miss.
     python = [sys.executable, "-I", "-S"]
     policy = {"mounts": False, "landlock": False, "seccomp": False}
-    lists: dict[str, list[str]] = {"hide": [], "files": [], "protected": [], "own": []}
+    lists: dict[str, list[str]] = {name: [] for name in ("hide", "files", "protected", "own", "views")}
     with tempfile.TemporaryDirectory() as folder:
-        text = msgspec.json.encode({**policy, **means, **lists, "writable": [folder]}).decode()
+        rest = {"writable": [folder], "mark": "bridle"}
+        text = msgspec.json.encode({**policy, **means, **lists, **rest}).decode()
         try:
             done = subprocess.run(
                 [*python, LAUNCHER, text, "--", *python, "-c", ""],
