@@ -14,6 +14,7 @@ from hypothesis import settings
 from bridle import running
 from bridle.drives.processes import kill_marked, marked_processes
 from tests.drives.children import children_of_ours
+from tests.support import real_cli
 
 # The machines that run these tests are slow and shared: time proves nothing here. The examples are
 # the same each time, so that a red run can be repeated.
@@ -21,24 +22,30 @@ settings.register_profile("bridle", deadline=None, derandomize=True)
 settings.load_profile("bridle")
 
 
-# Whoever started the tests in the background may have had these ignored, and every program under
-# test would inherit that.
+# A shell that starts the tests in the background has these ignored. Tests send them to programs
+# that keep an ignored signal ignored, as `bridle run` does.
 with contextlib.suppress(ValueError):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-_OTHER_PROGRAMS = frozenset({"cli", "doctor", "drives", "runtimes", "sandbox", "sessions"})
-"""Folders whose tests start other programs (tmux, git, agents) and wait for them."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--cli",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="run real-CLI tests of this CLI alone (claude, codex-0.166.0); may be given again",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    real_cli.chosen = frozenset(config.getoption("--cli"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that waits for other programs is tried twice before it counts as failed: on a slow
-    machine they miss a moment now and then. Each second try is named at the end and counted in the
-    closing line, for it may be a race of ours."""
     for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        if folder in _OTHER_PROGRAMS or item.get_closest_marker("real_cli") is not None:
+        if item.get_closest_marker("real_cli") is not None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from bridle.runtimes.dialects import version_numbers
 from bridle.testing import ScriptedModel
+from tests.support.clis import uv
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "adapter"
@@ -27,11 +28,9 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     # A copy: building in the source tree would leave files there.
     source = shutil.copytree(EXAMPLE, folder / "source")
     target = folder / "site"
-    uv = shutil.which("uv")
-    assert uv is not None, "the example is installed with uv"
     done = subprocess.run(
         [
-            *(uv, "pip", "install", "--offline", "--no-deps", "--quiet"),
+            *(uv(), "pip", "install", "--offline", "--no-deps", "--quiet"),
             *("--python", sys.executable, "--target", str(target), str(source)),
         ],
         capture_output=True,

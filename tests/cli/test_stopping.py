@@ -109,3 +109,25 @@ def test_an_ignored_signal_stays_ignored(place: Place) -> None:
     )
     assert process.returncode == 0
     assert os.path.exists(place.project)
+
+
+def test_a_background_job_of_a_script_is_stopped_by_a_terminating_signal(place: Place) -> None:
+    # A shell without job control starts background jobs with SIGINT and SIGQUIT ignored.
+    script = '"$@" & echo $! >&2; wait $!'
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", script, "sh", *place.command("run", "wait", "--stream-json")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=place.project,
+        env=place.environment(),
+    )
+    session = read_until_waiting(process)
+    assert process.stderr is not None
+    job = int(process.stderr.readline())
+    os.kill(job, signal.SIGINT)
+    os.kill(job, signal.SIGTERM)
+    result = end_of(process)
+    assert process.returncode == 130
+    assert (result["status"], result["error"]["message"]) == ("aborted", "stopped by SIGTERM")
+    assert marked_processes(session) == []

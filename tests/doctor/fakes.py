@@ -33,9 +33,9 @@ def help_of(runtime: AgentRuntime, home: Path) -> str:
 
 
 def bare_path(folder: Path) -> str:
-    """A PATH with git, tmux and a shell's tools, and no agent."""
+    """A PATH with git and a shell's tools, and no agent."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("git", "tmux", "sh", "cat", "echo", "sleep", "head", "tr", "env"):
+    for name in ("git", "sh", "cat", "echo", "sleep", "head", "tr", "env"):
         found = shutil.which(name)
         if found is not None and not (folder / name).exists():
             (folder / name).symlink_to(found)

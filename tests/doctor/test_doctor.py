@@ -208,7 +208,6 @@ def test_old_and_missing_tools_of_the_machine(
     folder = tmp_path / "bin"
     bare_path(folder)
     (folder / "git").unlink()
-    (folder / "tmux").unlink()
     monkeypatch.setenv("PATH", str(folder))
     git, tmux, _ = check_machine(str(tmp_path))
     assert (git.status, tmux.status) == ("fail", "warn")
@@ -238,7 +237,6 @@ def test_a_tmux_that_was_never_tested_is_told(
 ) -> None:
     folder = tmp_path / "bin"
     bare_path(folder)
-    (folder / "tmux").unlink()
     fake_cli(folder, "tmux").write_text(f"#!/bin/sh\necho {told}\n")
     monkeypatch.setenv("PATH", str(folder))
     _, tmux, _ = check_machine(str(tmp_path))

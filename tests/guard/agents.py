@@ -23,7 +23,7 @@ from bridle.runtimes.registry import get_runtime
 from bridle.testing import ScriptedModel
 from tests.guard.sessions import GuardedSession
 from tests.sandbox.bench import Bench
-from tests.support.real_cli import pinned
+from tests.support.real_cli import path_with_bubblewrap, pinned
 
 ROOT = Path(__file__).parents[2]
 
@@ -297,6 +297,8 @@ def wanted_of(
     place: Bench, agent: Agent, capability: str, model: ScriptedModel, **options: Any
 ) -> RunOptions:
     """The options of a guarded run on the scripted model."""
+    if agent.name == "codex-acp":
+        place.env["PATH"] = path_with_bubblewrap(place.env["PATH"])
     return RunOptions(
         **{
             "prompt": "Do it.",

@@ -2,7 +2,8 @@
 
 The pins are data (`PINS`); the cache is `BRIDLE_CLI_CACHE`, else `~/.cache/bridle/clis`, with one
 folder `<name>-<version>` each, complete when it holds a file `.complete`. Standard library, `npm`
-and `uv` only. `python -m tests.support.clis` installs everything that is missing.
+and `uv` only. `python -m tests.support.clis` installs everything that is missing; it exits 3 when
+the registry refused a package and nothing else went wrong.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +27,8 @@ INSTALL_SECONDS = 600.0
 """Longest time one call of npm or uv may take."""
 LOCK_SECONDS = 3 * INSTALL_SECONDS
 """Longest time to wait for another process that installs the same CLI."""
+REFUSED, FAILED = 3, 4
+"""Exit statuses: the registry refused a package; an installation failed for another reason."""
 
 
 class Pin(NamedTuple):
@@ -44,6 +48,11 @@ class Pin(NamedTuple):
     python: str = ""
     """A CLI written in Python: the versions of Python it runs on. Its packages come from the
     Python registry then, into a virtual environment of its own."""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What names this pin: the CLI's name, and the name with the version."""
+        return self.name, f"{self.name}-{self.version}"
 
 
 _CLAUDE = "node_modules/@anthropic-ai/claude-code-*/claude"
@@ -95,13 +104,13 @@ class InstallFailed(Exception):
     """A CLI could not be installed for a reason that is not the registry's."""
 
 
-def cli_path(name: str, version: str) -> Path:
+def cli_path(name: str, version: str, say: Callable[[str], None] | None = None) -> Path:
     """The command that starts `name` in `version`, installed first when it is missing.
 
     Native binaries for claude and codex, the bin script for pi 0.74.2 (it needs Node on PATH), a
     small shell script for a CLI that needs a Node of its own.
     """
-    folder = ensure(name, version)
+    folder = ensure(name, version, say)
     pin = _pin(name, version)
     found = _command_in(folder, pin)
     return _wrapper(found, pin) if pin.node else found
@@ -209,12 +218,12 @@ def _install(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
 
 def _install_python(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
     """A virtual environment that may be moved, for it is made beside its place."""
-    uv = _tool("uv")
-    venv = [uv, "venv", "--quiet", "--relocatable", "--clear", "--python", pin.python, str(folder)]
-    _with_retries(venv, folder, pin, say)
+    command = uv()
+    venv = [command, "venv", "--quiet", "--relocatable", "--clear"]
+    _with_retries([*venv, "--python", pin.python, str(folder)], folder, pin, say)
     python = str(folder / "bin" / "python")
     _with_retries(
-        [uv, "pip", "install", "--quiet", "--python", python, *pin.packages], folder, pin, say
+        [command, "pip", "install", "--quiet", "--python", python, *pin.packages], folder, pin, say
     )
 
 
@@ -239,6 +248,12 @@ _UV_REFUSAL = re.compile(
     r"(Failed to (?:fetch|download)|error sending request|not found in the package registry"
     r"|No interpreter found|no version of \S+ )"
 )
+
+
+def uv() -> str:
+    """The `uv` of the environment that runs the tests, a development dependency like pytest:
+    neither PATH nor the caller's home decides whether it is found."""
+    return os.path.join(os.path.dirname(sys.executable), "uv")
 
 
 def _npm_with_retries(args: list[str], cwd: Path, pin: Pin, say: Callable[[str], None]) -> None:
@@ -292,21 +307,29 @@ def _run(command: list[str], cwd: Path) -> str | None:
 def main(argv: list[str] | None = None) -> int:
     """Install the named CLIs (`claude`, or `claude-2.1.325`), all of them by default."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.clis", description=__doc__)
-    parser.add_argument("--all", action="store_true", help="install all pins (the default)")
     parser.add_argument("names", nargs="*", help="claude, codex, pi, or NAME-VERSION")
-    wanted = parser.parse_args(argv)
-    failed = False
-    for pin in PINS:
-        label = f"{pin.name}-{pin.version}"
-        if wanted.names and not wanted.all and not {pin.name, label} & set(wanted.names):
-            continue
-        try:
-            ensure(pin.name, pin.version, _say)
-            _say(f"{label}: {cli_path(pin.name, pin.version)}")
-        except (RegistryRefused, InstallFailed) as problem:
-            failed = True
-            _say(f"{label}: FAILED: {problem}")
-    return 1 if failed else 0
+    names = set(parser.parse_args(argv).names)
+    known = {name for pin in PINS for name in pin.names}
+    if unknown := sorted(names - known):
+        parser.error(f"no pinned CLI: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    wanted = [pin for pin in PINS if not names or names.intersection(pin.names)]
+    # Most of an installation is waiting for the registry.
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        return max(pool.map(_installed, wanted))
+
+
+def _installed(pin: Pin) -> int:
+    """Install one CLI and say so; the exit status it asks for."""
+    label = pin.names[1]
+    try:
+        _say(f"{label}: {cli_path(pin.name, pin.version, _say)}")
+    except RegistryRefused as problem:
+        _say(f"{label}: REFUSED: {problem}")
+        return REFUSED
+    except InstallFailed as problem:
+        _say(f"{label}: FAILED: {problem}")
+        return FAILED
+    return 0
 
 
 def _say(line: str) -> None:

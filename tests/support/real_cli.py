@@ -1,10 +1,13 @@
-"""How a test asks for a real CLI: installed when missing, skipped only when nobody gives it.
+"""How a test asks for a real CLI: installed when missing, skipped only when the registry refuses it
+or when the run is limited to other CLIs (`--cli NAME`).
 
 @pytest.mark.parametrize("version", versions("pi"))
 def test_it(version: str) -> None:
     binary = real_cli("pi", version)
 """
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,13 +22,30 @@ def versions(name: str) -> list[str]:
     return [pin.version for pin in PINS if pin.name == name]
 
 
+chosen: frozenset[str] = frozenset()
+"""The CLIs that this run is limited to, by name or NAME-VERSION; empty for all of them."""
+
+
 def real_cli(name: str, version: str) -> Path:
     """The command of a pinned CLI. The test is skipped, with the registry's answer as reason, only
     when the registry refused the package after retries; any other failure fails it."""
+    if chosen and chosen.isdisjoint((name, f"{name}-{version}")):
+        pytest.skip(f"{name} {version} is not among the chosen CLIs")
     try:
         return cli_path(name, version)
     except RegistryRefused as refusal:
         pytest.skip(f"REAL CLI NOT TESTED: {refusal}")
+
+
+def path_with_bubblewrap(path: str) -> str:
+    """`path`, with a folder that holds `bwrap` at its end where the machine has none.
+
+    codex-acp needs that program for its sandbox and brings none; Codex's own CLI does.
+    """
+    if shutil.which("bwrap", path=path) is not None:
+        return path
+    codex = real_cli("codex", versions("codex")[-1])
+    return f"{path}{os.pathsep}{codex.parent.parent / 'codex-resources'}"
 
 
 def pinned(name: str, version: str, cli: str = "") -> AgentRuntime:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import clis
+from tests.support import clis, real_cli
 
 _NPM = """#!/bin/sh
 echo "$@" >> "{log}"
@@ -78,3 +78,36 @@ def test_parallel_processes_install_once(npm: Path) -> None:
     workers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [worker.wait(timeout=60) for worker in workers] == [0, 0, 0]
     assert len(log.read_text().splitlines()) == 1
+
+
+def test_a_refusal_alone_has_an_exit_status_of_its_own(
+    npm: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write_npm(npm, refusals=99)
+    assert clis.main(["pi-0.74.2"]) == clis.REFUSED
+    assert "pi-0.74.2: REFUSED" in capsys.readouterr().out
+    _write_npm(npm, refusals=99, code="ENOSPC")
+    assert clis.main(["pi-0.74.2"]) == clis.FAILED
+
+
+def test_a_name_that_is_not_pinned_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        clis.main(["cluade"])
+    assert "cluade" in capsys.readouterr().err
+
+
+def test_uv_is_found_whatever_path_and_home_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = subprocess.run([clis.uv(), "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("uv ")
+
+
+def test_a_run_can_be_limited_to_some_clis(npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write_npm(npm, refusals=0)
+    monkeypatch.setattr(real_cli, "chosen", frozenset({"pi", "claude-2.1.325"}))
+    assert real_cli.real_cli("pi", "0.74.2").name == "pi"
+    for name, version in (("claude", "2.1.197"), ("codex", "0.166.0")):
+        with pytest.raises(pytest.skip.Exception, match="not among the chosen"):
+            real_cli.real_cli(name, version)

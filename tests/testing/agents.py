@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bridle.testing import ScriptedModel
-from tests.support.clis import cli_path
+from tests.support.real_cli import real_cli
 
 SCRATCH = Path(__file__).parents[2] / ".tmp" / "agents"
 LIMIT = 100.0
@@ -108,7 +108,7 @@ def claude(version: str, *, model: str | None = None) -> Agent:
             IS_SANDBOX="1",
             CLAUDE_CODE_MAX_RETRIES="2",
         )
-        argv = [str(cli_path("claude", version)), "-p", prompt, "--output-format", "stream-json"]
+        argv = [str(real_cli("claude", version)), "-p", prompt, "--output-format", "stream-json"]
         argv += ["--verbose", "--permission-mode", "bypassPermissions"]
         argv += ["--model", model or "claude-sonnet-4-5"]
         argv += ["--resume", resume] if resume else []
@@ -149,7 +149,7 @@ def codex(version: str, *, model: str) -> Agent:
             f'{{name="scripted",base_url="{server.url}/v1",env_key="MODEL_KEY",'
             'wire_api="responses",request_max_retries=2,stream_max_retries=2}'
         )
-        argv = [str(cli_path("codex", version)), "-c", f'model="{model}"']
+        argv = [str(real_cli("codex", version)), "-c", f'model="{model}"']
         argv += ["-c", 'model_provider="scripted"', "-c", f"model_providers.scripted={provider}"]
         argv += ["exec", "--json", "-s", "danger-full-access"]
         argv += ["resume", resume, prompt] if resume else ["--", prompt]
@@ -200,7 +200,7 @@ def pi(version: str, *, api: str) -> Agent:
         environment = place.environment(
             PI_CODING_AGENT_DIR=str(folder), PI_OFFLINE="1", PI_SKIP_VERSION_CHECK="1"
         )
-        argv = [str(cli_path("pi", version)), "--mode", "json", "--model", "lab/played"]
+        argv = [str(real_cli("pi", version)), "--mode", "json", "--model", "lab/played"]
         argv += ["--thinking", "off", "-ne", prompt]
         events, status, stderr = _run(argv, place, environment)
         ends = [e["message"] for e in events if e["type"] == "message_end"]

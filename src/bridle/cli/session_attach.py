@@ -125,10 +125,14 @@ def show_terminal(spec: "ProcessSpec") -> int:
     import signal
     import subprocess
 
+    from bridle.drives.starting import default_signals
+
     # Its keys are its own: Ctrl-C is for it, not for us. A handler is not inherited, ignoring is.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        status = subprocess.run(spec.argv, env=spec.env, cwd=spec.cwd, check=False).returncode
+        status = subprocess.run(
+            spec.argv, env=spec.env, cwd=spec.cwd, preexec_fn=default_signals(), check=False
+        ).returncode
     finally:
         signal.signal(signal.SIGINT, before)
     sys.stderr.write("detached; the session goes on unless it was stopped\n")

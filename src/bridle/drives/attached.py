@@ -27,7 +27,7 @@ from bridle.drives.processes import (
     send_signal,
 )
 from bridle.drives.spec import MAX_LINE, SESSION_MARK, ProcessExit, ProcessSpec
-from bridle.drives.starting import Uninterrupted, start_error
+from bridle.drives.starting import Uninterrupted, default_signals, start_error
 
 _CHUNK = 1 << 16
 _TAIL = 1 << 16
@@ -118,6 +118,7 @@ class AttachedProcess:
             cwd=spec.cwd,
             env=spec.env,
             start_new_session=True,
+            preexec_fn=default_signals(),
             bufsize=0,
         )
         _living.add(self)

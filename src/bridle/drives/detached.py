@@ -41,7 +41,7 @@ from bridle.drives.run_files import (
     write_whole,
 )
 from bridle.drives.spec import SESSION_MARK, ProcessExit, ProcessSpec
-from bridle.drives.starting import Uninterrupted, leave_running, reap, start_error
+from bridle.drives.starting import Uninterrupted, default_signals, leave_running, reap, start_error
 
 _HOLDER = """
 d=$1; shift
@@ -125,6 +125,7 @@ class DetachedProcess(RunFiles):
                     cwd=spec.cwd,
                     env=spec.env,
                     start_new_session=True,
+                    preexec_fn=default_signals(),
                 )
             except (OSError, ValueError) as problem:
                 raise start_error(spec, problem) from None

@@ -11,7 +11,7 @@ from typing import Any
 
 from bridle.drives.processes import end_marked
 from bridle.drives.spec import SESSION_MARK, ProcessSpec
-from bridle.drives.starting import start_error
+from bridle.drives.starting import default_signals, start_error
 
 
 def run_at_terminal(spec: ProcessSpec) -> int:
@@ -19,7 +19,8 @@ def run_at_terminal(spec: ProcessSpec) -> int:
     signal killed it.
 
     Contract: the agent shares our process group, so that Ctrl-C, Ctrl-Z and the terminal's size
-    reach it as they would without us; we outlive Ctrl-C and pass SIGTERM and SIGHUP on. Afterwards
+    reach it as they would without us; we outlive Ctrl-C and pass SIGTERM and SIGHUP on. A signal
+    that this process ignores still has its default effect on the agent. Afterwards
     the terminal is ours and in the mode it was in, and nothing the agent started is left. Raises
     an `AgentError` when it cannot be started. Call it from the main thread.
     """
@@ -41,7 +42,9 @@ def run_at_terminal(spec: ProcessSpec) -> int:
         _handled((signal.SIGTERM, signal.SIGHUP), pass_on),
     ):
         try:
-            child = subprocess.Popen(spec.argv, cwd=spec.cwd, env=spec.env)
+            child = subprocess.Popen(
+                spec.argv, cwd=spec.cwd, env=spec.env, preexec_fn=default_signals()
+            )
         except (OSError, ValueError) as problem:
             raise start_error(spec, problem) from None
         try:

@@ -52,6 +52,32 @@ class Uninterrupted:
             self._on_interrupt()
 
 
+_DEFAULT_IN_AGENTS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""Signals that end or interrupt an agent. `subprocess` resets SIGPIPE by itself."""
+
+
+def default_signals() -> Callable[[], None] | None:
+    """The `preexec_fn` that gives a child default handling of these signals.
+
+    A shell starts background jobs with SIGINT and SIGQUIT ignored, and `nohup` ignores SIGHUP. A
+    program inherits that, and then no signal could interrupt it. None when this process ignores
+    and blocks none of them: a child without `preexec_fn` starts faster.
+    """
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    if blocked.isdisjoint(_DEFAULT_IN_AGENTS) and all(
+        signal.getsignal(number) != signal.SIG_IGN for number in _DEFAULT_IN_AGENTS
+    ):
+        return None
+    return _reset_signals
+
+
+def _reset_signals() -> None:
+    # Runs between fork and exec, where other threads no longer exist: it must take no lock.
+    for number in _DEFAULT_IN_AGENTS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _DEFAULT_IN_AGENTS)
+
+
 def start_error(spec: ProcessSpec, problem: OSError | ValueError) -> AgentError:
     """The typed error for a process that could not be started."""
     program = spec.argv[0] if spec.argv else "nothing"

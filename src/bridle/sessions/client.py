@@ -18,7 +18,7 @@ import msgspec
 from bridle.core import errors
 from bridle.core.errors import BridleError, Unavailable
 from bridle.core.events import AnyEvent
-from bridle.drives.starting import leave_running
+from bridle.drives.starting import default_signals, leave_running
 from bridle.sessions import lock as _lock
 from bridle.sessions import store as _store
 from bridle.sessions.home import StateHome, socket_path, token_path
@@ -192,6 +192,7 @@ def start_daemon(home: StateHome) -> "subprocess.Popen[bytes]":
             stderr=log,
             cwd="/",
             start_new_session=True,
+            preexec_fn=default_signals(),
         )
         leave_running(daemon)
         return daemon

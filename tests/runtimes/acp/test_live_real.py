@@ -149,7 +149,7 @@ def test_turns_an_abort_and_a_new_process(name: str, place: Place) -> None:
     logs = record_wires(runtime)
     with ScriptedModel([ONE, WORK, DONE, WAIT, AGAIN, LAST]) as model:
         options = options_of(place, model)
-        with conversing(runtime, options, environment(place)) as talk:
+        with conversing(runtime, options, environment(place, name)) as talk:
             native = talk.recorder.native_session_id
             say(talk, "Who are you?")
             done = say(talk, "Write the file.")
@@ -172,7 +172,7 @@ def test_turns_an_abort_and_a_new_process(name: str, place: Place) -> None:
         assert seen == ["state", "agent_start", *MESSAGE, *TOOL, *MESSAGE, "usage"]
         older(place)
         again = options_of(place, model, resume=native)
-        with conversing(runtime, again, environment(place)) as talk:
+        with conversing(runtime, again, environment(place, name)) as talk:
             assert talk.recorder.native_session_id == native
             last = say(talk, "Who did you say you are?")
             goodbye(talk)
@@ -249,7 +249,7 @@ def test_a_session_that_never_was_is_refused(
     with ScriptedModel([ONE]) as model:
         options = options_of(place, model, resume=unknown, provider_options={"fork": fork})
         with pytest.raises(TimedOut, match="gone"):  # noqa: SIM117 (the inner one is what fails)
-            with conversing(runtime, options, environment(place)):
+            with conversing(runtime, options, environment(place, name)):
                 pytest.fail("it must not get ready")
     (recorder,) = recorders
     assert recorder.stop_requested is not None

@@ -27,8 +27,7 @@ from bridle.runtimes.base import AdapterSettings
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.runtimes.acp.support import short, word
-from tests.support.clis import cli_path
-from tests.support.real_cli import real_cli
+from tests.support.real_cli import path_with_bubblewrap, real_cli
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(240)]
 
@@ -101,12 +100,10 @@ def place() -> Iterator[Place]:
     shutil.rmtree(root, ignore_errors=True)
 
 
-def environment(place: Place) -> dict[str, str]:
+def environment(place: Place, name: str = "") -> dict[str, str]:
     path = os.environ["PATH"]
-    if shutil.which("bwrap") is None:
-        # codex-acp brings no sandbox program of its own; Codex's CLI does.
-        codex = cli_path("codex", "0.166.0")
-        path = f"{path}{os.pathsep}{codex.parent.parent / 'codex-resources'}"
+    if name == "codex-acp":
+        path = path_with_bubblewrap(path)
     base = {"PATH": path, "HOME": str(place.home), "LANG": "C.UTF-8"}
     return {**base, "TERM": "xterm-256color"}
 
@@ -133,7 +130,7 @@ def run(
     prepared = prepare(
         runtime,
         RunOptions(**{**wanted, **options}),
-        env=environment(place),
+        env=environment(place, name),
         permission=permission,
     )
     assert prepared.plan.installation.version == version

@@ -22,7 +22,7 @@ from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.testing import ScriptedModel
 from tests.runtimes.claude.support import check_order, trace_word
-from tests.support.clis import cli_path
+from tests.support.real_cli import real_cli
 
 pytestmark = pytest.mark.real_cli
 
@@ -85,7 +85,7 @@ def place() -> Iterator[Place]:
 
 
 def runtime_of(version: str) -> ClaudeRuntime:
-    return ClaudeRuntime(AdapterSettings(binary=str(cli_path("claude", version))))
+    return ClaudeRuntime(AdapterSettings(binary=str(real_cli("claude", version))))
 
 
 def run(

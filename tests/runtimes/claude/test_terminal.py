@@ -18,7 +18,7 @@ from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.claude.panes import SETTLED
 from bridle.testing import RecordedRequest, ScriptedModel
-from tests.support.clis import cli_path
+from tests.support.real_cli import real_cli
 
 pytestmark = pytest.mark.real_cli
 
@@ -60,7 +60,7 @@ class Terminal:
 
 @pytest.fixture(params=("2.1.197", "2.1.325"))
 def runtime(request: pytest.FixtureRequest) -> ClaudeRuntime:
-    return ClaudeRuntime(AdapterSettings(binary=str(cli_path("claude", request.param))))
+    return ClaudeRuntime(AdapterSettings(binary=str(real_cli("claude", request.param))))
 
 
 @pytest.fixture

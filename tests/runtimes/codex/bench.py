@@ -19,10 +19,10 @@ from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.codex import CodexRuntime
 from bridle.testing import ScriptedModel
 from tests.runtimes.codex.wires import check_order
-from tests.support.clis import cli_path
 from tests.support.conversation import AttachedConversation
 from tests.support.driving import check_order as check_conversation
 from tests.support.live import conversing
+from tests.support.real_cli import real_cli
 from tests.support.replaying import record_wires
 
 VERSIONS = ("0.120.0", "0.166.0")
@@ -46,7 +46,7 @@ class Bench:
         self.git("config", "user.name", "a")
         self.git("config", "user.email", "a@b")
         self.git("commit", "-q", "--allow-empty", "-m", "first")
-        binary = str(cli_path("codex", version))
+        binary = str(real_cli("codex", version))
         self.runtime = CodexRuntime(AdapterSettings(binary=binary))
         self.env = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
         self.env |= {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
