@@ -51,9 +51,9 @@ class AdapterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     binary: str | None = None
     """Overrides where the CLI is looked for: a path or a name on PATH."""
-    mode: str | None = None
     options: dict[str, Any] = {}
-    """The runtime's own section (`runtime.<name>` of the configuration), as it stands there."""
+    """The runtime's own settings (`runtime.adapters.<name>.options`; for Pi `runtime.pi`), checked
+    against `options_type` when they came from a file."""
     ready: ReadySettings | None = None
     """Overrides when its terminal is taken to wait for a prompt."""
 
@@ -87,6 +87,9 @@ class RuntimeContract(ABC):
     session_by_print: ClassVar[bool] = True
     """Whether a session can have a process for each turn: its normalizer needs no more of a plan
     than dialect, places and native id."""
+    options_type: ClassVar[type[msgspec.Struct] | None] = None
+    """The shape of `runtime.adapters.<name>.options` in a configuration; None where the adapter
+    takes no settings of its own. Its keys, types and limits are checked with file and line."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
 
