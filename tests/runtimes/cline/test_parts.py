@@ -112,7 +112,7 @@ HOOKS = HooksDef(agent_name="a", capability="builder", worktree_path=".")
 
 
 def deploy(root: Path, text: str) -> Path:
-    (path,) = ClineRuntime().deploy_config(str(root), OverlayContent(content=text), HOOKS)
+    path, _guard = ClineRuntime().deploy_config(str(root), OverlayContent(content=text), HOOKS)
     return Path(path)
 
 
