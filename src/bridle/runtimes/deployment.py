@@ -20,7 +20,7 @@ class Deployment(list[str]):
         self.guard: str | None = None
         """The file that brings the guard; None when the worktree cannot bring one."""
         self.unguarded: str = ""
-        """Why the worktree brings no guard; such an agent is guarded when Bridle starts it."""
+        """Why the worktree brings no guard; one that can ask is guarded when Bridle starts it."""
 
 
 def deploy(
