@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridle import running
+from bridle.core import entry_points
 from bridle.core import events as ev
 from bridle.core.errors import Overloaded
 from bridle.core.events import Event
@@ -17,7 +18,6 @@ from bridle.core.options import RunOptions
 from bridle.drives.processes import kill_marked
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
-from bridle.runtimes import registry
 from bridle.sessions.home import user_home
 from bridle.sessions.hosting import close_hosts
 from bridle.sessions.store import SessionStore
@@ -54,7 +54,9 @@ def test_an_example_of_the_library_page(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(running, "new_session_id", no_leftovers)
-    monkeypatch.setattr(registry, "_found", {"claude": "tests.support.standing:StandingRuntime"})
+    monkeypatch.setattr(
+        entry_points, "_found", {"claude": "tests.support.standing:StandingRuntime"}
+    )
     monkeypatch.setattr(config, "load_config", lambda cwd=None: config.Config(), raising=False)
     out = io.StringIO()
     with contextlib.redirect_stdout(out):

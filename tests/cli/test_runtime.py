@@ -99,6 +99,27 @@ def test_a_stronger_word_is_told(place: Place) -> None:
     assert "tiny stays the default here" in done.err
 
 
+@pytest.mark.parametrize("words", [("runtime", "list"), ("runtime", "doctor"), ("run", "hi")])
+def test_a_default_that_no_runtime_has_is_named_with_its_file(
+    place: Place, words: tuple[str, ...]
+) -> None:
+    place.configure(CONFIG.replace("  default: tiny\n", "  default: tinny\n"))
+    done = place.bridle(*words)
+    file = place.project / ".bridle/config.yaml"
+    line = CONFIG.splitlines().index("  default: tiny") + 1
+    lead = f'bridle: error: {file}:{line}: runtime.default: Unknown runtime: "tinny". Available: '
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(lead)
+    assert "did you mean `tiny`?" in done.err
+
+
+def test_a_wrong_default_can_be_set_right(place: Place) -> None:
+    place.configure(CONFIG.replace("  default: tiny\n", "  default: tinny\n"))
+    done = place.bridle("runtime", "set", "default", "feed", "--project")
+    assert done.status == 0
+    assert json.loads(place.bridle("run", "echo a", "--json").out)["runtime"] == "feed"
+
+
 @pytest.mark.parametrize("words", [[], ["frobnicate"], ["set", "other", "x"], ["set", "default"]])
 def test_wrong_use(place: Place, words: list[str]) -> None:
     done = place.bridle("runtime", *words)

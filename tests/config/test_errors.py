@@ -28,7 +28,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     "unknown key, far": (
         "xyzzy: 1\n",
         "1: unknown key `xyzzy`; known keys: runtime, providers, models, budgets, guards, "
-        "sessions, hooks, profiles, watchdog",
+        "sessions, hooks, profiles",
     ),
     "unknown key below an open name": (
         "models:\n  fast:\n    model: m\n    provdier: p\n",
@@ -118,8 +118,8 @@ CASES: dict[str, tuple[str | bytes, str]] = {
         "3: duplicate key `runtime.default` (first on line 2)",
     ),
     "duplicate key in an open section": (
-        "watchdog:\n  a: 1\n  a: 2\n",
-        "3: duplicate key `watchdog.a` (first on line 2)",
+        "runtime: {adapters: {pi: {options:\n  {a: 1,\n  a: 2}}}}\n",
+        "3: duplicate key `runtime.adapters.pi.options.a` (first on line 2)",
     ),
     "key that is no text": ("1: a\n", "1: the file: a key must be a text; quote it"),
     "not a mapping": ("- a\n", "1: the file: must be a mapping, not a list"),
@@ -128,7 +128,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
         "1: runtime.default: must be a text, not x",
     ),
     "not utf-8": (b"runtime:\n  default: \xff\n", "2: is not UTF-8 text"),
-    "endless alias": ("watchdog: &a\n  b: *a\n", "1: nested too deeply, or too many aliases"),
+    "endless alias": ("models: &a\n  b: *a\n", "1: nested too deeply, or too many aliases"),
 }
 
 
@@ -162,8 +162,9 @@ def test_all_mistakes_are_told_in_the_order_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_bomb_of_aliases_is_refused_in_bounded_work(tmp_path: Path) -> None:
-    lines = ["watchdog:", "  a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    lines = ["runtime: {adapters: {pi: {options: {", "  a0: &a0 [x, x, x, x, x, x, x, x, x, x],"]
+    lines += [f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]," for n in range(1, 9)]
+    lines += ["}}}}"]
     assert problems(tmp_path, "\n".join(lines)) == ["1: nested too deeply, or too many aliases"]
 
 
@@ -171,7 +172,7 @@ def test_a_huge_file_is_refused(tmp_path: Path) -> None:
     assert "larger than 1 MiB" in problems(tmp_path, "# " + "x" * (1 << 20))[0]
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "runtime:\n", "---\n", "models:\nwatchdog:\n"])
+@pytest.mark.parametrize("text", ["", "# nothing\n", "runtime:\n", "---\n", "models:\nguards:\n"])
 def test_empty_files_and_sections_say_nothing(tmp_path: Path, text: str) -> None:
     assert problems(tmp_path, text) == []
 
@@ -179,15 +180,17 @@ def test_empty_files_and_sections_say_nothing(tmp_path: Path, text: str) -> None
 def test_a_right_file_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(
-        "runtime: {pi: {modelMap: {opus: a/b}}}\nmodels: {x: y, z: {model: m, env: {A: '1'}}}\n"
-        "watchdog: {deep: [1, 2.5, true, null, {a: b}]}\n"
+        "runtime: {pi: {modelMap: {opus: a/b}}, adapters: {pi: {options:"
+        " {deep: [1, 2.5, true, null, {a: b}]}}}}\nmodels: {x: y, z: {model: m, env: {A: '1'}}}\n"
     )
     values, wrong = read_file(str(path))
     assert wrong == []
     assert values == {
-        "runtime": {"pi": {"modelMap": {"opus": "a/b"}}},
+        "runtime": {
+            "pi": {"modelMap": {"opus": "a/b"}},
+            "adapters": {"pi": {"options": {"deep": [1, 2.5, True, None, {"a": "b"}]}}},
+        },
         "models": {"x": "y", "z": {"model": "m", "env": {"A": "1"}}},
-        "watchdog": {"deep": [1, 2.5, True, None, {"a": "b"}]},
     }
 
 

@@ -48,12 +48,12 @@ def test_an_unchanged_file_is_parsed_once(project: Project) -> None:
 def test_a_change_counts_even_when_the_time_of_the_file_does_not_show_it(
     project: Project,
 ) -> None:
-    project.file.write_text("runtime: {default: aa}\n")
+    project.file.write_text("runtime: {default: codex}\n")
     os.utime(project.file, (1, 1))
-    assert project.default() == "aa"
-    project.file.write_text("runtime: {default: bb}\n")
+    assert project.default() == "codex"
+    project.file.write_text("runtime: {default: aider}\n")
     os.utime(project.file, (1, 1))
-    assert project.default() == "bb"
+    assert project.default() == "aider"
 
 
 def test_mistakes_are_told_every_time(project: Project) -> None:

@@ -10,7 +10,7 @@ from bridle.config.profiles import aliases
 from bridle.config.schema import AdapterSection, ReadySection, RuntimeSection
 from bridle.core.errors import ConfigError
 from bridle.core.results import Loading, Ready
-from bridle.runtimes.preset import PresetRuntime, check_acp_section
+from bridle.runtimes.preset import PresetRuntime, check_declaration
 from bridle.runtimes.registry import get_runtime
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.configured import alias_variables, configured_clocks, configured_drive
@@ -69,7 +69,7 @@ def test_a_bare_runtime_lies_over_the_users_sections(tmp_path: Path) -> None:
     )
     config = configured(tmp_path, '{"runtime": "codex"}')
     assert config.runtime.default == "codex"
-    assert config.delivery("codex") == "stdin"
+    assert config.runtime.adapters["codex"].delivery == "stdin"
     assert config.readiness("codex") == ReadySection(strategy="warmup")
 
 
@@ -99,9 +99,8 @@ def test_any_runtime_takes_a_strategy(
 
 
 def test_a_runtime_with_an_adapter_takes_no_text(tmp_path: Path) -> None:
-    config = configured(tmp_path, 'runtime: {adapters: {claude: {ready: "> "}}}')
     with pytest.raises(ConfigError, match=r"claude\.ready: only for runtimes declared"):
-        get_runtime("claude", config)
+        configured(tmp_path, 'runtime: {adapters: {claude: {ready: "> "}}}')
 
 
 @pytest.mark.parametrize("ready", ["$ ", ReadySection(text="$ ")])
@@ -121,14 +120,31 @@ def test_a_preset_may_warm_up_instead_but_a_prompt_needs_its_text() -> None:
 
 
 def test_an_acp_preset_has_no_terminal() -> None:
-    check_acp_section("mine", AdapterSection(binary="b", protocol="acp", delivery="rpc"))
+    check_declaration("mine", AdapterSection(binary="b", protocol="acp", delivery="rpc"))
     with pytest.raises(ConfigError, match=r"mine\.delivery"):
-        check_acp_section("mine", AdapterSection(binary="b", protocol="acp", delivery="tmux"))
+        check_declaration("mine", AdapterSection(binary="b", protocol="acp", delivery="tmux"))
 
 
 @pytest.mark.parametrize(("delivery", "drive"), [("tmux", "tmux"), ("stdin", None), ("rpc", "rpc")])
 def test_the_delivery_chooses_the_drive(tmp_path: Path, delivery: str, drive: str | None) -> None:
     config = configured(tmp_path, f"runtime: {{adapters: {{codex: {{delivery: {delivery}}}}}}}")
+    assert configured_drive(config, "codex") == drive
+    assert configured_drive(config, "claude") is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "drive"),
+    [
+        ("exec", "print"),
+        ("run", "print"),
+        ("json", "print"),
+        ("rpc", "rpc"),
+        ("acp", "rpc"),
+        ("tui", "tmux"),
+    ],
+)
+def test_the_mode_chooses_the_drive(tmp_path: Path, mode: str, drive: str) -> None:
+    config = configured(tmp_path, f"runtime: {{adapters: {{codex: {{mode: {mode}}}}}}}")
     assert configured_drive(config, "codex") == drive
     assert configured_drive(config, "claude") is None
 

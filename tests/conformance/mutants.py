@@ -17,6 +17,7 @@ from bridle.core.results import TranscriptSummary
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessExit
 from bridle.runtimes.base import RunPlan
+from bridle.runtimes.deployment import Deployment
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing.conformance import scenarios as sc
 from bridle.testing.conformance.checks.wire import WORD
@@ -193,8 +194,8 @@ def _write_home(plan: RunPlan) -> RunPlan:
 class DeploysNothing(Mutant):
     def deploy_config(
         self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        return []
+    ) -> Deployment:
+        return Deployment()
 
 
 class CountsWrong(Mutant):

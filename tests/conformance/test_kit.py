@@ -156,7 +156,7 @@ def test_an_adapter_that_raises_is_a_failed_check() -> None:
         def features_of(self, dialect: Any) -> Any:
             return super().features_of(dialect)
 
-        def deploy_config(self, *args: Any) -> list[str]:
+        def deploy_config(self, *args: Any) -> Any:
             raise ZeroDivisionError("oops")
 
     report = conformance.check(Raising(), ["instruction_file"])

@@ -1,6 +1,7 @@
 """Roles, policy, tools, reasons and explanations."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -228,3 +229,17 @@ def test_the_guards_own_hooks_are_not_ended_by_name(
 ) -> None:
     verdict = builder.judge(bash(command))
     assert verdict.decision == decision, verdict
+
+
+@pytest.mark.parametrize("command", ["git add -f .", "git add -fA", "git add --force .claude"])
+def test_a_forced_add_of_a_folder_with_settings_of_an_agent_is_refused(
+    tmp_path: Path, command: str
+) -> None:
+    policy = Policy(capability="builder", worktree=str(tmp_path))
+    call = Call(tool="Bash", input={"command": command})
+    (tmp_path / ".claude" / "commands").mkdir(parents=True)
+    assert judge(call, policy).allowed
+    (tmp_path / ".claude" / "settings.local.json").write_text("{}")
+    verdict = judge(call, policy)
+    assert (verdict.allowed, verdict.rule) == (False, "path-protected")
+    assert judge(Call(tool="Bash", input={"command": "git add -A"}), policy).allowed

@@ -38,7 +38,9 @@ def git(folder: Path, *words: str) -> str:
 def put(runtime: AgentRuntime, folder: Path, text: str = OURS) -> list[Path]:
     who = HooksDef(agent_name="a", capability="builder", worktree_path=str(folder))
     overlay = OverlayContent(content=text)
-    return [Path(path) for path in runtime.deploy_config(str(folder), overlay, who)]
+    done = runtime.deploy_config(str(folder), overlay, who)
+    assert done.instructions == done[0]
+    return [Path(done[0])]
 
 
 def files(folder: Path) -> dict[str, bytes | None]:
@@ -89,7 +91,10 @@ def test_a_fresh_worktree_is_again_what_it_was(runtime: AgentRuntime, tmp_path: 
     assert (text.count(OURS), text.count("First.")) == (1, 0)
     assert put(runtime, tree) == [path]
     assert path.read_text() == text
-    assert runtime.withdraw_config(str(tree)) == [str(path)]
+    assert path.relative_to(tree) == Path(runtime.instruction_path)
+    assert git(tree, "status", "--porcelain") == "", "`git add -A` would commit it"
+    assert runtime.withdraw_config(str(tree))[0] == str(path)
+    assert git(tree, "status", "--porcelain") == ""
     assert files(tree) == before
     assert (root / ".git/info/exclude").read_bytes() == excluded
     assert runtime.withdraw_config(str(tree)) == []
@@ -110,7 +115,7 @@ def test_tracked_files_of_a_worktree_stay_in_force_and_come_back(
     assert path.stat().st_mode & 0o777 == (tree / runtime.instruction_path).stat().st_mode & 0o777
     assert git(tree, "status", "--porcelain") == "", "the agent would commit it"
     assert files(root) == roots
-    assert runtime.withdraw_config(str(tree)) == [str(path)]
+    assert runtime.withdraw_config(str(tree))[0] == str(path)
     assert files(tree) == before
     (tree / path.relative_to(tree)).write_text("a change of the agent's own\n")
     assert git(tree, "status", "--porcelain") != "", "git looks at it again"
@@ -166,10 +171,7 @@ def test_a_link_is_not_followed(runtime: AgentRuntime, tmp_path: Path) -> None:
 
 
 @every
-def test_no_overlay_and_no_worktree(runtime: AgentRuntime, tmp_path: Path) -> None:
-    who = HooksDef(agent_name="a", capability="builder", worktree_path=str(tmp_path))
-    assert runtime.deploy_config(str(tmp_path), None, who) == []
-    assert files(tmp_path) == {}
+def test_no_worktree(runtime: AgentRuntime, tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="no such worktree"):
         put(runtime, tmp_path / "none")
 
@@ -180,7 +182,7 @@ def test_no_overlay_and_no_worktree(runtime: AgentRuntime, tmp_path: Path) -> No
 def test_another_worktree_keeps_what_is_hidden_for_it(tmp_path: Path) -> None:
     root = project(tmp_path / "root")
     one, two = worktree(root, "one"), worktree(root, "two")
-    places = (Place("rules/bridle.md", ours=True),)
+    places = (Place("rules/bridle.md"),)
     for tree in (one, two):
         deploy(str(tree), places, OURS)
     withdraw(str(one), places)
@@ -205,7 +207,7 @@ def test_a_block_that_was_committed_is_the_files_own_text(tmp_path: Path) -> Non
     root = project(tmp_path / "root")
     places = (Place("AGENTS.md"),)
     deploy(str(root), places, "Committed.")
-    git(root, "add", "-A")
+    git(root, "add", "-A", "-f")
     git(root, "commit", "-q", "-m", "by mistake")
     with pytest.raises(WrongUse, match="the project's own"):
         deploy(str(root), places, OURS)

@@ -27,6 +27,7 @@ from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessExit, ProcessSpec, Question, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
+from bridle.runtimes.deployment import Deployment
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.installation import Installation
 
@@ -174,5 +175,5 @@ class TinyRuntime(AgentRuntime):
 
     def deploy_config(
         self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        return []
+    ) -> Deployment:
+        return Deployment()

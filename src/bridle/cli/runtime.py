@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """List, show, examine or set."""
-    config = load_config()
+    config = load_config(ignoring="runtime.default" if args.verb == "set" else "")
     if args.verb == "list":
         return _list(config, as_json=args.json)
     if args.verb == "show":
@@ -162,7 +162,7 @@ def _set_default(config: Config, args: argparse.Namespace) -> int:
     name = get_runtime(args.runtime, config).id
     path = new_project_file(os.curdir) if args.project else user_file(os.environ)
     set_value(path, ("runtime", "default"), name)
-    in_force = load_config().runtime.default
+    in_force = load_config(ignoring="runtime.default").runtime.default
     if args.json:
         write_json({"file": path, "key": "runtime.default", "value": name, "in_force": in_force})
     else:

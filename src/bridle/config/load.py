@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 from bridle.config.environment import environment_values
@@ -10,30 +11,22 @@ from bridle.config.schema import Config
 from bridle.core.errors import ConfigError
 
 
-def load_config(cwd: str | None = None, env: Mapping[str, str] | None = None) -> Config:
+def load_config(
+    cwd: str | None = None, env: Mapping[str, str] | None = None, *, ignoring: str = ""
+) -> Config:
     """The configuration that holds in `cwd` (the caller's own when None).
 
     Precedence: environment, the project's `.bridle/config.yaml`, the user's file, defaults; what a
     command line says is laid over it by `apply_config`. Mappings are merged key by key, everything
-    else is replaced. Raises `ConfigError` with every mistake in every file.
+    else is replaced. Raises `ConfigError` with every mistake in every file, except what a file says
+    wrongly of the key `ignoring`, which the caller is about to change.
     """
     environment = os.environ if env is None else env
     runtime, fields = environment_values(environment)
-    project = project_file(cwd or os.curdir)
-    user = user_file(environment)
-    files = [path for path in (project, user) if path is not None and os.path.lexists(path)]
+    files = _files(cwd, environment)
     if not files and runtime is None:
         return Config(**fields)  # type: ignore[arg-type]  # the fields are made next door
-    merged: dict[str, Any] = {}
-    problems: list[str] = []
-    for path in reversed(files):
-        from bridle.config.remembered import read_remembered
-
-        values, wrong = read_remembered(path, environment)
-        problems += wrong
-        if not wrong:
-            _anchor_binaries(values, _base_folder(path, is_project=path == project))
-            merge(merged, values)
+    merged, problems = _read(files, environment, ignoring)
     if problems:
         raise ConfigError("\n".join(problems))
     if runtime is not None:
@@ -41,7 +34,59 @@ def load_config(cwd: str | None = None, env: Mapping[str, str] | None = None) ->
     import msgspec
 
     config = msgspec.convert(merged, Config)
-    return msgspec.structs.replace(config, files=tuple(files), **fields)
+    return msgspec.structs.replace(config, files=tuple(path for path, _ in files), **fields)
+
+
+def check_config(cwd: str | None = None, env: Mapping[str, str] | None = None) -> list[str]:
+    """Every mistake in every file that holds in `cwd`, each as a line `FILE:LINE: what`; empty when
+    `load_config` would read them all. Never raises for what a file holds."""
+    environment = os.environ if env is None else env
+    return _read(_files(cwd, environment), environment)[1]
+
+
+def config_files(cwd: str | None = None, env: Mapping[str, str] | None = None) -> list[str]:
+    """The files that hold in `cwd`, the strongest first; those that are there."""
+    return [path for path, _ in _files(cwd, os.environ if env is None else env)]
+
+
+def _files(cwd: str | None, env: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The files that are there, the strongest first, each with the folder its paths start from."""
+    project = project_file(cwd or os.curdir)
+    places = [
+        (path, _base_folder(path, is_project=path == project))
+        for path in (project, user_file(env))
+        if path is not None and os.path.lexists(path)
+    ]
+    return list(dict.fromkeys(places))
+
+
+def _read(
+    files: list[tuple[str, str]], env: Mapping[str, str], ignoring: str = ""
+) -> tuple[dict[str, Any], list[str]]:
+    """What all files say together, and all that is wrong with them, the weakest file first."""
+    merged: dict[str, Any] = {}
+    read: list[tuple[str, dict[str, Any], list[str]]] = []
+    for path, folder in reversed(files):
+        from bridle.config.remembered import read_remembered
+
+        values, wrong = read_remembered(path, env)
+        if not wrong:
+            _anchor_binaries(values, folder)
+        read.append((path, values, wrong))
+        merge(merged, deepcopy(values))
+    if not read:
+        return merged, []
+    from bridle.config.meaning import find_mistakes, option_mistakes
+
+    problems: list[str] = []
+    for path, values, wrong in read:
+        found = [each for each in find_mistakes(values, merged) if each.where != ignoring]
+        own = option_mistakes(path, values, merged)
+        if found or wrong or own:
+            from bridle.config.reading import in_order, located
+
+            problems += in_order([*wrong, *located(path, found), *own])
+    return merged, problems
 
 
 def _base_folder(path: str, *, is_project: bool) -> str:

@@ -4,6 +4,8 @@ The file is checked node by node against the schema rather than converted at onc
 nodes know their lines and because a person wants to see all mistakes, not the first.
 """
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from bridle.config.meaning import Mistake
 from bridle.config.schema import ConfigFile
 
 _LARGEST = 1 << 20
@@ -27,24 +30,82 @@ def read_file(path: str) -> tuple[dict[str, Any], list[str]]:
     Each mistake is a line `FILE:LINE: what`, in the order of the file. Never raises for anything
     that a file may hold or be.
     """
+    yaml = YAML(typ="safe", pure=True)
+    root, problem = _compose(path, yaml)
+    if problem:
+        return {}, [problem]
+    return _Reader(path, yaml).read(root, ConfigFile)
+
+
+def read_section(path: str, key: tuple[str, ...], shape: type[msgspec.Struct]) -> list[str]:
+    """All that is wrong with the section at `key` of the file at `path`, read as `shape`."""
+    yaml = YAML(typ="safe", pure=True)
+    node = _node(_compose(path, yaml)[0], key)
+    return _Reader(path, yaml).read(node, shape, ".".join(key))[1]
+
+
+def located(path: str, mistakes: list[Mistake]) -> list[str]:
+    """Each of `mistakes` as `FILE:LINE: what`, by where its key stands in the file at `path`."""
+    root = _compose(path, YAML(typ="safe", pure=True))[0] if mistakes else None
+    return [f"{path}:{_line(root, mistake.key)}: {mistake.text}" for mistake in mistakes]
+
+
+def in_order(problems: list[str]) -> list[str]:
+    """The lines `FILE:LINE: what` about one file, in the order of the file."""
+
+    def line(problem: str) -> int:
+        found = re.search(r":([0-9]+): ", problem)
+        return int(found[1]) if found else 0
+
+    return sorted(problems, key=line)
+
+
+def _compose(path: str, yaml: YAML) -> tuple[Node | None, str]:
+    """The nodes of the file at `path`, and why there are none."""
     try:
         with open(path, "rb") as file:
             data = file.read(_LARGEST + 1)
     except OSError as problem:
-        return {}, [f"{path}: cannot be read: {problem.strerror}"]
+        return None, f"{path}: cannot be read: {problem.strerror}"
     if len(data) > _LARGEST:
-        return {}, [f"{path}: larger than {_LARGEST >> 20} MiB"]
+        return None, f"{path}: larger than {_LARGEST >> 20} MiB"
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         line = data.count(b"\n", 0, problem.start) + 1
-        return {}, [f"{path}:{line}: is not UTF-8 text"]
-    yaml = YAML(typ="safe", pure=True)
+        return None, f"{path}:{line}: is not UTF-8 text"
     try:
-        root = yaml.compose(text)
+        return yaml.compose(text), ""
     except YAMLError as problem:
-        return {}, [yaml_problem(path, problem)]
-    return _Reader(path, yaml).read(root)
+        return None, yaml_problem(path, problem)
+
+
+def _steps(root: Node | None, key: tuple[str | int, ...]) -> Iterator[tuple[Node, Node]]:
+    """The nodes on the way to `key`, each as the one that names it and its value; ends early where
+    the file goes no further."""
+    node = root
+    for step in key:
+        found = None
+        if isinstance(node, MappingNode):
+            pairs = ((name, value) for name, value in node.value if name.value == step)
+            found = next(pairs, None)
+        elif isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
+            found = (node.value[step], node.value[step])
+        if found is None:
+            return
+        yield found
+        node = found[1]
+
+
+def _node(root: Node | None, key: tuple[str, ...]) -> Node | None:
+    found = list(_steps(root, key))
+    return found[-1][1] if len(found) == len(key) else None
+
+
+def _line(root: Node | None, key: tuple[str | int, ...]) -> int:
+    """The line of `key`, or of the nearest key above it that the file has."""
+    found = list(_steps(root, key))
+    return found[-1][0].start_mark.line + 1 if found else 1
 
 
 def yaml_problem(path: str, problem: YAMLError) -> str:
@@ -71,11 +132,13 @@ class _Reader:
         self._nodes = 0
         self._open: set[int] = set()
 
-    def read(self, root: Node | None) -> tuple[dict[str, Any], list[str]]:
+    def read(
+        self, root: Node | None, shape: type[msgspec.Struct], where: str = ""
+    ) -> tuple[dict[str, Any], list[str]]:
         values: Any = {}
         try:
             if root is not None and not _is_null(root):
-                values = self._value(root, shapes.type_info(ConfigFile), "")
+                values = self._value(root, shapes.type_info(shape), where)
         except (_TooMuch, RecursionError):
             self._problems.append((1, "nested too deeply, or too many aliases"))
         lines = [f"{self._path}:{line}: {what}" for line, what in sorted(self._problems)]
@@ -98,7 +161,7 @@ class _Reader:
             return self._struct(node, shape, where)
         if isinstance(shape, shapes.DictType):
             return self._dict(node, shape.value_type, where)
-        if isinstance(shape, shapes.VarTupleType):
+        if isinstance(shape, shapes.VarTupleType | shapes.ListType):
             return self._list(node, shape.item_type, where)
         if isinstance(shape, shapes.AnyType):
             return self._anything(node, where)
@@ -158,12 +221,16 @@ class _Reader:
             if value in shape.values:
                 return value
             return self._wrong_choice(node, value, shape, where)
-        fitting: tuple[type, ...] = {
+        kinds: dict[type[shapes.Type], tuple[type, ...]] = {
             shapes.StrType: (str,),
             shapes.FloatType: (int, float),
             shapes.IntType: (int,),
             shapes.BoolType: (bool,),
-        }[type(shape)]
+        }
+        fitting = kinds.get(type(shape))
+        if fitting is None:
+            # A type that only an adapter's own settings have: converting them checks it.
+            return self._anything(node, where)
         if not isinstance(value, fitting) or (isinstance(value, bool) and bool not in fitting):
             return self._wrong(node, where, _words(shape))
         if (
@@ -241,7 +308,8 @@ def _is_null(node: Node) -> bool:
 
 def _is_section(shape: shapes.Type) -> bool:
     """Whether a key left empty (all below it commented out) just means that nothing is set."""
-    return isinstance(shape, shapes.StructType | shapes.DictType | shapes.VarTupleType)
+    sections = shapes.StructType | shapes.DictType | shapes.VarTupleType | shapes.ListType
+    return isinstance(shape, sections)
 
 
 def _in_range(value: float, shape: shapes.FloatType | shapes.IntType) -> bool:
@@ -268,8 +336,9 @@ def _words(shape: shapes.Type) -> str:
         shapes.StructType: "a mapping",
         shapes.DictType: "a mapping",
         shapes.VarTupleType: "a list",
+        shapes.ListType: "a list",
     }
-    return names[type(shape)]
+    return names.get(type(shape), "another value")
 
 
 def _shown(node: Node) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import msgspec
 
 from bridle.core.errors import WrongUse
+from bridle.core.events import Drive
 from bridle.core.options import ModelServer, Provider, ResolvedModel
 
 
@@ -28,6 +29,18 @@ Above = Annotated[float, msgspec.Meta(gt=0)]
 FromZero = Annotated[float, msgspec.Meta(ge=0)]
 Strategy = Literal["prompt", "warmup"]
 Delivery = Literal["tmux", "stdin", "rpc"]
+Mode = Literal["exec", "run", "json", "rpc", "acp", "tui"]
+
+_DRIVES: dict[str, Drive] = {
+    "exec": "print",
+    "run": "print",
+    "json": "print",
+    "rpc": "rpc",
+    "acp": "rpc",
+    "tui": "tmux",
+    "tmux": "tmux",
+}
+"""The drive that a `mode` or a `delivery` asks for; `stdin` asks for none."""
 
 
 class ReadySection(_Section, frozen=True, kw_only=True):
@@ -52,8 +65,10 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
 
     binary: str | None = None
     """Path or name of the CLI."""
-    mode: str | None = None
-    """The adapter's own mode word (`exec`, `rpc`, `run`)."""
+    mode: Mode | None = None
+    """How its sessions are driven when the call does not say: `exec`, `run` and `json` by a process
+    for each turn (`print`), `rpc` and `acp` by its protocol (`rpc`), `tui` by its terminal
+    (`tmux`)."""
     model: str | None = None
     """Model or alias of runs that name none."""
     drive: Literal["print"] = "print"
@@ -81,6 +96,12 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
     protocol. `stdin`, or absent: by its protocol where it has one, else by a process for each."""
     install: str | None = None
     """Preset: the command that installs it, for the hint when it is missing."""
+    options: dict[str, Any] = {}
+    """The adapter's own settings, for an adapter that names some; see its page."""
+
+    def drive_asked(self) -> Drive | None:
+        """The drive that `mode`, else `delivery`, asks for; None when they leave it open."""
+        return _DRIVES.get(self.mode or self.delivery or "")
 
     def preset_keys(self) -> list[str]:
         """Keys in use that only the declaration of a new runtime may have, as written."""
@@ -89,7 +110,7 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
         return [
             written
             for name, written in pairs
-            if name not in ("binary", "mode", "model", "delivery", "ready")
+            if name not in ("binary", "mode", "model", "delivery", "ready", "options")
             and getattr(self, name) != getattr(bare, name)
         ] + (["ready"] if self.ready_text is not None else [])
 
@@ -117,7 +138,7 @@ class RuntimeSection(_Section, frozen=True, kw_only=True):
     default: str | None = None
     """Runtime of runs that name none; `claude` when absent."""
     print_command: str | None = None
-    """Runtime of one-shot calls (merge resolution, triage); `default` when absent."""
+    """Runtime of one-shot calls (`bridle.print_once`); `default` when absent."""
     pi: PiSection = PiSection()
     """Pi's own settings."""
     adapters: dict[str, AdapterSection] = {}
@@ -248,8 +269,6 @@ class ConfigFile(_Section, frozen=True, kw_only=True):
     """Commands that are told of what happens in sessions."""
     profiles: tuple[Literal["gastown", "overstory"], ...] = ()
     """Other systems whose names for an agent's variables it is given beside ours."""
-    watchdog: dict[str, Any] = {}
-    """Clocks of the watchdog."""
 
 
 class Config(ConfigFile, frozen=True, kw_only=True):
@@ -285,15 +304,19 @@ class Config(ConfigFile, frozen=True, kw_only=True):
         section = self.runtime.adapters.get(runtime)
         return section.readiness() if section else None
 
-    def delivery(self, runtime: str) -> Delivery | None:
-        """How messages are to reach `runtime` in a session; None leaves it to the adapter."""
+    def drive(self, runtime: str) -> Drive | None:
+        """The drive of sessions of `runtime` that name none; None leaves it to the adapter."""
         section = self.runtime.adapters.get(runtime)
-        return section.delivery if section else None
+        return section.drive_asked() if section else None
 
     def own_section(self, name: str) -> dict[str, Any]:
-        """The runtime's own section (`runtime.<name>`), as plain data."""
-        section = getattr(self.runtime, name, None)
-        return msgspec.to_builtins(section) if isinstance(section, _Section) else {}
+        """The runtime's own settings as plain data: `runtime.pi` for Pi, for every other
+        `runtime.adapters.<name>.options`."""
+        own = getattr(self.runtime, name, None)
+        if isinstance(own, _Section):
+            return dict(msgspec.to_builtins(own))
+        section = self.runtime.adapters.get(name)
+        return section.options if section else {}
 
     def resolve_model(self, name: str) -> ResolvedModel:
         """A model name after aliases and provider prefixes, with its routing.

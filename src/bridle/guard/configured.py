@@ -6,7 +6,7 @@ import msgspec
 
 from bridle.config import Config
 from bridle.core.errors import ConfigError
-from bridle.guard.policy import CAPABILITIES, Override, Policy, PolicyError, check
+from bridle.guard.policy import Override, Policy, PolicyError, check
 
 
 def configured_policy(
@@ -16,8 +16,10 @@ def configured_policy(
     worktree: str,
     agent: str | None = None,
     cwd: str | None = None,
+    gates: tuple[str, ...] = (),
 ) -> Policy:
-    """The policy of an agent: `guards` of the configuration over the defaults.
+    """The policy of an agent: `guards` of the configuration over the defaults, and `gates`, the
+    agent's own quality gates.
 
     Raises `ConfigError` when it cannot be meant as written: a wrong policy is an error, never an
     open door. The scratch folder is the one the environment names (`TMPDIR`), if it does.
@@ -34,7 +36,7 @@ def configured_policy(
         agent=agent,
         branch_prefix=section.branch_prefix,
         scratch=os.environ.get("TMPDIR"),
-        quality_gates=section.quality_gates,
+        quality_gates=(*section.quality_gates, *gates),
         allow_commands=section.allow_commands,
         allow_paths=section.allow_paths,
         overrides=overrides,
@@ -42,6 +44,5 @@ def configured_policy(
     try:
         check(policy)
     except PolicyError as problem:
-        known = f"capabilities are {', '.join(sorted(CAPABILITIES))}"
-        raise ConfigError(f"guards: {problem}", hint=known) from None
+        raise ConfigError(f"guards: {problem}") from None
     return policy

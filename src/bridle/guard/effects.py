@@ -83,6 +83,8 @@ class Git(msgspec.Struct, frozen=True):
     directory: Value | None = None
     elsewhere: bool = False
     """Whether options or the environment point git at another repository."""
+    forced: tuple[Value, ...] = ()
+    """Paths that are taken into the index although they are ignored."""
 
 
 class Discard(msgspec.Struct, frozen=True):

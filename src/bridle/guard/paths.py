@@ -54,6 +54,9 @@ PROTECTED: tuple[tuple[str, ...], ...] = (
 )
 """Below the worktree: what guards the agent, and the link to its repository."""
 
+_SETTINGS_FROM = 2
+"""The rules before this one are git's link and Bridle's own folder, which no agent's CLI obeys."""
+
 _PROTECTED_HEADS = frozenset(rule[0] for rule in PROTECTED)
 
 
@@ -113,8 +116,9 @@ class Places:
 
     def _resolve(self, path: str) -> str:
         if path.startswith(self._root):
-            # The worktree's own path is resolved already; only the rest can hold links.
-            return resolve(self.worktree, path[len(self._root) :])
+            # The worktree's own path is resolved already; only the rest can hold links. A second
+            # slash there is nothing: the rest stays below the worktree.
+            return resolve(self.worktree, path[len(self._root) :].lstrip("/"))
         return resolve("/", path)
 
     def check_real(self, real: str, shown: str, mode: Mode) -> None:
@@ -130,6 +134,16 @@ class Places:
                 return
             if is_protected(relative.split("/"), mode):
                 raise Blocked("path-protected", f"{shown} belongs to the guard of this worktree")
+
+    def settings_below(self, folder: str) -> str | None:
+        """A file below the resolved `folder` that an agent's CLI obeys, None when there is none."""
+        import glob
+
+        for rule in PROTECTED[_SETTINGS_FROM:]:
+            for found in glob.iglob(os.path.join(glob.escape(self.worktree), *rule)):
+                if found.startswith(folder.rstrip("/") + "/"):
+                    return found
+        return None
 
     def _is_root(self, real: str) -> bool:
         roots = (self.worktree, self.scratch, *self.allowed)

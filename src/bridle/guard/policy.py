@@ -6,24 +6,16 @@ worktree, a branch prefix with a wildcard): a wrong policy is an error, never an
 
 import msgspec
 
-from bridle.guard.names import names
-
-IMPLEMENTERS = frozenset({"builder", "merger"})
-"""Capabilities that write files inside their worktree."""
-
-READERS = frozenset({"scout", "reviewer", "lead"})
-"""Capabilities that only read, and may not commit."""
-
-COORDINATORS = frozenset({"coordinator", "orchestrator", "supervisor", "monitor"})
-"""Capabilities that read, and may stage and commit metadata."""
-
-CAPABILITIES = IMPLEMENTERS | READERS | COORDINATORS
-
-TOO_BROAD = names(
-    "git sh bash dash zsh ksh fish env command exec eval xargs find sudo su doas ssh nohup nice "
-    "timeout time setsid stdbuf python python3 node perl ruby php"
+from bridle.core.capabilities import (
+    CAPABILITIES,
+    COORDINATORS,
+    IMPLEMENTERS,
+    branch_problem,
+    command_problem,
+    path_problem,
 )
-"""Names that may not be allowed alone: they would let every command through."""
+
+__all__ = ["CAPABILITIES", "Override", "Policy", "PolicyError", "check"]
 
 
 class PolicyError(ValueError):
@@ -108,22 +100,10 @@ def check(policy: Policy) -> None:
     if policy.worktree.strip("/") == "":
         raise PolicyError("the worktree may not be the root directory")
     own = policy.override
-    for path in (*policy.allow_paths, *own.allow_paths):
-        if not path.startswith("/") or path.strip("/") == "":
-            raise PolicyError(f"an allowed path must be absolute and not the root: {path!r}")
-    for name in (policy.branch_prefix, policy.agent or "agent"):
-        if not name or any(c in name for c in " *?[\\^~:\0") or ".." in name:
-            raise PolicyError(f"not usable in a branch name: {name!r}")
-    _check_commands(policy)
-
-
-def _check_commands(policy: Policy) -> None:
-    own = policy.override
-    every = (*policy.allow_commands, *policy.quality_gates, *own.allow_commands)
-    for command in (*every, *own.deny_commands):
-        if not command.strip():
-            raise PolicyError("an empty command cannot be allowed, denied or a quality gate")
-    for command in every:
-        words = command.split()
-        if len(words) == 1 and words[0].rsplit("/", 1)[-1] in TOO_BROAD:
-            raise PolicyError(f"{command!r} alone would allow every command; name what it runs")
+    problems = [path_problem(path) for path in (*policy.allow_paths, *own.allow_paths)]
+    problems += [branch_problem(name) for name in (policy.branch_prefix, policy.agent or "agent")]
+    opened = (*policy.allow_commands, *policy.quality_gates, *own.allow_commands)
+    problems += [command_problem(command, allows=True) for command in opened]
+    problems += [command_problem(command, allows=False) for command in own.deny_commands]
+    for problem in filter(None, problems):
+        raise PolicyError(problem)

@@ -188,6 +188,23 @@ class Rules:
         if effect.elsewhere or not self._inside(places):
             raise Blocked("git-elsewhere", f"git {effect.what} in another repository or worktree")
         self.check_link()
+        for value in effect.forced:
+            self._check_forced(value, places)
+
+    def _check_forced(self, value: Value, places: Directories) -> None:
+        """Refuse to commit an ignored file that agents obey: the worktrees that get the branch
+        would obey it too."""
+        for place in places:
+            try:
+                self.places.check_value(value, place, "write")
+            except Blocked as block:
+                if block.rule == "path-protected":
+                    raise
+            if value.text is None or place is None:
+                continue
+            path = value.text if value.text.startswith("/") else f"{place}/{value.text}"
+            if found := self.places.settings_below(self.places.real(path)):
+                raise Blocked("path-protected", f"git add --force would take {found} along")
 
     def _read_link(self) -> str | None:
         path = self.places.worktree + "/.git"

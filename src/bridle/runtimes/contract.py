@@ -33,6 +33,7 @@ from bridle.runtimes.run_plan import RunPlan
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.following import TranscriptWire
+    from bridle.runtimes.deployment import Deployment
     from bridle.runtimes.instructions import Place
     from bridle.runtimes.retries import RetryReader
     from bridle.sandbox import SandboxNeeds
@@ -51,9 +52,9 @@ class AdapterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     binary: str | None = None
     """Overrides where the CLI is looked for: a path or a name on PATH."""
-    mode: str | None = None
     options: dict[str, Any] = {}
-    """The runtime's own section (`runtime.<name>` of the configuration), as it stands there."""
+    """The runtime's own settings (`runtime.adapters.<name>.options`; for Pi `runtime.pi`), checked
+    against `options_type` when they came from a file."""
     ready: ReadySettings | None = None
     """Overrides when its terminal is taken to wait for a prompt."""
 
@@ -87,6 +88,9 @@ class RuntimeContract(ABC):
     session_by_print: ClassVar[bool] = True
     """Whether a session can have a process for each turn: its normalizer needs no more of a plan
     than dialect, places and native id."""
+    options_type: ClassVar[type[msgspec.Struct] | None] = None
+    """The shape of `runtime.adapters.<name>.options` in a configuration; None where the adapter
+    takes no settings of its own. Its keys, types and limits are checked with file and line."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
 
@@ -363,26 +367,26 @@ class RuntimeContract(ABC):
 
     def deploy_config(
         self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> list[str]:
-        """Write instructions into a worktree before an agent starts there; returns the files.
+    ) -> "Deployment":
+        """Write instructions, and the guard of the agent that `hooks` names, into a worktree before
+        that agent starts there.
 
-        With no overlay only what guards the agent is deployed. What others wrote stays as it is
-        and in force; see `instructions` for the rule. `withdraw_config` undoes it.
+        Returns the files, the instruction file first, and says why there is no guard where the
+        runtime takes none from a worktree. With no overlay only the guard is deployed. What others
+        wrote stays as it is and in force; see `instructions` for the rule. What was made does not
+        show in `git status`. `withdraw_config` undoes it. Raises `WrongUse`, and changes nothing,
+        where no instruction file can be written, and for a role or a quality gate that cannot be.
         """
-        from bridle.runtimes.instructions import deploy
+        from bridle.runtimes.deployment import deploy
 
-        if overlay is None:
-            return []
-        return [deploy(worktree, self.instruction_places(worktree), overlay.content)]
+        return deploy(self, worktree, overlay, hooks)
 
     def withdraw_config(self, worktree: str) -> list[str]:
         """Undo `deploy_config`: every file is what it was before, to the byte. Returns the files
         that were changed or removed. May be called at any time, also twice."""
-        from bridle.runtimes.instructions import Place, withdraw
+        from bridle.runtimes.deployment import withdraw
 
-        # Which places there are depends on what is there; the first choice may be one no more.
-        places = (*self.instruction_places(worktree), Place(self.instruction_path))
-        return withdraw(worktree, places)
+        return withdraw(self, worktree)
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure. A runtime without a terminal interface is ready."""

@@ -15,6 +15,9 @@ from bridle.runtimes.git_files import hide_from_status, is_tracked, show_in_stat
 from bridle.runtimes.json_settings import with_hooks
 from bridle.runtimes.private import write_private
 
+_BEFORE, _WRITTEN = "settings-before", "settings-written"
+"""In the guard's own folder: the settings as they were found, and as they were left."""
+
 
 def put_plugin(worktree: str, name: str, code: str | None, mark: str) -> str:
     """Write a plugin of ours as the file `name` of the worktree, or take it out (None). Returns its
@@ -49,7 +52,8 @@ def put_hooks(
     """Add `entries` to the `hooks` of the settings `name` of the worktree, or take ours out (None).
     Returns their path. `GuardRefused` for settings that switch all hooks off."""
     root, path = _checked(worktree, name)
-    settings = _settings(path) if os.path.exists(path) else {}
+    there = os.path.exists(path)
+    settings = _settings(path) if there else {}
     if entries is not None and switched_off(settings):
         raise GuardRefused(
             f"{path} switches all hooks off", hint="switch them on there", runtime=runtime
@@ -63,12 +67,21 @@ def put_hooks(
         for event, there in hooks.items()
     }
     kept = {event: there for event, there in kept.items() if there}
+    held = any(ours in msgspec.json.encode(entry) for each in hooks.values() for entry in each)
+    if there and entries is not None and not held:
+        # Nothing of ours yet: this is what undoing gives back, as long as nobody else changes it.
+        write_private(mark, _BEFORE, _bytes_of(path))
     rest = {key: value for key, value in settings.items() if key != "hooks"}
     whole = with_hooks({**rest, "hooks": kept}, entries or {})
     if not whole["hooks"]:
         del whole["hooks"]
-    if whole:
-        _replace(path, msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n")
+    if entries is None and there and _is_ours(path, mark):
+        _replace(path, _bytes_of(os.path.join(mark, _BEFORE)))
+    elif whole:
+        text = msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
+        _replace(path, text)
+        if entries is not None:
+            write_private(mark, _WRITTEN, text)
     elif os.path.exists(path):
         # It held nothing but ours.
         os.unlink(path)
@@ -86,6 +99,15 @@ def is_copy(path: str, folder: str) -> bool:
         return _bytes_of(path) == _bytes_of(os.path.join(folder, os.path.basename(path)))
     except OSError:
         return False
+
+
+def _is_ours(path: str, folder: str) -> bool:
+    """Whether the settings at `path` are as they were written, over a file that is kept."""
+    try:
+        written = _bytes_of(os.path.join(folder, _WRITTEN))
+    except OSError:
+        return False
+    return _bytes_of(path) == written and os.path.exists(os.path.join(folder, _BEFORE))
 
 
 def _checked(worktree: str, name: str) -> tuple[str, str]:
@@ -117,6 +139,8 @@ def _replace(path: str, data: bytes) -> None:
     partial = f"{path}.{os.getpid()}.partial"
     with open(partial, "wb") as file:
         file.write(data)
+        if os.path.exists(path):
+            os.fchmod(file.fileno(), os.stat(path).st_mode & 0o7777)
     os.replace(partial, path)
 
 

@@ -27,7 +27,8 @@ from bridle.runtimes.private import state_dir, write_private
 
 if TYPE_CHECKING:
     from bridle.config import Config
-    from bridle.runtimes.base import AgentRuntime
+    from bridle.guard.policy import Policy
+    from bridle.runtimes.contract import RuntimeContract
 
 _OUTSIDE = "/bridle-guard-canary"
 """A path that no policy lets an agent write; nothing is ever written there."""
@@ -67,26 +68,51 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def deploy(
-    runtime: "AgentRuntime",
+    runtime: "RuntimeContract",
     config: "Config",
     worktree: str,
     *,
     capability: str,
     agent: str | None = None,
+    gates: tuple[str, ...] = (),
+    boundary: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Deployed:
     """Guard whatever agent of `runtime` is started by hand in `worktree`. May be repeated.
 
+    `gates` are the agent's own quality gates. `boundary` is the worktree that the agent may write
+    in; `worktree` itself unless given.
+
     Raises `GuardRefused` where a worktree cannot bring a guard that holds, `ConfigError` for a
-    wrong policy, `WrongUse` for a folder that is none or settings that cannot be changed.
+    wrong policy, `WrongUse` for a folder that is none or settings that cannot be changed; nothing
+    is left behind then.
     """
     environment = os.environ if env is None else env
     root = _root(worktree)
-    shape = runtime.guard_shape()
     told = {**environment, **({AGENT_NAME: agent} if agent else {})}
-    policy = policy_of(config, capability, ProcessSpec(argv=(), env=told, cwd=root))
+    inside = ProcessSpec(argv=(), env=told, cwd=_root(boundary or root))
+    policy = policy_of(config, capability, inside, gates)
+    shape = runtime.guard_shape()
     folder = deployed_folder(environment, root, runtime.id)
+    fresh = not os.path.isdir(folder)
     os.makedirs(folder, mode=0o700, exist_ok=True)
+    try:
+        return _put(runtime, root, folder, capability, policy, shape)
+    except BaseException:
+        if fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _put(
+    runtime: "RuntimeContract",
+    root: str,
+    folder: str,
+    capability: str,
+    policy: "Policy",
+    shape: HookShape,
+) -> Deployed:
+    """Write the guard's own files into `folder`, and the hook into the worktree."""
     settings = write_private(folder, "alone.json", json.dumps(alone_settings(policy, shape)))
     script = hook_script(
         shape,
@@ -108,7 +134,9 @@ def deploy(
     return Deployed(runtime=runtime.id, worktree=root, guarded=True, files=(file, path))
 
 
-def undo(runtime: "AgentRuntime", worktree: str, env: Mapping[str, str] | None = None) -> Deployed:
+def undo(
+    runtime: "RuntimeContract", worktree: str, env: Mapping[str, str] | None = None
+) -> Deployed:
     """Take the guard out of a worktree; what else its settings hold stays. May be repeated."""
     root = _root(worktree)
     folder = deployed_folder(os.environ if env is None else env, root, runtime.id)
@@ -116,6 +144,11 @@ def undo(runtime: "AgentRuntime", worktree: str, env: Mapping[str, str] | None =
     file = runtime.deploy_guard(root, None, folder)
     shutil.rmtree(folder, ignore_errors=True)
     return Deployed(runtime=runtime.id, worktree=root, guarded=False, files=(file,))
+
+
+def is_there(runtime: "RuntimeContract", worktree: str) -> bool:
+    """Whether a guard of `runtime` was deployed into `worktree`."""
+    return os.path.isdir(deployed_folder(os.environ, os.path.realpath(worktree), runtime.id))
 
 
 def status(worktree: str, env: Mapping[str, str] | None = None) -> Status:

@@ -1,8 +1,13 @@
 """What git says about files of a worktree, and which it does not see."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from bridle.repository import find_git
+
+_BEGIN = b"# bridle:begin"
+_END = b"# bridle:end\n"
 
 
 def is_tracked(root: str, name: str) -> bool:
@@ -22,19 +27,19 @@ def overlook(root: str, name: str, yes: bool) -> None:
 
 
 def hide_from_status(worktree: str, name: str) -> None:
-    """Keep a file of Bridle's out of `git status`, and so out of the agent's commits."""
-    path, lines = _excluded(worktree)
-    if path and f"/{name}" not in lines:
-        _write_lines(path, [*lines, f"/{name}"])
+    """Keep the file `name`, which Bridle made in `worktree`, out of `git status` and so out of what
+    `git add -A` takes.
+
+    Git has one list for all worktrees of a repository (`info/exclude`), so while the file is there
+    no worktree shows an untracked file of that name. A marked block at the end of the list says
+    which worktree each line is for; `show_in_status` takes it out again.
+    """
+    _change(worktree, name, hidden=True)
 
 
 def show_in_status(worktree: str, name: str) -> None:
-    """Undo `hide_from_status`, unless another worktree of the project still has such a file."""
-    path, lines = _excluded(worktree)
-    if not path or f"/{name}" not in lines:
-        return
-    if not any(os.path.lexists(os.path.join(root, name)) for root in _worktrees(worktree)):
-        _write_lines(path, [line for line in lines if line != f"/{name}"])
+    """Undo `hide_from_status`; with the last line the list is again what it was, to the byte."""
+    _change(worktree, name, hidden=False)
 
 
 def _git(root: str, *words: str) -> int | None:
@@ -55,38 +60,76 @@ def _git(root: str, *words: str) -> int | None:
         return None
 
 
-def _excluded(worktree: str) -> tuple[str, list[str]]:
-    """The repository's own list of ignored files, and its lines; no path outside of git."""
+def _change(worktree: str, name: str, *, hidden: bool) -> None:
     place = find_git(worktree)
     if place is None:
-        return "", []
-    path = os.path.join(place.common_dir, "info", "exclude")
+        return
+    folder = os.path.join(place.common_dir, "info")
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return path, file.read().splitlines()
+        os.makedirs(folder, exist_ok=True)
+        with _locked(folder):
+            _rewrite(os.path.join(folder, "exclude"), place.root, worktree, name, hidden=hidden)
+    except OSError:
+        # The list is a kindness to those who commit; without it the file only shows.
+        return
+
+
+def _rewrite(path: str, root: str, worktree: str, name: str, *, hidden: bool) -> None:
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+        notes = b"" if not text or text.endswith(b"\n") else b" newline"
     except FileNotFoundError:
-        return path, []
+        text, notes = b"", b" file"
+    before, begun, rest = text.rpartition(_BEGIN)
+    block, ended, after = rest.partition(_END)
+    if begun and ended:
+        notes, _, block = block.partition(b"\n")
+    else:
+        before, block, after = text, b"", b""
+        before += b"\n" if notes == b" newline" else b""
+    lines = block.splitlines()
+    entries = [(owner, line) for owner, line in zip(lines[::2], lines[1::2], strict=False)]
+    inside = os.path.relpath(os.path.join(os.path.realpath(worktree), name), root)
+    own = (b"# " + os.fsencode(root), b"/" + _pattern(inside))
+    kept = [each for each in entries if each != own and os.path.isdir(each[0][2:])]
+    if hidden:
+        kept.append(own)
+    if kept == entries:
+        return
+    if kept:
+        body = b"".join(owner + b"\n" + line + b"\n" for owner, line in kept)
+        _replace(path, before + _BEGIN + notes + b"\n" + body + _END + after)
+    elif notes == b" file" and not before + after:
+        os.unlink(path)
+    else:
+        _replace(path, (before.removesuffix(b"\n") if notes == b" newline" else before) + after)
 
 
-def _write_lines(path: str, lines: list[str]) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+def _pattern(name: str) -> bytes:
+    """The line of git's list that means this file and no other."""
+    return b"".join(
+        b"\\" + bytes((c,)) if c in b"*?[\\ " else bytes((c,)) for c in os.fsencode(name)
+    )
+
+
+def _replace(path: str, text: bytes) -> None:
     partial = f"{path}.bridle-{os.getpid()}"
-    with open(partial, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.writelines(f"{line}\n" for line in lines)
+    with open(partial, "wb") as file:
+        file.write(text)
+        if os.path.exists(path):
+            os.fchmod(file.fileno(), os.stat(path).st_mode & 0o7777)
     os.replace(partial, path)
 
 
-def _worktrees(worktree: str) -> list[str]:
-    """The project's own folder and all its worktrees."""
-    place = find_git(worktree)
-    if place is None:
-        return []
-    roots = [place.root, *([place.main_root] if place.main_root else [])]
-    linked = os.path.join(place.common_dir, "worktrees")
-    for name in os.listdir(linked) if os.path.isdir(linked) else ():
-        try:
-            with open(os.path.join(linked, name, "gitdir"), encoding="utf-8") as file:
-                roots.append(os.path.dirname(file.read().strip()))
-        except OSError:
-            continue
-    return roots
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Nobody else of ours changes the list meanwhile: worktrees are made several at a time."""
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

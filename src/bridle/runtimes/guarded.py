@@ -102,8 +102,11 @@ def adapted(
     return msgspec.structs.replace(plan, writable_files=files)
 
 
-def policy_of(config: "Config", capability: str, spec: ProcessSpec) -> "Policy":
-    """The policy of an agent that is started as `spec`.
+def policy_of(
+    config: "Config", capability: str, spec: ProcessSpec, gates: tuple[str, ...] = ()
+) -> "Policy":
+    """The policy of an agent that is started as `spec`; `gates` are its own quality gates, beside
+    those of the configuration.
 
     Its worktree is the git work tree around its folder, or that folder itself; what the worktree's
     `.git` file says is taken down now, while it can still be trusted.
@@ -120,6 +123,7 @@ def policy_of(config: "Config", capability: str, spec: ProcessSpec) -> "Policy":
         worktree=worktree,
         agent=spec.env.get(AGENT_NAME) or None,
         cwd=spec.cwd,
+        gates=gates,
     )
     link = None
     if place is not None and not place.inside:

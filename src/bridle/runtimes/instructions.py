@@ -10,7 +10,8 @@ changes:
 3. in the project's own folder, a file that is there already is the project's own, tracked or not:
    where no other is left, nothing is written and `WrongUse` says where to deploy instead.
 
-The block's first mark says what was made for it, so that undoing needs no other record.
+The block's first mark says what was made for it, so that undoing needs no other record. A file that
+was made for the block is kept out of `git status`, so that `git add -A` does not commit it.
 """
 
 import contextlib
@@ -35,8 +36,6 @@ class Place(msgspec.Struct, frozen=True):
     carries: tuple[str, ...] = ()
     """Files that the agent would no longer read once this one is there; the first that exists is
     repeated in it."""
-    ours: bool = False
-    """Whether only Bridle would make a file of this name: it is then kept out of `git status`."""
 
 
 def override_places(worktree: str, name: str, hidden: str = "") -> tuple[Place, ...]:
@@ -44,7 +43,7 @@ def override_places(worktree: str, name: str, hidden: str = "") -> tuple[Place, 
     instead of `hidden`."""
     override = "AGENTS.override.md"
     rest = (hidden,) if hidden else ()
-    instead = Place(override, carries=(name, *rest), ours=True)
+    instead = Place(override, carries=(name, *rest))
     try:
         there = _look(_root(worktree), override).foreign
     except WrongUse:
@@ -92,7 +91,7 @@ def deploy(worktree: str, places: tuple[Place, ...], content: str) -> str:
     if _NEW_FILE in notes and not found.foreign:
         text = "\n\n".join(filter(None, (text, _carried(root, place))))
     _replace(found, found.before + _block(text, notes) + found.after)
-    if place.ours:
+    if _NEW_FILE in notes and not found.foreign:
         hide_from_status(root, place.name)
     if _OVERLOOKED in notes:
         overlook(root, place.name, True)
@@ -225,7 +224,7 @@ def _take_back(root: str, place: Place) -> str | None:
         _replace(found, rest)
     if _OVERLOOKED in found.notes:
         overlook(root, place.name, False)
-    if place.ours:
+    if _NEW_FILE in found.notes:
         show_in_status(root, place.name)
     return found.path
 

@@ -1,15 +1,9 @@
-"""Finds adapters by entry point; the only module that knows which there are.
+"""Finds adapters by entry point; the only module that knows which there are."""
 
-Entry points are read straight from the `entry_points.txt` files on the import path: the standard
-library's reader costs forty milliseconds of every start, more than the rest of a run's own work.
-"""
-
-import os
-import sys
-from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from bridle.core.entry_points import registered
 from bridle.core.errors import ConfigError, UnknownRuntime
 
 if TYPE_CHECKING:
@@ -17,18 +11,17 @@ if TYPE_CHECKING:
     from bridle.config.schema import AdapterSection
     from bridle.runtimes.base import AdapterSettings, AgentRuntime
 
-GROUP = "bridle.runtimes"
 DEFAULT_RUNTIME = "claude"
 
 
 def available_runtimes(config: "Config | None" = None) -> list[str]:
     """Names of all registered runtimes, sorted; those declared in `config` included."""
-    return sorted({*_entries(), *(config.presets() if config else ())})
+    return sorted({*registered(), *(config.presets() if config else ())})
 
 
 def is_registered(name: str) -> bool:
     """Whether an adapter is registered under `name`, beside what a configuration declares."""
-    return name in _entries()
+    return name in registered()
 
 
 def get_runtime(name: str | None = None, config: "Config | None" = None) -> "AgentRuntime":
@@ -39,8 +32,8 @@ def get_runtime(name: str | None = None, config: "Config | None" = None) -> "Age
     """
     wanted = name or (config.runtime.default if config else None) or DEFAULT_RUNTIME
     preset = config.preset(wanted) if config else None
-    target = _entries().get(wanted)
-    if config is not None:
+    target = registered().get(wanted)
+    if config is not None and not config.files:
         _check_sections(config)
     if target is None and preset is not None:
         return _declared(wanted, preset)
@@ -52,11 +45,11 @@ def get_runtime(name: str | None = None, config: "Config | None" = None) -> "Age
 
 def _declared(name: str, section: "AdapterSection") -> "AgentRuntime":
     """The runtime that a section of the configuration declares, by the protocol that it names."""
-    from bridle.runtimes.preset import PresetRuntime, check_acp_section
+    from bridle.runtimes.preset import PresetRuntime, check_declaration
 
     if section.protocol != "acp":
         return PresetRuntime(name, section)
-    check_acp_section(name, section)
+    check_declaration(name, section)
     return create_acp_runtime(
         id=name,
         binary=section.binary or "",
@@ -98,22 +91,12 @@ def create_acp_runtime(
 
 
 def _check_sections(config: "Config") -> None:
-    """Refuse sections that nothing would ever read: a name nobody has, keys of another kind."""
-    entries = _entries()
-    for name, section in config.runtime.adapters.items():
-        where = f"runtime.adapters.{name}"
-        if name not in entries and not section.binary:
-            known = ", ".join(sorted(entries))
-            raise ConfigError(
-                f"{where}: there is no such runtime, and no `binary` declares one",
-                hint=f"runtimes: {known}",
-            )
-        if name in entries and (keys := section.preset_keys()):
-            raise ConfigError(
-                f"{where}.{keys[0]}: only for runtimes declared by configuration",
-                hint=f"the adapter of {name} takes binary, mode, model, delivery, and as ready "
-                "prompt or warmup",
-            )
+    """Raise `ConfigError` for sections that nothing would ever read. A configuration that was read
+    from files is checked by then; this is for one made in Python."""
+    from bridle.config.meaning import adapter_mistakes
+
+    for mistake in adapter_mistakes(config.runtime.adapters):
+        raise ConfigError(f"{mistake.where}: {mistake.what}", hint=mistake.hint)
 
 
 def _settings(name: str, config: "Config") -> "AdapterSettings":
@@ -129,7 +112,6 @@ def _settings(name: str, config: "Config") -> "AdapterSettings":
         )
     return AdapterSettings(
         binary=section.binary if section else None,
-        mode=section.mode if section else None,
         options=config.own_section(name),
         ready=wanted,
     )
@@ -148,47 +130,3 @@ def _load(name: str, target: str) -> "type[AgentRuntime]":
     if found.id != name:
         raise ConfigError(f"runtime {name}: {target} calls itself {found.id}")
     return found
-
-
-_found: dict[str, str] | None = None
-
-
-def _entries() -> dict[str, str]:
-    global _found
-    if _found is None:
-        found: dict[str, str] = {}
-        for file in _entry_point_files():
-            for name, target in _group_of(file):
-                found.setdefault(name, target)
-        # Only when it is whole: another thread may look at the same time.
-        _found = found
-    return _found
-
-
-def _entry_point_files() -> Iterator[str]:
-    for folder in sys.path:
-        try:
-            names = os.listdir(folder or ".")
-        except OSError:
-            continue
-        for name in names:
-            if name.endswith((".dist-info", ".egg-info")):
-                yield os.path.join(folder, name, "entry_points.txt")
-
-
-def _group_of(file: str) -> Iterator[tuple[str, str]]:
-    try:
-        with open(file, encoding="utf-8") as opened:
-            text = opened.read()
-    except (OSError, UnicodeDecodeError):
-        return
-    if f"[{GROUP}]" not in text:
-        return
-    inside = False
-    for line in text.splitlines():
-        line = line.strip()
-        if line.startswith("["):
-            inside = line == f"[{GROUP}]"
-        elif inside and "=" in line and not line.startswith("#"):
-            name, _, target = line.partition("=")
-            yield name.strip(), target.split("[")[0].strip()

@@ -26,13 +26,12 @@ def configured_clocks(config: "Config") -> Clocks:
 
 
 def configured_drive(config: "Config", runtime: str) -> Drive | None:
-    """The drive that `runtime.adapters.<name>.delivery` asks for; None when it leaves that open.
+    """The drive that `runtime.adapters.<name>.mode` or `delivery` asks for; None when both leave
+    that open.
 
-    `tmux` types into the agent's terminal, `rpc` speaks a protocol with it. `stdin` is what both
-    other drives do, so the runtime's usual one holds.
+    `delivery: stdin` leaves it open: messages reach an agent that way in more than one drive.
     """
-    delivery = config.delivery(runtime)
-    return delivery if delivery in ("tmux", "rpc") else None
+    return config.drive(runtime)
 
 
 def alias_variables(config: "Config", variables: Mapping[str, str]) -> dict[str, str]:

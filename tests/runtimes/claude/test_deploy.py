@@ -24,7 +24,7 @@ def deploy(worktree: Path, text: str | None) -> list[str]:
 
 
 def test_instructions_are_written_where_claude_reads_them(worktree: Path) -> None:
-    (path,) = deploy(worktree, "Build it.")
+    path, _guard = deploy(worktree, "Build it.")
     assert Path(path) == worktree / ClaudeRuntime.instruction_path
     assert "Build it." in Path(path).read_text()
     assert (worktree / "CLAUDE.md").read_text() == "the project's own\n"
@@ -35,7 +35,7 @@ def test_a_tracked_file_is_not_touched(worktree: Path) -> None:
     tracked.parent.mkdir()
     tracked.write_text("tracked\n")
     subprocess.run(["git", "add", "-A"], cwd=worktree, check=True)
-    (path,) = deploy(worktree, "Build it.")
+    path, _guard = deploy(worktree, "Build it.")
     assert Path(path) == worktree / "CLAUDE.local.md"
     assert tracked.read_text() == "tracked\n"
     (worktree / "CLAUDE.local.md").unlink()

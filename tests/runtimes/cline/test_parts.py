@@ -112,7 +112,7 @@ HOOKS = HooksDef(agent_name="a", capability="builder", worktree_path=".")
 
 
 def deploy(root: Path, text: str) -> Path:
-    (path,) = ClineRuntime().deploy_config(str(root), OverlayContent(content=text), HOOKS)
+    path, _guard = ClineRuntime().deploy_config(str(root), OverlayContent(content=text), HOOKS)
     return Path(path)
 
 
@@ -127,7 +127,7 @@ def test_a_file_under_version_control_is_left_alone(tmp_path: Path) -> None:
     path = deploy(tmp_path, "Ours.")
     assert path == tmp_path.resolve() / ".clinerules" / "bridle.md"
     assert (tmp_path / "AGENTS.md").read_text() == "The project's own.\n"
-    assert ClineRuntime().withdraw_config(str(tmp_path)) == [str(path)]
+    assert ClineRuntime().withdraw_config(str(tmp_path))[0] == str(path)
 
 
 def test_rules_that_are_a_file(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ HOOKS = HooksDef(agent_name="a", capability="builder", worktree_path=".")
 def test_the_projects_own_text_stays_in_force(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("# Ours\n")
     (tmp_path / "CLAUDE.md").write_text("not read beside the other\n")
-    (path,) = OpenCodeRuntime().deploy_config(
+    path, _guard = OpenCodeRuntime().deploy_config(
         str(tmp_path), OverlayContent(content="be brief"), HOOKS
     )
     assert Path(path).read_text().startswith("# Ours\n")

@@ -224,7 +224,7 @@ def test_readiness_is_the_declared_text() -> None:
     [
         ("Bad Name", AdapterSection(binary="b"), "not a name"),
         ("-x", AdapterSection(binary="b"), "not a name"),
-        ("x", AdapterSection(), "`binary` is missing"),
+        ("x", AdapterSection(), "no `binary` declares one"),
         ("x", AdapterSection(binary="b", model_flag=" "), "modelFlag: is empty"),
         ("x", AdapterSection(binary="b", ready=""), "ready: is empty"),
         ("x", AdapterSection(binary="b", instruction_file="/etc/x"), "inside the worktree"),
@@ -245,6 +245,6 @@ def test_presets_stand_beside_registered_runtimes() -> None:
 
 
 def test_a_section_that_nothing_would_read_is_refused() -> None:
-    config = Config(runtime=RuntimeSection(adapters={"mine": AdapterSection(mode="x")}))
+    config = Config(runtime=RuntimeSection(adapters={"mine": AdapterSection(mode="exec")}))
     with pytest.raises(ConfigError, match=r"runtime\.adapters\.mine: there is no such runtime"):
         get_runtime("anything", config)

@@ -202,8 +202,13 @@ def move(args: list[Value], command: Command) -> list[Effect]:
 
 
 def add(args: list[Value], command: Command) -> list[Effect]:
-    """git add and git commit, which coordinators may run too."""
-    return [Git("add", commits=True)]
+    """git add, which coordinators may run too."""
+    before, paths = _split(args)
+    options = read(before, long=("pathspec-from-file", "chmod"), flags=("force", "all", "dry-run"))
+    forced: tuple[Value, ...] = ()
+    if options.has("f", "force") and not options.has("n", "dry-run"):
+        forced = tuple(options.operands + (paths or [])) or (literal("."),)
+    return [Git("add", commits=True, forced=forced)]
 
 
 def commit(args: list[Value], command: Command) -> list[Effect]:

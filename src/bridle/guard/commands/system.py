@@ -263,13 +263,21 @@ def remote_shell(command: Command) -> list[Effect]:
     return [Deny("remote", f"{command.name} runs commands outside this session")]
 
 
+_CONFIG_READING = names(
+    "view current-context get-contexts get-clusters get-users get get-value list describe"
+)
+"""Of `kubectl config` and its like: the rest writes the user's own configuration."""
+
+
 def kubectl(command: Command) -> list[Effect]:
     """kubectl, terraform and cloud tools: looking is free, changing is a change elsewhere."""
-    reading = {"get", "describe", "logs", "version", "explain", "api-resources", "top", "config",
+    reading = {"get", "describe", "logs", "version", "explain", "api-resources", "top",
                "cluster-info", "plan", "validate", "show", "output", "list", "diff", "providers",
                "ls", "status", "lint", "template"}  # fmt: skip
     words = [a.text for a in command.args if not a.lead.startswith("-")]
     if not words or words[0] in reading:
+        return []
+    if words[0] == "config" and (words[1:2] == [] or words[1] in _CONFIG_READING):
         return []
     if command.name == "helm" and words[0] == "push":
         return [Deny("publish", "helm push")]

@@ -152,6 +152,7 @@ COPILOT = AcpAgent(
     options=frozenset({"provider", "account_dir", "model_server", "images"}),
     keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
     family="copilot",
+    instruction_file=".github/copilot-instructions.md",
     home_variable="COPILOT_HOME",
     model_variable="COPILOT_MODEL",
     reports_model=False,

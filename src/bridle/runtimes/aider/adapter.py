@@ -54,7 +54,7 @@ class AiderRuntime(AgentRuntime):
 
     id: ClassVar[str] = "aider"
     binary: ClassVar[str] = "aider"
-    instruction_path: ClassVar[str] = "AGENTS.md"
+    instruction_path: ClassVar[str] = DEPLOYED
     install_hint: ClassVar[str] = "uv tool install --python 3.12 aider-chat"
     # Not all of `.aider`: a file in it holds keys that later runs would take.
     state_paths: ClassVar[tuple[str, ...]] = (".aider/bridle", ".aider/caches")
@@ -173,7 +173,7 @@ class AiderRuntime(AgentRuntime):
         """
         files = [os.path.join(cwd, os.path.expanduser(path)) for path in own.read]
         if own.instructions:
-            files += [os.path.join(cwd, name) for name in (self.instruction_path, DEPLOYED)]
+            files += [os.path.join(cwd, name) for name in ("AGENTS.md", DEPLOYED)]
         if added is not None:
             files.append(write_private(private, "instructions.md", f"{added}\n"))
         return "".join(f'/read-only "{path}"\n' for path in files if os.path.isfile(path))
@@ -251,7 +251,7 @@ class AiderRuntime(AgentRuntime):
         """
         from bridle.runtimes.instructions import Place
 
-        return (Place(DEPLOYED, ours=True),)
+        return (Place(DEPLOYED),)
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane of Aider's terminal interface shows."""

@@ -363,7 +363,7 @@ class ClineRuntime(AgentRuntime):
 
         return (
             Place(self.instruction_path),
-            Place(os.path.join(".clinerules", "bridle.md"), ours=True),
+            Place(os.path.join(".clinerules", "bridle.md")),
         )
 
     def detect_ready(self, pane: str) -> ReadyState:

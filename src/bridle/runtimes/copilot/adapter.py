@@ -378,7 +378,7 @@ class CopilotRuntime(AgentRuntime):
         from bridle.runtimes.copilot.command import INSTRUCTION_FILE
         from bridle.runtimes.instructions import Place
 
-        return (Place(self.instruction_path), Place(INSTRUCTION_FILE, ours=True))
+        return (Place(self.instruction_path), Place(INSTRUCTION_FILE))
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure."""

@@ -5,7 +5,6 @@ and exit status 0 is success since nothing else is told. Tool calls, usage and p
 of such a program cannot be seen; every option it has no flag for is refused by name.
 """
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 _DIALECT = Dialect(name="plain text", since=(), seen=(), capture="")
 _LONGEST_ARGUMENT = 128 * 1024 - 1
 """Bytes; Linux refuses to start a program with a longer argument."""
-_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 class PresetRuntime(AgentRuntime):
@@ -46,8 +44,8 @@ class PresetRuntime(AgentRuntime):
     tells_version = False
 
     def __init__(self, name: str, section: "AdapterSection") -> None:
-        super().__init__(AdapterSettings(binary=section.binary, mode=section.mode))
-        _check(name, section)
+        super().__init__(AdapterSettings(binary=section.binary))
+        check_declaration(name, section)
         # These are facts of the class for every other runtime; a preset is one class for many.
         vars(self).update(
             id=name,
@@ -165,47 +163,10 @@ class PresetRuntime(AgentRuntime):
         return Ready() if wanted is None or wanted in pane else Loading()
 
 
-def check_acp_section(name: str, section: "AdapterSection") -> None:
-    """Refuse a declaration with `protocol: acp` that could never run, or that says what the
-    protocol itself decides."""
-    _check(name, section)
-    for key, value in (
-        ("bypassFlags", section.bypass_flags),
-        ("modelFlag", section.model_flag),
-        ("prompt", section.prompt if section.prompt != "argument" else None),
-        ("ready", section.ready),
-        ("delivery", section.delivery if section.delivery == "tmux" else None),
-    ):
-        if value:
-            raise ConfigError(
-                f"runtime.adapters.{name}.{key}: not for a runtime with `protocol: acp`",
-                hint="the protocol carries prompt, model and permissions; leave the key out",
-            )
+def check_declaration(name: str, section: "AdapterSection") -> None:
+    """Raise `ConfigError` for a declaration that could never run, when it is registered and not
+    when it runs. Files are checked when they are read; this is for sections made in Python."""
+    from bridle.config.meaning import declaration_mistakes
 
-
-def _check(name: str, section: "AdapterSection") -> None:
-    """Refuse a declaration that could never run, when it is registered and not when it runs."""
-    where = f"runtime.adapters.{name}"
-    if not name or not set(name) <= _NAME_CHARACTERS or name[0] in "-_":
-        raise ConfigError(
-            f"{where}: not a name for a runtime", hint="use lower-case letters, digits, - and _"
-        )
-    if not section.binary:
-        raise ConfigError(f"{where}: `binary` is missing")
-    if section.asks and section.protocol != "acp":
-        raise ConfigError(
-            f"{where}.asks: only for a runtime with `protocol: acp`",
-            hint="plain text has no questions; leave the key out",
-        )
-    for key, flag in (("modelFlag", section.model_flag), ("ready", section.ready_text)):
-        if flag is not None and not flag.strip():
-            raise ConfigError(f"{where}.{key}: is empty", hint="name it, or leave the key out")
-    ready = section.readiness()
-    if ready is not None and ready.strategy == "prompt" and ready.text is None:
-        raise ConfigError(
-            f"{where}.ready: `prompt` needs the text that its terminal then shows",
-            hint="give that text in its place, or `warmup`",
-        )
-    file = section.instruction_file
-    if not file or os.path.isabs(file) or ".." in file.split("/"):
-        raise ConfigError(f"{where}.instructionFile: must be a path inside the worktree")
+    for mistake in declaration_mistakes(name, section):
+        raise ConfigError(f"{mistake.where}: {mistake.what}", hint=mistake.hint)

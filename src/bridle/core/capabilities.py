@@ -1,0 +1,48 @@
+"""The roles an agent can have, and what a policy of one may name.
+
+The configuration checks files by these rules and the guard checks policies by them, so that both
+refuse the same things.
+"""
+
+IMPLEMENTERS = frozenset({"builder", "merger"})
+"""Capabilities that write files inside their worktree."""
+
+READERS = frozenset({"scout", "reviewer", "lead"})
+"""Capabilities that only read, and may not commit."""
+
+COORDINATORS = frozenset({"coordinator", "orchestrator", "supervisor", "monitor"})
+"""Capabilities that read, and may stage and commit metadata."""
+
+CAPABILITIES = IMPLEMENTERS | READERS | COORDINATORS
+
+_BROAD = (
+    "git sh bash dash zsh ksh fish env command exec eval xargs find sudo su doas ssh nohup nice"
+    " timeout time setsid stdbuf python python3 node perl ruby php"
+)
+TOO_BROAD = frozenset(_BROAD.split())
+"""Names that may not be allowed alone: they would let every command through."""
+
+
+def path_problem(path: str) -> str:
+    """Why `path` cannot be a folder that an agent may write; empty when it can."""
+    if not path.startswith("/") or path.strip("/") == "":
+        return f"an allowed path must be absolute and not the root: {path!r}"
+    return ""
+
+
+def branch_problem(name: str) -> str:
+    """Why `name` cannot be a part of a branch's name; empty when it can."""
+    if not name or any(c in name for c in " *?[\\^~:\0") or ".." in name:
+        return f"not usable in a branch name: {name!r}"
+    return ""
+
+
+def command_problem(command: str, *, allows: bool) -> str:
+    """Why `command` cannot be allowed, denied or a quality gate; empty when it can. `allows` says
+    that it opens something, where a shell's bare name would open everything."""
+    words = command.split()
+    if not words:
+        return "an empty command cannot be allowed, denied or a quality gate"
+    if allows and len(words) == 1 and words[0].rsplit("/", 1)[-1] in TOO_BROAD:
+        return f"{command!r} alone would allow every command; name what it runs"
+    return ""

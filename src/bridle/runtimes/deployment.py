@@ -1,0 +1,79 @@
+"""What an agent gets in its worktree before it starts there: its instructions and its guard."""
+
+import os
+from typing import TYPE_CHECKING
+
+from bridle.core.errors import ConfigError, GuardRefused, WrongUse
+from bridle.core.options import HooksDef, OverlayContent
+
+if TYPE_CHECKING:
+    from bridle.runtimes.contract import RuntimeContract
+
+
+class Deployment(list[str]):
+    """The files of a worktree that were written, the instruction file first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.instructions: str | None = None
+        """The file that the agent reads its instructions from; None when there were none."""
+        self.guard: str | None = None
+        """The file that brings the guard; None when the worktree cannot bring one."""
+        self.unguarded: str = ""
+        """Why the worktree brings no guard; one that can ask is guarded when Bridle starts it."""
+
+
+def deploy(
+    runtime: "RuntimeContract", worktree: str, overlay: OverlayContent | None, hooks: HooksDef
+) -> Deployment:
+    """See `RuntimeContract.deploy_config`."""
+    from bridle.config import load_config
+    from bridle.drives.spec import ProcessSpec
+    from bridle.runtimes import deployed_guard, instructions
+    from bridle.runtimes.guarded import AGENT_NAME, check_capability, policy_of
+
+    if not os.path.isdir(worktree):
+        raise WrongUse(f"no such worktree: {worktree}")
+    boundary = os.path.join(worktree, hooks.worktree_path)
+    gates = tuple(gate.command for gate in hooks.quality_gates)
+    config = load_config(worktree)
+    check_capability(hooks.capability)
+    # A policy that cannot be meant is found before anything is written, whatever the runtime.
+    named = ProcessSpec(argv=(), env={AGENT_NAME: hooks.agent_name}, cwd=boundary)
+    policy_of(config, hooks.capability, named, gates)
+    done = Deployment()
+    if overlay is not None:
+        places = runtime.instruction_places(worktree)
+        done.instructions = instructions.deploy(worktree, places, overlay.content)
+        done.append(done.instructions)
+    try:
+        put = deployed_guard.deploy(
+            runtime,
+            config,
+            worktree,
+            capability=hooks.capability,
+            agent=hooks.agent_name,
+            gates=gates,
+            boundary=boundary,
+        )
+        done.guard = put.files[0]
+        done.append(done.guard)
+    except ConfigError:
+        raise
+    except (GuardRefused, WrongUse) as refusal:
+        done.unguarded = refusal.message
+    return done
+
+
+def withdraw(runtime: "RuntimeContract", worktree: str) -> list[str]:
+    """See `RuntimeContract.withdraw_config`."""
+    from bridle.runtimes import deployed_guard, instructions
+    from bridle.runtimes.instructions import Place
+
+    # Which places there are depends on what is there; the first choice may be one no more.
+    places = (*runtime.instruction_places(worktree), Place(runtime.instruction_path))
+    changed = instructions.withdraw(worktree, places)
+    # The guard comes last: whoever of both made a folder, it is empty now and goes with it.
+    if deployed_guard.is_there(runtime, worktree):
+        changed += deployed_guard.undo(runtime, worktree).files
+    return changed
