@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from bridle.core.errors import WrongUse
-from bridle.core.events import Drive, Event
+from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import RunOptions, guarded_as
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all, remove_folders
@@ -167,7 +167,7 @@ def connection(
     options: RunOptions | None,
     permission: "PermissionPolicy | AsyncPermissionPolicy | None",
     permission_timeout: float | None,
-    on_event: Callable[[Event], object] | None,
+    on_event: Callable[[AnyEvent], object] | None,
 ) -> "RuntimeConnection":
     """A conversation with a process of `runtime`; see `AgentRuntime.connect`."""
     from bridle.drives.connection import ANSWERING, RuntimeConnection

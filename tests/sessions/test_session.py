@@ -15,7 +15,7 @@ from bridle.core import events as ev
 from bridle.core.errors import Crashed, ResumeRefused, TimedOut, UnsupportedOption, WrongUse
 from bridle.core.events import Event
 from bridle.core.lifecycle import SessionHints
-from bridle.drives.spec import Question
+from bridle.drives.spec import Allow, Question
 from bridle.runtimes.registry import get_runtime
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions import feed as feed_module
@@ -217,9 +217,9 @@ async def test_the_policy_answers(studio: Studio, is_async: bool) -> None:
         asked.append(question.tool_name)
         return True, "policy", "fine"
 
-    def at_once(question: Question) -> tuple[bool, str, str]:
+    def at_once(question: Question) -> Allow:
         asked.append(question.tool_name)
-        return True, "policy", "fine"
+        return Allow("fine", by="policy")
 
     options = studio.options(ASKS, permission_mode="ask")
     policy: Any = decide if is_async else at_once
@@ -235,7 +235,7 @@ async def test_the_policy_answers(studio: Studio, is_async: bool) -> None:
 async def test_a_policy_that_fails_refuses(
     studio: Studio, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def decide(question: Question) -> tuple[bool, str, str]:
+    async def decide(question: Question) -> bool:
         raise ValueError("no idea")
 
     options = studio.options(ASKS, permission_mode="ask")
@@ -438,7 +438,7 @@ async def test_wrong_use_starts_nothing(studio: Studio) -> None:
     with pytest.raises(UnknownSession):
         await Session.resume("nobody")
     with pytest.raises(WrongUse, match="unknown option"):
-        await Session.start("scripted", modle="x", **options)
+        await Session.start("scripted", modle="x", **options)  # type: ignore[call-arg]
     with pytest.raises(WrongUse, match="empty"):
         await Session.start("scripted", " ", **options)
     with pytest.raises(UnsupportedOption):
@@ -450,7 +450,7 @@ async def test_wrong_use_starts_nothing(studio: Studio) -> None:
         with pytest.raises(WrongUse, match="empty"):
             await session.prompt("")
         with pytest.raises(WrongUse, match="unknown option"):
-            await Session.resume("one", modle="x")
+            await Session.resume("one", modle="x")  # type: ignore[call-arg]
         with pytest.raises(WrongUse, match="one of scripted"):
             await Session.open("one", runtime=get_runtime("codex"))
 
