@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 
 from bridle.core import events as ev
 from bridle.core.errors import Crashed, ResumeRefused, TimedOut, UnsupportedOption, WrongUse
-from bridle.core.events import Event
+from bridle.core.events import Drive, Event
 from bridle.core.lifecycle import SessionHints
 from bridle.drives.spec import Allow, Question
 from bridle.runtimes.registry import get_runtime
@@ -474,3 +474,18 @@ async def test_a_conversation_that_is_gone_is_not_resumed(studio: Studio) -> Non
     with pytest.raises(ResumeRefused):
         await Session.resume(session.session_id)
     assert studio.processes() == {}
+
+
+@pytest.mark.parametrize("drive", ["rpc", "print"])
+async def test_a_repeated_instruction_file_is_no_marker(studio: Studio, drive: Drive) -> None:
+    rule = "Finish with a summary. ORCHESTRA_COMPLETE"
+    (studio.work / "AGENTS.md").write_text(f"{rule}\n")
+    options = studio.options(f"- text: '{rule}'\n- text: 'All pass. ORCHESTRA_COMPLETE'\n")
+    async with Session.start("scripted", "go", drive=drive, **options) as session:
+        await session.wait_idle(**WAIT)
+        # What counts is what the agent was started with.
+        (studio.work / "AGENTS.md").unlink()
+        await session.prompt("on")
+        await session.wait_idle(**WAIT)
+    ends = of_kind(studio.events(session.session_id), "agent_end")
+    assert [getattr(end, "marker_detected", None) for end in ends] == [False, True]

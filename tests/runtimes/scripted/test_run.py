@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bridle._version import __version__
 from bridle.core import events as ev
+from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.usage import Usage
 from bridle.drives.spec import Question
 from bridle.runtimes.scripted import ScriptedRuntime
@@ -298,3 +299,17 @@ def test_the_documentation_names_everything() -> None:
         assert f"`{name}`" in page or name == "provider_options"
     for name in BEHAVIOURS:
         assert f"`{name}" in page
+
+
+def test_instructions_in_files_that_are_repeated_are_no_marker(stage: Stage) -> None:
+    rule = "Finish with a summary. ORCHESTRA_COMPLETE"
+    echo = [{"text": f"My rules:\n{rule}"}]
+    assert stage.play(echo).result.marker_detected
+    given = stage.home / "rules.md"
+    given.write_text(f"# Rules\n  {rule}\n")
+    assert not stage.play(echo, append_system_prompt_file=str(given)).result.marker_detected
+    hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(stage.cwd))
+    ScriptedRuntime().deploy_config(str(stage.cwd), OverlayContent(content=f"{rule}\n"), hooks)
+    assert not stage.play(echo).result.marker_detected
+    said = [{"text": f"{rule}\n\nORCHESTRA_COMPLETE"}]
+    assert stage.play(said).result.marker_detected
