@@ -489,3 +489,24 @@ async def test_a_repeated_instruction_file_is_no_marker(studio: Studio, drive: D
         await session.wait_idle(**WAIT)
     ends = of_kind(studio.events(session.session_id), "agent_end")
     assert [getattr(end, "marker_detected", None) for end in ends] == [False, True]
+
+
+@pytest.mark.parametrize("drive", ["rpc", "print"])
+async def test_a_budget_ends_the_turn_that_exceeds_it(studio: Studio, drive: Drive) -> None:
+    script = "- text: cheap\n- {text: dear, shell: 'sleep 60; touch late'}\n- text: never\n"
+    options = studio.options(script, budget_usd=0.015)
+    options["provider_options"]["cost_per_turn"] = 0.01
+    async with Session.start("scripted", "go", drive=drive, **options) as session:
+        assert (await session.wait_idle(**WAIT)).status == "completed"
+        await session.prompt("on")
+        report = await session.wait_idle(**WAIT)
+        assert report.status == "budget_exceeded"
+        if drive == "print":
+            # Nothing is left for another turn: it ends before its model is asked.
+            await session.prompt("more")
+            report = await session.wait_idle(**WAIT)
+            assert (report.turn, report.status) == (3, "budget_exceeded")
+    events = studio.events(session.session_id)
+    assert [getattr(end, "text", "") for end in of_kind(events, "message_end")] == ["cheap", "dear"]
+    assert not (studio.work / "late").exists()
+    assert check_event_order(events) == []

@@ -95,6 +95,7 @@ class RuntimeConnection:
         self._failed = False
         self._gone = False
         self._closed = False
+        self._stopped = False
         self._group: TaskGroup | None = None
         self._changed: Flag | None = None
         self._writing: Lock | None = None
@@ -298,6 +299,10 @@ class RuntimeConnection:
     async def _settle(self) -> None:
         """Carry out what the wire asked for."""
         recorder = self._recorder
+        if recorder.stop_requested is not None and recorder.turn_open and not self._stopped:
+            # The process is its starter's to end; what the agent does now can be ended here.
+            self._stopped = True
+            self._wire.abort()
         while True:
             self._collect()
             self._pump()
