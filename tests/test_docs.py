@@ -32,8 +32,8 @@ EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", re.DOTALL)
 TRACE = re.compile(r"### (.*?)\n.*?```text\n(.*?)```", re.DOTALL)
 
 EVERY = EXAMPLE.findall((DOCS / "library.md").read_text())
-EXAMPLES = [example for example in EVERY if "playing" not in example[0]]
-SESSIONS = [example for example in EVERY if "playing" in example[0]]
+EXAMPLES = [example for example in EVERY if "Session.start" not in example[0]]
+SESSIONS = [example for example in EVERY if "Session.start" in example[0]]
 SESSIONS += EXAMPLE.findall((DOCS / "sessions.md").read_text())
 PLAY = [
     {"text": "I will write it.", "shell": "echo hello > hello.txt"},
@@ -95,7 +95,7 @@ def test_an_example_of_sessions(
 
 def played(script: str, *, abort_at: str = "") -> list[Event]:
     events = stream_sync(script, runtime=TinyRuntime())
-    got = []
+    got: list[Event] = []
     for event in events:
         got.append(event)
         if abort_at and isinstance(event, ev.MessageUpdate) and event.text == abort_at:

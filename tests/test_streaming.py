@@ -1,7 +1,9 @@
 """Runs and streams in an event loop, left and cancelled at any point."""
 
+import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -12,8 +14,8 @@ from bridle.core.errors import WrongUse
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.spec import Question
-from bridle.streaming import EventStream, run, run_sync, stream
+from bridle.drives.spec import Allow, Deny, PermissionAnswer, Question
+from bridle.streaming import EventStream, run, run_sync, stream, stream_sync
 from bridle.testing.contract import check_event_order
 from tests.conftest import wait_until
 from tests.drives.children import open_fds
@@ -39,8 +41,10 @@ async def test_a_run_with_a_loop(tmp_path: Path) -> None:
 
 async def test_the_result_is_there_after_the_last_event() -> None:
     async with stream("say one two", runtime=TINY) as events:
+        with pytest.raises(WrongUse, match="no result yet"):
+            _ = events.result
         got = [event async for event in events]
-        assert events.result is not None
+        assert events.result.status == "completed"
         assert [event async for event in events] == []
     assert checked(got, events.result).text == "one two "
 
@@ -54,6 +58,57 @@ async def test_permission_by_a_callback_of_either_kind() -> None:
         result = await run("ask shell\nask danger", runtime=TINY, permission=permission)
         assert result.text == 'answer: [false, "as told"]'
     assert run_sync("ask shell", runtime=TINY, permission=allow).text == 'answer: [true, "as told"]'
+
+
+def test_the_result_of_a_sync_stream_is_there_after_the_last_event() -> None:
+    events = stream_sync("say one two", runtime=TINY)
+    with pytest.raises(WrongUse, match="no result yet"):
+        _ = events.result
+    for event in events:
+        if isinstance(event, ev.AgentStart):
+            with pytest.raises(WrongUse, match="no result yet"):
+                _ = events.result
+    assert events.result.text == "one two "
+    with stream_sync("hang", runtime=TINY) as events:
+        next(iter(events))
+    assert events.result.status != "completed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "heard", "decided"),
+    [
+        (True, [True, ""], ("allow", "caller", "")),
+        (False, [False, "the caller refused it"], ("deny", "caller", "the caller refused it")),
+        (Allow(), [True, ""], ("allow", "caller", "")),
+        (Allow("fine", by="Ann"), [True, "fine"], ("allow", "Ann", "fine")),
+        (Deny("not now"), [False, "not now"], ("deny", "caller", "not now")),
+        ((False, "old", "as before"), [False, "as before"], ("deny", "old", "as before")),
+    ],
+)
+async def test_what_a_permission_callback_may_return(
+    answer: PermissionAnswer, heard: list[object], decided: tuple[str, str, str]
+) -> None:
+    async def later(question: Question) -> PermissionAnswer:
+        await anyio.lowlevel.checkpoint()
+        return answer
+
+    seen: list[Event] = []
+    result = await run("ask shell", runtime=TINY, permission=later, on_event=seen.append)
+    assert json.loads(result.text.removeprefix("answer: ")) == heard
+    [decision] = [event for event in seen if isinstance(event, ev.PermissionDecision)]
+    assert (decision.decision, decision.by, decision.reason) == decided
+    again = run_sync("ask shell", runtime=TINY, permission=lambda question: answer)
+    assert again.text == result.text
+
+
+@pytest.mark.parametrize("answer", [None, "yes", 1, (True, "who"), (1, "a", "b")])
+async def test_what_is_no_answer_to_a_permission_request_is_never_a_yes(answer: Any) -> None:
+    async def later(question: Question) -> Any:
+        return answer
+
+    for permission in (later, lambda question: answer):
+        with pytest.raises(WrongUse, match="permission callback returned"):
+            await run("ask shell\nhang", runtime=TINY, permission=permission)
 
 
 async def test_what_a_permission_callback_raises_comes_out() -> None:

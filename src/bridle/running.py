@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from bridle.core.errors import WrongUse
-from bridle.core.events import Drive, Event
+from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import RunOptions, guarded_as
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all, remove_folders
@@ -133,7 +133,7 @@ def recorder_for(
     runtime: "AgentRuntime", options: RunOptions, plan: "RunPlan", drive: Drive = "print"
 ) -> Recorder:
     """The recorder of a planned run, which knows every secret that the run is given."""
-    return Recorder(
+    recorder = Recorder(
         runtime=runtime.id,
         session_id=plan.session_id,
         options=options,
@@ -143,6 +143,16 @@ def recorder_for(
         ignored_options=plan.ignored_options,
         drive=drive,
     )
+
+    def in_files() -> str:
+        from bridle.runtimes.given import file_instructions
+
+        return file_instructions(runtime, options, plan.spec.cwd)
+
+    # A file that the caller names may be gone when the agent speaks; the project's are read then.
+    known = in_files() if options.append_system_prompt_file else None
+    recorder.words.file_instructions = in_files if known is None else lambda: known
+    return recorder
 
 
 def _check_values(options: RunOptions) -> None:
@@ -167,7 +177,7 @@ def connection(
     options: RunOptions | None,
     permission: "PermissionPolicy | AsyncPermissionPolicy | None",
     permission_timeout: float | None,
-    on_event: Callable[[Event], object] | None,
+    on_event: Callable[[AnyEvent], object] | None,
 ) -> "RuntimeConnection":
     """A conversation with a process of `runtime`; see `AgentRuntime.connect`."""
     from bridle.drives.connection import ANSWERING, RuntimeConnection

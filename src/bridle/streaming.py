@@ -3,14 +3,14 @@
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack, cast
 
 from bridle.core.errors import WrongUse
-from bridle.core.events import Event
-from bridle.core.options import RunOptions
+from bridle.core.events import AnyEvent, Event
+from bridle.core.options import RunOptions, RunOptionsDict
 from bridle.core.results import RunResult
 from bridle.drives.print_drive import PermissionPolicy, refuse_all
-from bridle.drives.spec import Question
+from bridle.drives.spec import PermissionAnswer, Question
 from bridle.running import prepare, resolve
 
 if TYPE_CHECKING:
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.runtimes.base import AgentRuntime
 
-EventHandler = Callable[[Event], Awaitable[None] | None]
-AsyncPermissionPolicy = Callable[[Question], Awaitable[tuple[bool, str, str]]]
+_NO_RESULT = "read it after the last event, or after the block"
+
+EventHandler = Callable[[AnyEvent], Awaitable[None] | None]
+AsyncPermissionPolicy = Callable[[Question], Awaitable[PermissionAnswer]]
 """A permission callback for the async face; it may wait for a person."""
 
 
@@ -43,7 +45,7 @@ class EventStream:
         permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
         config: "Config | None" = None,
     ) -> None:
-        self.result: RunResult | None = None
+        self._result: RunResult | None = None
         self._permission = permission
         self._prepared = prepare(
             runtime,
@@ -57,6 +59,13 @@ class EventStream:
         self._problem: BaseException | None = None
         self._asking: CancelScope | None = None
         self._left = False
+
+    @property
+    def result(self) -> RunResult:
+        """The run's result; `WrongUse` before the last event."""
+        if self._result is None:
+            raise WrongUse("the run has no result yet", hint=_NO_RESULT)
+        return self._result
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -87,7 +96,7 @@ class EventStream:
         assert self._receive is not None
         self._left = True
         self._receive.close()
-        if self.result is None:
+        if self._result is None:
             self._prepared.run.abort("the caller left the run")
         if self._asking is not None:
             self._asking.cancel()
@@ -103,7 +112,7 @@ class EventStream:
             raise WrongUse("the stream is not open", hint="use `async with stream as events` first")
         return self
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> AnyEvent:
         import anyio
 
         assert self._receive is not None
@@ -113,7 +122,7 @@ class EventStream:
             except (anyio.EndOfStream, anyio.ClosedResourceError):
                 self._raise_problem()
                 raise StopAsyncIteration from None
-        return self._ready.popleft()
+        return cast("AnyEvent", self._ready.popleft())
 
     def _raise_problem(self) -> None:
         problem, self._problem = self._problem, None
@@ -150,19 +159,19 @@ class EventStream:
         except BaseException as problem:
             self._problem = problem
         finally:
-            self.result = run.result
+            self._result = run.result
 
-    def _decide(self, question: Question) -> tuple[bool, str, str]:
+    def _decide(self, question: Question) -> PermissionAnswer:
         """In the worker thread: ask the caller, who may answer now or later."""
         from anyio import from_thread
 
         assert self._permission is not None
         answer = self._permission(question)
-        if isinstance(answer, tuple):
+        if not isinstance(answer, Awaitable):
             return answer
         return from_thread.run(self._wait_for, answer)
 
-    async def _wait_for(self, answer: Awaitable[tuple[bool, str, str]]) -> tuple[bool, str, str]:
+    async def _wait_for(self, answer: Awaitable[PermissionAnswer]) -> PermissionAnswer:
         import anyio
 
         with anyio.CancelScope() as self._asking:
@@ -187,7 +196,6 @@ async def run_options(
                 waiting = on_event(event)
                 if waiting is not None:
                     await waiting
-    assert stream.result is not None
     return stream.result
 
 
@@ -198,12 +206,13 @@ async def run(
     config: "Config | None" = None,
     on_event: EventHandler | None = None,
     permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
-    **options: Any,
+    **options: Unpack[RunOptionsDict],
 ) -> RunResult:
     """Run one prompt through an agent and return the result.
 
     `options` are the fields of `RunOptions`. `permission` answers the agent's permission requests
-    (all are refused without it); it may be async. A failed run is a result with `error`, not an
+    (all are refused without it): it returns True, False, `Allow()` or `Deny(reason)`, and may be
+    async. A failed run is a result with `error`, not an
     exception; `result.failure()` gives the exception. Raises `UnknownRuntime`, `NotInstalled`,
     `UnsupportedOption`, `ConfigError` or `WrongUse` before anything is started.
     """
@@ -219,7 +228,7 @@ def stream(
     runtime: "str | AgentRuntime | None" = None,
     config: "Config | None" = None,
     permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
-    **options: Any,
+    **options: Unpack[RunOptionsDict],
 ) -> EventStream:
     """The events of one run: `async with bridle.stream(…) as events: async for event in events`.
 
@@ -235,7 +244,7 @@ def run_sync(
     runtime: "str | AgentRuntime | None" = None,
     config: "Config | None" = None,
     permission: PermissionPolicy | None = None,
-    **options: Any,
+    **options: Unpack[RunOptionsDict],
 ) -> RunResult:
     """`run` for programs without an event loop; it starts none."""
     events = stream_sync(prompt, runtime=runtime, config=config, permission=permission, **options)
@@ -274,8 +283,8 @@ class SyncEventStream:
     ) -> None:
         self._prepared.run.close()
 
-    def __iter__(self) -> Iterator[Event]:
-        return self._prepared.run.events()
+    def __iter__(self) -> Iterator[AnyEvent]:
+        return cast("Iterator[AnyEvent]", self._prepared.run.events())
 
     def abort(self, reason: str = "aborted by the caller") -> None:
         """Stop the agent; the remaining events still come."""
@@ -288,7 +297,9 @@ class SyncEventStream:
 
     @property
     def result(self) -> RunResult:
-        """The run's result; complete after the last event."""
+        """The run's result; `WrongUse` before the last event."""
+        if not self._prepared.run.is_over:
+            raise WrongUse("the run has no result yet", hint=_NO_RESULT)
         return self._prepared.run.result
 
 
@@ -298,7 +309,7 @@ def stream_sync(
     runtime: "str | AgentRuntime | None" = None,
     config: "Config | None" = None,
     permission: PermissionPolicy | None = None,
-    **options: Any,
+    **options: Unpack[RunOptionsDict],
 ) -> SyncEventStream:
     """`stream` for programs without an event loop: iterate it, then read `result`."""
     chosen, wanted = resolve(prompt, runtime, config, options)

@@ -19,11 +19,21 @@ SAID = {
     "bold after a sentence": f"I am done. **{M}**",
     "italic": f"_{M}_",
     "heading": f"## {M}",
-    "bullet": f"- {M}",
     "code span of its own": f"`{M}`",
     "bold code span": f"**`{M}`**",
     "emoji": f"✅ {M} 🎉",
     "label": f"Status: {M}",
+    "bold label": f"**Final status:** {M}",
+    "label after a sentence": f"I ran them. All tests pass: {M}",
+    "dash after a label": f"Everything is done — {M}",
+    "in brackets": f"[{M}]",
+    "in a rule": f"--- {M} ---",
+    "second sentence": f"{M}. All tests pass.",
+    "after an announcement of now": f"I will now print the marker:\n{M}",
+    "after a heading": f"Final output:\n\n{M}",
+    "after a list": f"1. fixed\n2. tested\n\n{M}",
+    "after a plan": f"Plan:\n- [ ] fix\n- [ ] {M}\n\nAll fixed.\n\n{M}",
+    "tick": f"All tests pass ✅ {M}",
     "dash": f"{M} - everything passes",
     "exclamation": f"{M}!",
     "after a quotation": f"> print {M} when done\n\n{M}",
@@ -67,6 +77,47 @@ NOT_SAID = {
     "told of beforehand": f"{M} will follow when I am done",
     "part of a list": f"{M}, or something like it",
     "conditional": f"Once the tests pass I will print {M}",
+    "plan with a colon": f"Once finished I will say: {M}",
+    "plan on the line before": f"Once finished I will say:\n\n{M}",
+    "at the end, on the next line": f"At the very end I say:\n{M}",
+    "plan in steps": f"Step 1: fix. Step 2: {M}",
+    "step": f"Step 3: {M}",
+    "bold step": f"**Step 3:** {M}",
+    "arrows": f"fix -> test -> {M}",
+    "arrow signs": f"fix → test → {M}",
+    "semicolons": f"Plan: fix; test; {M}",
+    "last step": f"Last step: {M}",
+    "to do": f"TODO: {M}",
+    "next": f"Next: {M}",
+    "not yet with a colon": f"Not yet: {M}",
+    "not yet with a dash": f"Not yet — {M}",
+    "not yet as a sentence": f"Not yet. {M}",
+    "not done": f"The work is not done yet. {M}",
+    "question": f"{M}?",
+    "question and no": f"{M}? Not yet.",
+    "question in bold": f"**{M}**?",
+    "question before": f"What do I print at the end? {M}",
+    "is it": f"Is it {M}?",
+    "bullet": f"- {M}",
+    "star": f"* {M}",
+    "round bullet": f"• {M}",
+    "numbered": f"2. {M}",
+    "numbered with a bracket": f"2) {M}",
+    "numbered and bold": f"**2.** {M}",
+    "numbered heading": f"## 2. {M}",
+    "lettered": f"b) {M}",
+    "open box": f"- [ ] {M}",
+    "ticked box": f"- [x] {M}",
+    "box without a bullet": f"[ ] {M}",
+    "box sign": f"☐ {M}",
+    "cross": f"❌ {M}",
+    "hourglass": f"⏳ {M}",
+    "item with a sentence": f"3. Run the tests. {M}",
+    "table": f"| status | {M} |",
+    "explained": f"{M}: printed when all tests pass",
+    "explained with a dash": f"{M} - not yet",
+    "condition in brackets": f"{M} (once the tests pass)",
+    "definition": f"The completion marker: {M}",
 }
 
 
@@ -94,6 +145,19 @@ def test_markers_of_any_shape(marker: str) -> None:
     assert find_marker(f"Well. {marker}", marker)
     assert not find_marker(f"x{marker}x", marker)
     assert not find_marker(f"Say {marker} at the end.", marker, f"Say {marker} at the end.")
+
+
+def test_a_marker_that_ends_its_sentence_may_be_followed_by_another() -> None:
+    assert find_marker("Done. ORCHESTRA_COMPLETE", "Done.")
+    assert find_marker("All tests pass. Done.", "Done.")
+    assert not find_marker("- Done. ORCHESTRA_COMPLETE", "Done.")
+    assert not find_marker("When it is Done. ORCHESTRA_COMPLETE", "Done.")
+
+
+@pytest.mark.parametrize("marker", ["- done", "1. finish", "[x] all"])
+def test_a_marker_that_looks_like_a_list_item_counts_on_its_own_line(marker: str) -> None:
+    assert find_marker(f"Well.\n{marker}\n", marker)
+    assert not find_marker(f"- {marker}", marker)
 
 
 def test_no_marker_is_never_found() -> None:

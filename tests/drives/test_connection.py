@@ -148,9 +148,9 @@ async def test_a_failed_turn_is_told_until_the_next(tmp_path: Path) -> None:
 
 
 async def test_a_policy_answers_while_the_agent_is_read(tmp_path: Path) -> None:
-    async def decide(question: Question) -> tuple[bool, str, str]:
+    async def decide(question: Question) -> bool:
         await anyio.sleep(0.01)
-        return True, "policy", ""
+        return True
 
     plan = planned(tmp_path, '- shell: "touch allowed"\n- text: done\n', "ask")
     events: list[Event] = []

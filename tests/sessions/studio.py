@@ -1,7 +1,7 @@
 """Scripted sessions for the tests of the library's face, in a home and a folder of their own."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ class Studio:
             kill_marked(name)
 
 
-def numbered(events: list[Event]) -> bool:
+def numbered(events: Sequence[Event]) -> bool:
     """Whether no event is missing or doubled, from the first on."""
     return [event.seq for event in events] == list(range(1, len(events) + 1))
 

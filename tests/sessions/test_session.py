@@ -13,9 +13,9 @@ from anyio.lowlevel import checkpoint
 
 from bridle.core import events as ev
 from bridle.core.errors import Crashed, ResumeRefused, TimedOut, UnsupportedOption, WrongUse
-from bridle.core.events import Event
+from bridle.core.events import Drive, Event
 from bridle.core.lifecycle import SessionHints
-from bridle.drives.spec import Question
+from bridle.drives.spec import Allow, Question
 from bridle.runtimes.registry import get_runtime
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions import feed as feed_module
@@ -217,9 +217,9 @@ async def test_the_policy_answers(studio: Studio, is_async: bool) -> None:
         asked.append(question.tool_name)
         return True, "policy", "fine"
 
-    def at_once(question: Question) -> tuple[bool, str, str]:
+    def at_once(question: Question) -> Allow:
         asked.append(question.tool_name)
-        return True, "policy", "fine"
+        return Allow("fine", by="policy")
 
     options = studio.options(ASKS, permission_mode="ask")
     policy: Any = decide if is_async else at_once
@@ -235,7 +235,7 @@ async def test_the_policy_answers(studio: Studio, is_async: bool) -> None:
 async def test_a_policy_that_fails_refuses(
     studio: Studio, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def decide(question: Question) -> tuple[bool, str, str]:
+    async def decide(question: Question) -> bool:
         raise ValueError("no idea")
 
     options = studio.options(ASKS, permission_mode="ask")
@@ -438,7 +438,7 @@ async def test_wrong_use_starts_nothing(studio: Studio) -> None:
     with pytest.raises(UnknownSession):
         await Session.resume("nobody")
     with pytest.raises(WrongUse, match="unknown option"):
-        await Session.start("scripted", modle="x", **options)
+        await Session.start("scripted", modle="x", **options)  # type: ignore[call-arg]
     with pytest.raises(WrongUse, match="empty"):
         await Session.start("scripted", " ", **options)
     with pytest.raises(UnsupportedOption):
@@ -450,7 +450,7 @@ async def test_wrong_use_starts_nothing(studio: Studio) -> None:
         with pytest.raises(WrongUse, match="empty"):
             await session.prompt("")
         with pytest.raises(WrongUse, match="unknown option"):
-            await Session.resume("one", modle="x")
+            await Session.resume("one", modle="x")  # type: ignore[call-arg]
         with pytest.raises(WrongUse, match="one of scripted"):
             await Session.open("one", runtime=get_runtime("codex"))
 
@@ -474,3 +474,39 @@ async def test_a_conversation_that_is_gone_is_not_resumed(studio: Studio) -> Non
     with pytest.raises(ResumeRefused):
         await Session.resume(session.session_id)
     assert studio.processes() == {}
+
+
+@pytest.mark.parametrize("drive", ["rpc", "print"])
+async def test_a_repeated_instruction_file_is_no_marker(studio: Studio, drive: Drive) -> None:
+    rule = "Finish with a summary. ORCHESTRA_COMPLETE"
+    (studio.work / "AGENTS.md").write_text(f"{rule}\n")
+    options = studio.options(f"- text: '{rule}'\n- text: 'All pass. ORCHESTRA_COMPLETE'\n")
+    async with Session.start("scripted", "go", drive=drive, **options) as session:
+        await session.wait_idle(**WAIT)
+        # What counts is what the agent was started with.
+        (studio.work / "AGENTS.md").unlink()
+        await session.prompt("on")
+        await session.wait_idle(**WAIT)
+    ends = of_kind(studio.events(session.session_id), "agent_end")
+    assert [getattr(end, "marker_detected", None) for end in ends] == [False, True]
+
+
+@pytest.mark.parametrize("drive", ["rpc", "print"])
+async def test_a_budget_ends_the_turn_that_exceeds_it(studio: Studio, drive: Drive) -> None:
+    script = "- text: cheap\n- {text: dear, shell: 'sleep 60; touch late'}\n- text: never\n"
+    options = studio.options(script, budget_usd=0.015)
+    options["provider_options"]["cost_per_turn"] = 0.01
+    async with Session.start("scripted", "go", drive=drive, **options) as session:
+        assert (await session.wait_idle(**WAIT)).status == "completed"
+        await session.prompt("on")
+        report = await session.wait_idle(**WAIT)
+        assert report.status == "budget_exceeded"
+        if drive == "print":
+            # Nothing is left for another turn: it ends before its model is asked.
+            await session.prompt("more")
+            report = await session.wait_idle(**WAIT)
+            assert (report.turn, report.status) == (3, "budget_exceeded")
+    events = studio.events(session.session_id)
+    assert [getattr(end, "text", "") for end in of_kind(events, "message_end")] == ["cheap", "dear"]
+    assert not (studio.work / "late").exists()
+    assert check_event_order(events) == []

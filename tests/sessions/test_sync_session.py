@@ -15,7 +15,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import TimedOut, WrongUse
 from bridle.core.events import Event
-from bridle.drives.spec import Question
+from bridle.drives.spec import Deny, Question
 from bridle.sessions.client import DaemonClient, daemon_status
 from bridle.sessions.hosting import close_hosts
 from bridle.sessions.lock import SessionHeld
@@ -68,8 +68,8 @@ def test_a_conversation(studio: Studio) -> None:
 
 
 def test_events_as_they_happen_and_a_policy(studio: Studio) -> None:
-    def decide(question: Question) -> tuple[bool, str, str]:
-        return False, "policy", "not today"
+    def decide(question: Question) -> Deny:
+        return Deny("not today", by="policy")
 
     script = '- text: may I?\n  shell: "touch allowed"\n- text: done\n'
     options = studio.options(script, permission_mode="ask")

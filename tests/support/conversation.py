@@ -9,7 +9,7 @@ from bridle.drives.attached import AttachedProcess
 from bridle.drives.live import Delivery, LiveWire, Outgoing
 from bridle.drives.print_drive import PermissionPolicy, refuse_all, remove_folders
 from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Patience, ProcessExit, ProcessSpec, Question
+from bridle.drives.spec import Patience, ProcessExit, ProcessSpec, Question, decision_of
 
 _SHOWN = 2000
 
@@ -156,7 +156,7 @@ class AttachedConversation:
         self.events += recorder.drain()
 
     def _answer(self, question: Question) -> None:
-        allowed, by, reason = self._permission(question)
+        allowed, by, reason = decision_of(self._permission(question))
         self.process.write(question.answer(allowed, reason))
         self.recorder.permission_decided(
             question.request_id,

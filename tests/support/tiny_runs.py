@@ -1,5 +1,7 @@
 """Runs of the tiny agent, and what is checked of each."""
 
+from collections.abc import Sequence
+
 from bridle.core.events import Event
 from bridle.core.results import RunResult
 from bridle.drives.spec import Question
@@ -15,7 +17,7 @@ def allow(question: Question) -> tuple[bool, str, str]:
     return question.tool_name != "danger", "the test", "as told"
 
 
-def checked(events: list[Event], result: RunResult | None) -> RunResult:
+def checked(events: Sequence[Event], result: RunResult | None) -> RunResult:
     """The result, which must be there, of events that must be in order."""
     assert check_event_order(events) == []
     assert result is not None

@@ -22,7 +22,7 @@ event before `agent_end` is the turn's failure; the same error is in `agent_end.
 of any turn, right before `session_end`, says why a live session ended or never became ready.
 """
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -60,9 +60,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ev
 
     `synthetic` marks an event that Bridle derived because the contract needs it (a text that came
     whole still gets its start and end; a tool whose agent died still gets its end). `raw` is the
-    wire message behind the event, present only when it was asked for.
+    wire message behind the event, present only when it was asked for. `type` is the name that the
+    event has in JSON, a literal type in each class.
     """
 
+    type: ClassVar[str] = "event"
     v: int = SCHEMA_VERSION
     seq: int = 0
     ts: str = ""
@@ -75,6 +77,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ev
 class SessionStart(Event, frozen=True, kw_only=True, tag="session_start"):
     """The agent is there and named its session. Once a process, before everything else."""
 
+    type: ClassVar[Literal["session_start"]] = "session_start"
     native_session_id: str | None = None
     model: str | None = None
     cwd: str = ""
@@ -85,12 +88,14 @@ class SessionStart(Event, frozen=True, kw_only=True, tag="session_start"):
 class AgentStart(Event, frozen=True, kw_only=True, tag="agent_start"):
     """A turn begins: the agent took a prompt."""
 
+    type: ClassVar[Literal["agent_start"]] = "agent_start"
     turn: int
 
 
 class MessageStart(Event, frozen=True, kw_only=True, tag="message_start"):
     """A message begins."""
 
+    type: ClassVar[Literal["message_start"]] = "message_start"
     message_id: str
     role: Role = "assistant"
 
@@ -98,6 +103,7 @@ class MessageStart(Event, frozen=True, kw_only=True, tag="message_start"):
 class MessageUpdate(Event, frozen=True, kw_only=True, tag="message_update"):
     """A piece of the open message; the deltas of a block joined are its text."""
 
+    type: ClassVar[Literal["message_update"]] = "message_update"
     message_id: str
     kind: UpdateKind
     text: str = ""
@@ -107,6 +113,7 @@ class MessageEnd(Event, frozen=True, kw_only=True, tag="message_end"):
     """The message is complete; `text` is all its text blocks joined. `usage` is this message's
     own, null where the runtime only tells totals."""
 
+    type: ClassVar[Literal["message_end"]] = "message_end"
     message_id: str
     text: str = ""
     usage: Usage | None = None
@@ -117,6 +124,7 @@ class MessageEnd(Event, frozen=True, kw_only=True, tag="message_end"):
 class ToolExecutionStart(Event, frozen=True, kw_only=True, tag="tool_execution_start"):
     """The agent calls a tool. `tool_name` and `args` are the runtime's own."""
 
+    type: ClassVar[Literal["tool_execution_start"]] = "tool_execution_start"
     tool_call_id: str
     tool_name: str
     args: Any = None
@@ -125,6 +133,7 @@ class ToolExecutionStart(Event, frozen=True, kw_only=True, tag="tool_execution_s
 class ToolExecutionUpdate(Event, frozen=True, kw_only=True, tag="tool_execution_update"):
     """Output of a running tool, or a sub-agent's step inside it."""
 
+    type: ClassVar[Literal["tool_execution_update"]] = "tool_execution_update"
     tool_call_id: str
     text: str = ""
 
@@ -132,6 +141,7 @@ class ToolExecutionUpdate(Event, frozen=True, kw_only=True, tag="tool_execution_
 class ToolExecutionEnd(Event, frozen=True, kw_only=True, tag="tool_execution_end"):
     """The tool ended; `result` is what the model is shown."""
 
+    type: ClassVar[Literal["tool_execution_end"]] = "tool_execution_end"
     tool_call_id: str
     tool_name: str
     is_error: bool = False
@@ -141,6 +151,7 @@ class ToolExecutionEnd(Event, frozen=True, kw_only=True, tag="tool_execution_end
 class PermissionRequest(Event, frozen=True, kw_only=True, tag="permission_request"):
     """The agent asks whether it may act."""
 
+    type: ClassVar[Literal["permission_request"]] = "permission_request"
     request_id: str
     tool_call_id: str | None = None
     tool_name: str = ""
@@ -150,6 +161,7 @@ class PermissionRequest(Event, frozen=True, kw_only=True, tag="permission_reques
 class PermissionDecision(Event, frozen=True, kw_only=True, tag="permission_decision"):
     """Somebody or something answered, or the agent's own mode refused without asking."""
 
+    type: ClassVar[Literal["permission_decision"]] = "permission_decision"
     request_id: str
     tool_call_id: str | None = None
     tool_name: str = ""
@@ -161,18 +173,21 @@ class PermissionDecision(Event, frozen=True, kw_only=True, tag="permission_decis
 class AutoCompactionStart(Event, frozen=True, kw_only=True, tag="auto_compaction_start"):
     """The agent begins to shorten its context."""
 
+    type: ClassVar[Literal["auto_compaction_start"]] = "auto_compaction_start"
     reason: str = ""
 
 
 class AutoCompactionEnd(Event, frozen=True, kw_only=True, tag="auto_compaction_end"):
     """The context is shortened, or the attempt failed (`reason` says so)."""
 
+    type: ClassVar[Literal["auto_compaction_end"]] = "auto_compaction_end"
     reason: str = ""
 
 
 class Retry(Event, frozen=True, kw_only=True, tag="retry"):
     """A model call failed and the runtime will try again after `delay_ms`, where it tells."""
 
+    type: ClassVar[Literal["retry"]] = "retry"
     attempt: int
     delay_ms: int | None = None
     error: ErrorInfo
@@ -181,6 +196,7 @@ class Retry(Event, frozen=True, kw_only=True, tag="retry"):
 class UsageTotals(Event, frozen=True, kw_only=True, tag="usage"):
     """Running totals of the session. Sent before each `agent_end`."""
 
+    type: ClassVar[Literal["usage"]] = "usage"
     usage: Usage
     cost_usd: float | None = None
 
@@ -188,6 +204,7 @@ class UsageTotals(Event, frozen=True, kw_only=True, tag="usage"):
 class StateChange(Event, frozen=True, kw_only=True, tag="state"):
     """The session's state changed; `evidence` names the fact that shows it."""
 
+    type: ClassVar[Literal["state"]] = "state"
     old: SessionState
     new: SessionState
     evidence: str
@@ -196,6 +213,7 @@ class StateChange(Event, frozen=True, kw_only=True, tag="state"):
 class ErrorRaised(Event, frozen=True, kw_only=True, tag="error"):
     """Something failed; the turn's failure when `agent_end` follows with the same error."""
 
+    type: ClassVar[Literal["error"]] = "error"
     kind: str
     message: str
     retryable: bool = False
@@ -205,6 +223,7 @@ class ErrorRaised(Event, frozen=True, kw_only=True, tag="error"):
 class AgentEnd(Event, frozen=True, kw_only=True, tag="agent_end"):
     """The turn is over, whatever its end. `usage` and `cost_usd` are this turn's."""
 
+    type: ClassVar[Literal["agent_end"]] = "agent_end"
     turn: int
     status: RunStatus
     text: str = ""
@@ -217,6 +236,7 @@ class AgentEnd(Event, frozen=True, kw_only=True, tag="agent_end"):
 class SessionEnd(Event, frozen=True, kw_only=True, tag="session_end"):
     """The agent's process is gone."""
 
+    type: ClassVar[Literal["session_end"]] = "session_end"
     exit_code: int | None = None
     signal: str | None = None
     reason: str = ""
@@ -224,6 +244,8 @@ class SessionEnd(Event, frozen=True, kw_only=True, tag="session_end"):
 
 class Unknown(Event, frozen=True, kw_only=True, tag="unknown"):
     """A wire message no dialect knows; its payload is in `raw`. It never ends a stream."""
+
+    type: ClassVar[Literal["unknown"]] = "unknown"
 
 
 AnyEvent = (

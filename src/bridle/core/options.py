@@ -1,7 +1,8 @@
 """What a caller can ask of a runtime: one shape for every agent."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -111,6 +112,56 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     with a scripted model can be resumed; what stands in it is not overwritten."""
     model_server: ModelServer | None = None
     """A scripted model to run against instead of the real service."""
+
+
+StrPath = str | PathLike[str]
+"""A path as a caller gives it; `RunOptions` holds its text."""
+
+
+class ResumeOptionsDict(TypedDict, total=False):
+    """The keywords of `Session.resume` and `Session.fork`: fields of `RunOptions`.
+
+    The three dictionaries here exist so that type checkers and editors know every keyword. A test
+    holds their names and types equal to the fields of `RunOptions`.
+    """
+
+    system_prompt: str | None
+    append_system_prompt: str | None
+    append_system_prompt_file: StrPath | None
+    env: dict[str, str]
+    model: str | None
+    provider: Provider | None
+    max_turns: int | None
+    allowed_tools: Sequence[str]
+    denied_tools: Sequence[str]
+    settings: StrPath | None
+    mcp_config: StrPath | None
+    permission_mode: PermissionMode
+    sandbox: SandboxMode | None
+    guard: str | None
+    unguarded: bool
+    images: Sequence[StrPath]
+    provider_options: dict[str, Any]
+    raw_args: Sequence[str]
+    budget_usd: float | None
+    marker: str
+    resume: str | None
+    ignore_unsupported: bool
+    include_raw: bool
+    account_dir: StrPath | None
+    model_server: ModelServer | None
+
+
+class SessionOptionsDict(ResumeOptionsDict, total=False):
+    """The keywords of `Session.start`, beside its own."""
+
+    cwd: StrPath | None
+
+
+class RunOptionsDict(SessionOptionsDict, total=False):
+    """The keywords of `run` and `stream`: all fields of `RunOptions` but the prompt."""
+
+    timeout: float | None
 
 
 ALWAYS_SUPPORTED = frozenset(

@@ -37,9 +37,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The agent process's own exit status (negative: killed by that signal). It proves nothing:
     some CLIs exit 0 after a failure; `status` is decided by evidence."""
     text: str = ""
+    """The agent's last text."""
     marker_detected: bool = False
+    """Whether the agent said the completion marker; `docs/marker.md` has the rule."""
     usage: Usage = NO_USAGE
     cost_usd: float | None = None
+    """What the run cost; None when that is not known."""
     cost_source: CostSource = "unknown"
     duration_ms: int = 0
     ignored_options: tuple[str, ...] = ()

@@ -8,22 +8,28 @@ the program, write everything down, resume); they use the same wires.
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from bridle.core.errors import Aborted, Crashed, ProtocolDrift, TimedOut, WrongUse
-from bridle.core.events import AgentEnd, Event
+from bridle.core.events import AgentEnd, AnyEvent
 from bridle.core.lifecycle import ConnectionState
 from bridle.drives.live import LiveWire, Outgoing
 from bridle.drives.print_drive import PermissionPolicy, refuse_all
 from bridle.drives.recorder import Recorder
-from bridle.drives.spec import MAX_LINE, ProcessExit, Question
+from bridle.drives.spec import (
+    MAX_LINE,
+    PermissionAnswer,
+    ProcessExit,
+    Question,
+    decision_of,
+)
 
 if TYPE_CHECKING:
     from anyio import CancelScope, Lock
     from anyio import Event as Flag
     from anyio.abc import TaskGroup
 
-    AsyncPolicy = Callable[[Question], Awaitable[tuple[bool, str, str]]]
+    AsyncPolicy = Callable[[Question], Awaitable[PermissionAnswer]]
 
 _CHUNK = 1 << 16
 _CLOSING = 5.0
@@ -73,7 +79,7 @@ class RuntimeConnection:
         can_steer: bool,
         permission: "PermissionPolicy | AsyncPolicy" = refuse_all,
         permission_timeout: float = ANSWERING,
-        on_event: Callable[[Event], object] | None = None,
+        on_event: Callable[[AnyEvent], object] | None = None,
     ) -> None:
         self._process = process
         self._wire = wire
@@ -89,6 +95,7 @@ class RuntimeConnection:
         self._failed = False
         self._gone = False
         self._closed = False
+        self._stopped = False
         self._group: TaskGroup | None = None
         self._changed: Flag | None = None
         self._writing: Lock | None = None
@@ -292,6 +299,10 @@ class RuntimeConnection:
     async def _settle(self) -> None:
         """Carry out what the wire asked for."""
         recorder = self._recorder
+        if recorder.stop_requested is not None and recorder.turn_open and not self._stopped:
+            # The process is its starter's to end; what the agent does now can be ended here.
+            self._stopped = True
+            self._wire.abort()
         while True:
             self._collect()
             self._pump()
@@ -309,11 +320,11 @@ class RuntimeConnection:
         allowed, by, reason = False, "bridle", "nobody answered in time; do without it"
         try:
             answer = self._permission(question)
-            if isinstance(answer, tuple):
-                allowed, by, reason = answer
+            if not isinstance(answer, Awaitable):
+                allowed, by, reason = decision_of(answer)
             else:
                 with anyio.move_on_after(self._permission_timeout):
-                    allowed, by, reason = await answer
+                    allowed, by, reason = decision_of(await answer)
         except Exception as problem:
             reason = f"the permission policy failed: {type(problem).__name__}"
         self._recorder.reply(question.answer(allowed, reason))
@@ -365,7 +376,7 @@ class RuntimeConnection:
             if isinstance(event, AgentEnd):
                 self._failed = event.status not in ("completed", "aborted")
             if self._on_event is not None:
-                self._on_event(event)
+                self._on_event(cast("AnyEvent", event))
         if self._changed is not None:
             self._changed.set()
             self._changed = anyio.Event()

@@ -12,14 +12,16 @@ from bridle.drives.recorder import Recorder
 from bridle.drives.spec import (
     Normalizer,
     Patience,
+    PermissionAnswer,
     ProcessExit,
     ProcessSpec,
     Question,
     StderrReader,
+    decision_of,
 )
 
-PermissionPolicy = Callable[[Question], tuple[bool, str, str]]
-"""Answers a permission request: (allowed, who decided, reason)."""
+PermissionPolicy = Callable[[Question], PermissionAnswer]
+"""Answers a permission request."""
 
 _SHOWN = 2000
 """Characters of a line that is shown when its adapter stumbled over it."""
@@ -69,6 +71,11 @@ class PrintRun:
         itself."""
         self._aborted = self._aborted or Aborted(reason)
         self._process.request_stop(now=now)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended or was closed: `result` does not change any more."""
+        return not self._clean_up.alive
 
     @property
     def result(self) -> RunResult:
@@ -196,7 +203,7 @@ class PrintRun:
             )
 
     def _answer(self, question: Question) -> None:
-        allowed, by, reason = self._permission(question)
+        allowed, by, reason = decision_of(self._permission(question))
         self._process.write(question.answer(allowed, reason))
         self._recorder.permission_decided(
             question.request_id,

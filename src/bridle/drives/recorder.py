@@ -68,6 +68,9 @@ class Recorder(Outbox):
         self.agent_counts_turns = False
         """Set by an adapter whose agent keeps to `max_turns` itself: a call that it tried again is
         one turn to it, and would be two here."""
+        self.cost_at_end = False
+        """Set by an adapter whose agent reports what a turn cost only at its end, and keeps to the
+        budget itself until then. The others report the cost of each call, or it is not known."""
         self.guard: Guard | None = None
         """The session's guard, where it has one; set before the first line is fed."""
         self.unguarded = ""
@@ -83,7 +86,7 @@ class Recorder(Outbox):
         """What the agent said last."""
         self.tools = ToolCalls(self._tape, self.redactor)
         """Which tools run and ran; they are told by the methods below."""
-        self._tally = Tally(options, before)
+        self._tally = Tally(options, before, ignores_budget="budget_usd" in ignored_options)
         self._compaction = Compaction(self._tape, live=self._live)
         self._permissions = Permissions(self._tape, self.redactor)
         self._outcome = Outcome(self._tape, self.redactor, runtime=runtime, version=runtime_version)
@@ -252,6 +255,8 @@ class Recorder(Outbox):
         self._tally.begin_turn()
         self._tape.change_state("working", evidence)
         self._tape.emit(ev.AgentStart, turn=self.turn, synthetic=synthetic)
+        # What the turns before it spent cannot be spent again.
+        self.stop_if(self._tally.past_budget())
         self.verdicts.turn_started()
 
     def turn_ended(self, *, text: str | None = None) -> None:
@@ -270,6 +275,8 @@ class Recorder(Outbox):
         self.verdicts.turn_ends()
         if text is not None:
             self.words.said(self.redactor.text(text))
+        if self.cost_at_end and self._tally.turn_usage.total and self._tally.cost_usd is None:
+            self.unpriced_call()
         info = self._outcome.turn_ended(self.error)
         total = self.total()
         self._tape.emit(ev.UsageTotals, usage=total.usage, cost_usd=total.cost_usd)
@@ -305,13 +312,16 @@ class Recorder(Outbox):
         self._message.start(message_id or f"msg_{self._tally.model_calls}", synthetic)
 
     def next_call(self) -> None:
-        """The agent is about to call the model again: limits are looked at before it does.
+        """The agent is about to call the model again: the limit of calls is checked before it does.
 
-        For a wire that announces a call; the others are looked at when the answer begins.
+        For a wire that announces a call; for the others it is checked when the answer begins.
         """
         if not self.agent_counts_turns:
             self.stop_if(self._tally.past_turns())
-        self.stop_if(self._tally.past_budget())
+
+    def unpriced_call(self) -> None:
+        """The cost of a model call cannot be known: with a budget it is the last one."""
+        self.stop_if(self._tally.unpriced(self.model))
 
     def text_delta(self, text: str, *, synthetic: bool = False) -> None:
         """A piece of the message's text; opens message and block where needed."""
@@ -355,6 +365,9 @@ class Recorder(Outbox):
             return
         self.model = model or self.model
         self._tally.add(usage, cost_usd)
+        self.stop_if(self._tally.past_budget())
+        if usage is not None and usage.total and cost_usd is None and not self.cost_at_end:
+            self.unpriced_call()
         text = self._message.end(
             usage=usage, model=self.model, stop_reason=stop_reason, synthetic=synthetic
         )
@@ -372,7 +385,6 @@ class Recorder(Outbox):
             self.verdicts.take_notes()
         self._need_turn()
         self.message_ended(synthetic=True)
-        self.stop_if(self._tally.past_budget())
         self.tools.start(tool_call_id, tool_name, args, synthetic)
         if self.guard is not None:
             self.verdicts.check_live()
@@ -472,6 +484,8 @@ class Recorder(Outbox):
     def set_cost(self, cost_usd: float, source: CostSource) -> None:
         """Replace the session's cost so far."""
         self._tally.set_cost(cost_usd, source)
+        if self.turn_open:
+            self.stop_if(self._tally.past_budget())
 
     def unknown(self, raw: Any) -> None:
         """A wire message that no dialect knows; kept, never fatal. One that comes before the

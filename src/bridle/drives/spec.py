@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from bridle.core.errors import AgentError
+from bridle.core.errors import AgentError, WrongUse
 
 
 class StopStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +98,44 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     answer: Callable[[bool, str], bytes]
     """`answer(allowed, reason)` gives the bytes to write to the agent's stdin."""
     tool_call_id: str | None = None
+
+
+class Allow(msgspec.Struct, frozen=True):
+    """A permission callback's yes. `by` names who decided; events carry it."""
+
+    reason: str = ""
+    by: str = "caller"
+
+
+class Deny(msgspec.Struct, frozen=True):
+    """A permission callback's no. The agent reads `reason`; `by` names who decided."""
+
+    reason: str = "the caller refused it"
+    by: str = "caller"
+
+
+PermissionAnswer = bool | Allow | Deny | tuple[bool, str, str]
+"""What a permission callback returns; the tuple is (allowed, who decided, reason)."""
+
+
+def decision_of(answer: object) -> tuple[bool, str, str]:
+    """A callback's answer as (allowed, who decided, reason); `WrongUse` for anything else.
+
+    Nothing but the documented answers counts: a truthy value must not become a yes by accident.
+    """
+    match answer:
+        case Allow(reason, by):
+            return True, by, reason
+        case Deny(reason, by):
+            return False, by, reason
+        case bool():
+            return decision_of(Allow() if answer else Deny())
+        case (bool() as allowed, str() as by, str() as reason):
+            return allowed, by, reason
+    raise WrongUse(
+        f"the permission callback returned {type(answer).__name__}",
+        hint="return True, False, bridle.Allow(), or bridle.Deny(reason)",
+    )
 
 
 class Normalizer(Protocol):

@@ -9,7 +9,7 @@ here. What an adapter's module needs besides can be imported from here too.
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from bridle.core.events import Event
+from bridle.core.events import AnyEvent
 from bridle.core.lifecycle import Message, SessionFilter, SessionHandle, StartOptions
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
@@ -51,7 +51,7 @@ class AgentRuntime(RuntimeContract):
         return await run_options(self, options)
 
     async def run_streaming(
-        self, options: RunOptions, on_event: Callable[[Event], Awaitable[None] | None]
+        self, options: RunOptions, on_event: Callable[[AnyEvent], Awaitable[None] | None]
     ) -> RunResult:
         """Run a prompt to its end, handing over each event as it happens."""
         from bridle.streaming import run_options
@@ -72,7 +72,7 @@ class AgentRuntime(RuntimeContract):
         options: RunOptions | None = None,
         permission: "PermissionPolicy | AsyncPermissionPolicy | None" = None,
         permission_timeout: float | None = None,
-        on_event: Callable[[Event], object] | None = None,
+        on_event: Callable[[AnyEvent], object] | None = None,
     ) -> "RuntimeConnection":
         """A conversation with a process that speaks its protocol, over the process's own pipes.
 

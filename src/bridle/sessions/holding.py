@@ -64,8 +64,11 @@ def recorder_of(record: SessionRecord, begin: Begin, redactor: Redactor) -> Reco
     if begin.drive == "print":
         from bridle.drives.turns.turn_recorder import TurnRecorder
 
-        return TurnRecorder(**settings)
-    return Recorder(**settings)
+        recorder: Recorder = TurnRecorder(**settings)
+    else:
+        recorder = Recorder(**settings)
+    recorder.words.file_instructions = lambda: begin.file_instructions
+    return recorder
 
 
 def wire_of(drive: Drive, runtime: AgentRuntime, facts: LiveFacts, recorder: Recorder) -> LiveWire:

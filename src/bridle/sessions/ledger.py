@@ -48,6 +48,8 @@ class Begin(_Entry, frozen=True, kw_only=True, tag="begin"):
     """The session's own clocks; None leaves them to whoever drives it."""
     guard: GuardFacts | None = None
     """What guards the agent; None when nothing does."""
+    file_instructions: str = ""
+    """What the agent's instruction files said of the completion marker when it was started."""
     private_dirs: tuple[str, ...] = ()
     """Folders that were made for this process alone; removed when it is gone."""
 

@@ -25,6 +25,7 @@ from bridle.drives.recording.tape import utc_now
 from bridle.drives.spec import SESSION_MARK
 from bridle.running import new_session_id
 from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.given import file_instructions
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.holding import process_of
@@ -363,6 +364,7 @@ def _begin(
         carried=carried,
         clocks=clocks,
         guard=planned.guard,
+        file_instructions=file_instructions(runtime, options, plan.spec.cwd),
         private_dirs=plan.private_dirs,
         ts=time.time(),
     )

@@ -14,7 +14,7 @@ from bridle.core.events import Event, PermissionRequest, SessionEnd
 from bridle.core.features import Features
 from bridle.core.options import RunOptions
 from bridle.drives.print_drive import PermissionPolicy
-from bridle.drives.spec import Question
+from bridle.drives.spec import Question, decision_of
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.conversation import AgentStep, Notice, conversation
 from bridle.sessions.driver import SessionDriver
@@ -179,7 +179,7 @@ class SessionLink:
 
     def _decide(self, policy: PermissionPolicy, question: Question) -> None:
         try:
-            allowed, by, reason = policy(question)
+            allowed, by, reason = decision_of(policy(question))
         except BaseException as problem:
             allowed, by = False, "bridle"
             reason = f"the permission policy failed: {type(problem).__name__}"

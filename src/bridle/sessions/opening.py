@@ -45,7 +45,7 @@ class Wanted(msgspec.Struct, kw_only=True):
     config: "Config | None"
     clocks: Clocks | None
     identity: Identity | None
-    options: dict[str, Any]
+    options: Mapping[str, Any]
 
 
 def started(wanted: Wanted) -> SessionLink:
@@ -89,7 +89,7 @@ def resumed(
     cwd: str | None,
     config: "Config | None",
     clocks: Clocks | None,
-    changes: dict[str, Any],
+    changes: Mapping[str, Any],
 ) -> SessionLink:
     """The next process of a session that is over; raises what `resume_session` does."""
     home, record = find_session(name, cwd)
@@ -97,10 +97,10 @@ def resumed(
     runtime = _runtime_of(record, runtime, config)
     if config.model_server is not None:
         changes = {"model_server": config.model_server, **changes}
-    changes = _checked(changes)
+    checked = _checked(changes)
     store = SessionStore(home)
     try:
-        record = _resumed(home, store, runtime, record, clocks, changes)
+        record = _resumed(home, store, runtime, record, clocks, checked)
     finally:
         store.close()
     return SessionLink(host_of(home), record, runtime)
@@ -133,7 +133,7 @@ def _resumed(
         raise
 
 
-def forked(parent: SessionLink, name: str | None, changes: dict[str, Any]) -> SessionLink:
+def forked(parent: SessionLink, name: str | None, changes: Mapping[str, Any]) -> SessionLink:
     """A new session whose agent goes on in a copy of `parent`'s conversation.
 
     Raises `UnsupportedOption` where the runtime cannot, `WrongUse` while a turn is open or when

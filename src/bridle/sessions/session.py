@@ -3,15 +3,16 @@
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack, cast
 
 import anyio
 from anyio import from_thread
 from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
-from bridle.core.events import Drive, Event
+from bridle.core.events import AnyEvent, Drive, Event
+from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
 from bridle.drives.print_drive import PermissionPolicy
-from bridle.drives.spec import Question
+from bridle.drives.spec import PermissionAnswer, Question
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions import operations as op
 from bridle.sessions.clocks import Clocks
@@ -72,7 +73,7 @@ class Session(op.SessionFacts):
         clocks: Clocks | None = None,
         identity: Identity | None = None,
         timeout: float | None = START_TIMEOUT,
-        **options: Any,
+        **options: Unpack[SessionOptionsDict],
     ) -> "Opening[Session]":
         """Start a session and wait until it is ready; then send `prompt`, and wait until the agent
         has it.
@@ -143,7 +144,7 @@ class Session(op.SessionFacts):
         permission: Policy | None = None,
         clocks: Clocks | None = None,
         timeout: float | None = START_TIMEOUT,
-        **changes: Any,
+        **changes: Unpack[ResumeOptionsDict],
     ) -> "Opening[Session]":
         """Go on with a session that is over: its agent takes the conversation up in a new process,
         with the options that it had, but for `changes`. Messages that it never got are sent.
@@ -167,7 +168,7 @@ class Session(op.SessionFacts):
         name: str | None = None,
         permission: Policy | None = None,
         timeout: float | None = START_TIMEOUT,
-        **changes: Any,
+        **changes: Unpack[ResumeOptionsDict],
     ) -> "Opening[Session]":
         """A new session that goes on in a copy of this conversation; its `record.parent` is this
         one, which is not changed. Options are those of this session, but for `changes`.
@@ -332,7 +333,7 @@ class Session(op.SessionFacts):
                 if stopped:
                     return
                 try:
-                    waiting = handler(event)
+                    waiting = handler(cast("AnyEvent", event))
                     if waiting is not None:
                         await waiting
                 except Exception as problem:
@@ -360,15 +361,15 @@ class Session(op.SessionFacts):
     def _policy(self, permission: Policy) -> PermissionPolicy:
         """The caller's policy for a thread: what it awaits it awaits in the caller's loop."""
 
-        def decide(question: Question) -> tuple[bool, str, str]:
+        def decide(question: Question) -> PermissionAnswer:
             answer = permission(question)
-            if isinstance(answer, tuple):
+            if not isinstance(answer, Awaitable):
                 return answer
             return from_thread.run(self._wait_for, answer, token=self._token)
 
         return decide
 
-    async def _wait_for(self, answer: Awaitable[tuple[bool, str, str]]) -> tuple[bool, str, str]:
+    async def _wait_for(self, answer: Awaitable[PermissionAnswer]) -> PermissionAnswer:
         with anyio.CancelScope() as scope:
             self._asking.add(scope)
             try:

@@ -4,9 +4,10 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack, cast
 
-from bridle.core.events import Drive, Event
+from bridle.core.events import AnyEvent, Drive
+from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
 from bridle.drives.print_drive import PermissionPolicy
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions import operations as op
@@ -46,7 +47,7 @@ class SyncSession(op.SessionFacts):
         clocks: Clocks | None = None,
         identity: Identity | None = None,
         timeout: float | None = START_TIMEOUT,
-        **options: Any,
+        **options: Unpack[SessionOptionsDict],
     ) -> "SyncSession":
         """Start a session and wait until it is ready; then send `prompt`. See `Session.start`."""
         wanted = Wanted(
@@ -94,7 +95,7 @@ class SyncSession(op.SessionFacts):
         permission: PermissionPolicy | None = None,
         clocks: Clocks | None = None,
         timeout: float | None = START_TIMEOUT,
-        **changes: Any,
+        **changes: Unpack[ResumeOptionsDict],
     ) -> "SyncSession":
         """Go on with a session that is over. See `Session.resume`."""
         session = cls(resumed(name, runtime, cwd, config, clocks, changes))
@@ -110,7 +111,7 @@ class SyncSession(op.SessionFacts):
         name: str | None = None,
         permission: PermissionPolicy | None = None,
         timeout: float | None = START_TIMEOUT,
-        **changes: Any,
+        **changes: Unpack[ResumeOptionsDict],
     ) -> "SyncSession":
         """A new session that goes on in a copy of this conversation. See `Session.fork`."""
         session = type(self)(forked(self._link, name, changes))
@@ -200,12 +201,12 @@ class SyncSession(op.SessionFacts):
 
     # -- hearing --------------------------------------------------------------------------------
 
-    def events(self, after: int = 0) -> Iterator[Event]:
+    def events(self, after: int = 0) -> Iterator[AnyEvent]:
         """Every event with a number above `after`, those of the past first, until the agent is
         gone or the session was let go. Iterate it in one thread."""
-        return iter(self._link.feed(after))
+        return cast("Iterator[AnyEvent]", iter(self._link.feed(after)))
 
-    def subscribe(self, handler: Callable[[Event], object]) -> Callable[[], None]:
+    def subscribe(self, handler: Callable[[AnyEvent], object]) -> Callable[[], None]:
         """Have `handler` called with every event from now on, in a thread of its own; returns how
         to stop that. What it raises is logged."""
         feed = self._link.feed()
@@ -213,7 +214,7 @@ class SyncSession(op.SessionFacts):
         def tell() -> None:
             for event in feed:
                 try:
-                    handler(event)
+                    handler(cast("AnyEvent", event))
                 except Exception as problem:
                     self._link.subscriber_failed(problem)
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import anyio
 from anyio import to_thread
 from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled, current_token
 
-from bridle.core.events import Event
+from bridle.core.events import AnyEvent, Event
 from bridle.sessions.feed import Feed
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class SessionEvents:
     def __aiter__(self) -> "SessionEvents":
         return self
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> AnyEvent:
         if self._ready:
             await checkpoint_if_cancelled()
         while not self._ready:
@@ -105,7 +105,7 @@ class SessionEvents:
             self._ready.extend(taken)
             if not taken:
                 await self._news()
-        return self._ready.popleft()
+        return cast("AnyEvent", self._ready.popleft())
 
     async def _news(self) -> None:
         token = current_token()

@@ -205,6 +205,11 @@ FAULTS: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"budget_usd": 0.002},
         "budget_exceeded",
     ),
+    "budget in the last call": (
+        [{"text": "Done.", "usage": {"input_tokens": 100000, "output_tokens": 10}}],
+        {"budget_usd": 0.001},
+        "budget_exceeded",
+    ),
     "stall": (
         [{"text": "one two", "chunks": 2, "fault": {"stall": 60}}],
         {"timeout": 4.0},

@@ -244,7 +244,7 @@ def test_the_turn_limit_stops_before_the_next_call() -> None:
 def test_the_budget_needs_a_price() -> None:
     _, result = play(lines_of("headless-write.jsonl"), budget_usd=1.0)
     assert result.error is not None
-    assert "no price" in result.error.message
+    assert "is not known" in result.error.message
     paid = [
         event("iteration_start"),
         event("content_start", contentType="text", text="a"),

@@ -199,3 +199,13 @@ def test_an_image_and_an_mcp_server(place: Place) -> None:
     (end,) = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
     assert (end.is_error, "HI" in str(end.result)) == (False, True)
     assert '"type": "image"' in body
+
+
+def test_a_budget_without_a_price_ends_at_the_first_call(place: Place) -> None:
+    calls = [{"text": f"Call {n}.", "shell": f"echo x > {n}.txt"} for n in range(4)]
+    with ScriptedModel([*calls, {"text": "Done."}]) as model:
+        outcome = run(place, model, budget_usd=1.0)
+        assert len(model.requests) <= 2, "at most one call beyond the first that has no price"
+    assert (outcome.result.status, outcome.kind) == ("budget_exceeded", "budget_exceeded")
+    assert outcome.result.error is not None
+    assert "not known" in outcome.result.error.message

@@ -254,4 +254,4 @@ def test_a_budget_without_a_price_stops_the_agent() -> None:
     _, result = play([*start, line], budget_usd=1.0, code=143)
     assert result.status == "budget_exceeded"
     assert result.error is not None
-    assert "no price for p/m" in result.error.message
+    assert "the price of p/m is not known" in result.error.message

@@ -298,6 +298,11 @@ def test_the_budget(version: str, place: Place) -> None:
         outcome = run_real(version, place, model, budget_usd=0.2)
     assert outcome.kind == "budget_exceeded"
     assert outcome.result.cost_usd == pytest.approx(0.30015)
+    # Also when it is the last call that is too much.
+    with ScriptedModel([{"text": "Done.", "usage": used}]) as model:
+        outcome = run_real(version, place, model, budget_usd=0.001)
+    assert (outcome.result.status, outcome.result.exit_status) == ("budget_exceeded", 8)
+    assert outcome.result.text == "Done."
 
 
 def test_no_price_no_budget(version: str, place: Place) -> None:

@@ -4,8 +4,12 @@ import stat
 import threading
 from pathlib import Path
 
+import pytest
+
 from bridle._version import __version__
 from bridle.core import events as ev
+from bridle.core.errors import WrongUse
+from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.usage import Usage
 from bridle.drives.spec import Question
 from bridle.runtimes.scripted import ScriptedRuntime
@@ -211,17 +215,33 @@ def test_max_turns(stage: Stage) -> None:
 
 
 def test_budget(stage: Stage) -> None:
-    script = [{"shell": "touch one"}, {"shell": "touch two"}, {"text": "Done."}]
+    script = [{"shell": "touch one"}, {"shell": "sleep 60; touch two"}, {"text": "Done."}]
     own = {"cost_per_turn": "0.01"}
     played = stage.play(script, budget_usd=0.015, provider_options=own)
-    assert played.result.status == "budget_exceeded"
+    assert (played.result.status, played.result.exit_status) == ("budget_exceeded", 8)
+    assert len(played.of(ev.MessageEnd)) == 2
     assert (stage.cwd / "one").exists()
     assert not (stage.cwd / "two").exists()
+    script = [{"shell": "touch one"}, {"shell": "touch two"}, {"text": "Done."}]
     enough = stage.play(script, budget_usd=0.03, provider_options=own)
     assert enough.result.status == "completed"
     assert enough.result.cost_usd is not None
     assert abs(enough.result.cost_usd - 0.03) < 1e-9
     assert enough.result.cost_source == "provider"
+
+
+def test_a_budget_is_exceeded_by_the_last_call_too(stage: Stage) -> None:
+    own = {"cost_per_turn": "0.01"}
+    played = stage.play([{"text": "Done."}], budget_usd=0.001, provider_options=own)
+    assert (played.result.status, played.result.exit_status) == ("budget_exceeded", 8)
+    assert played.result.text == "Done."
+    assert played.result.error is not None
+    assert played.result.error.message == "cost 0.0100 USD is over the budget of 0.0010 USD"
+
+
+def test_a_budget_without_a_price_is_refused_before_the_start(stage: Stage) -> None:
+    with pytest.raises(WrongUse, match="no price"):
+        stage.play([{"text": "Done."}], budget_usd=1.0)
 
 
 def test_tools_that_are_not_allowed_do_not_run(stage: Stage) -> None:
@@ -298,3 +318,17 @@ def test_the_documentation_names_everything() -> None:
         assert f"`{name}`" in page or name == "provider_options"
     for name in BEHAVIOURS:
         assert f"`{name}" in page
+
+
+def test_instructions_in_files_that_are_repeated_are_no_marker(stage: Stage) -> None:
+    rule = "Finish with a summary. ORCHESTRA_COMPLETE"
+    echo = [{"text": f"My rules:\n{rule}"}]
+    assert stage.play(echo).result.marker_detected
+    given = stage.home / "rules.md"
+    given.write_text(f"# Rules\n  {rule}\n")
+    assert not stage.play(echo, append_system_prompt_file=str(given)).result.marker_detected
+    hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(stage.cwd))
+    ScriptedRuntime().deploy_config(str(stage.cwd), OverlayContent(content=f"{rule}\n"), hooks)
+    assert not stage.play(echo).result.marker_detected
+    said = [{"text": f"{rule}\n\nORCHESTRA_COMPLETE"}]
+    assert stage.play(said).result.marker_detected

@@ -1,5 +1,7 @@
 """What the agent says: the message it is writing, and the text that it is judged by."""
 
+from collections.abc import Callable
+
 from bridle.core import events as ev
 from bridle.core.marker import find_marker
 from bridle.core.options import RunOptions
@@ -118,7 +120,7 @@ class LastWords:
     """The last text of the turn and of the run, and whether the completion marker was in them.
 
     Contract: the run's text is the last one that is not empty, its marker is detected when any
-    turn's was. A marker that only repeats what the agent was told is none.
+    turn's was. A text that only repeats the agent's instructions does not say the marker.
     """
 
     def __init__(self, options: RunOptions) -> None:
@@ -126,6 +128,9 @@ class LastWords:
         self.run_marker = False
         self.turn_text = ""
         self.turn_marker = False
+        self.file_instructions: Callable[[], str] = str
+        """Gives the instructions that the agent has from files; called when a text seems to say
+        the marker, so that a run which never says it reads none."""
         self._marker = options.marker
         self._instructions = "\n".join(
             part
@@ -147,5 +152,8 @@ class LastWords:
         if not text:
             return
         self.run_text = self.turn_text = text
-        if not self.turn_marker and find_marker(text, self._marker, self._instructions):
+        if self.turn_marker or not find_marker(text, self._marker, self._instructions):
+            return
+        in_files = self.file_instructions()
+        if not in_files or find_marker(text, self._marker, f"{self._instructions}\n{in_files}"):
             self.turn_marker = self.run_marker = True

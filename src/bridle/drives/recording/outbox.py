@@ -3,7 +3,7 @@
 And what the two must agree on: which turn it is, why it fails, and whether the agent is leaving.
 """
 
-from bridle.core.errors import AgentError, GuardRefused
+from bridle.core.errors import AgentError, BudgetExceeded, GuardRefused
 from bridle.drives.live import Delivery
 from bridle.drives.spec import Patience, Question
 
@@ -62,8 +62,9 @@ class Outbox:
     @property
     def stops_at_once(self) -> bool:
         """Whether the agent is to be ended without the time to do anything more: it does not keep
-        to its guard, and whatever runs now was not allowed."""
-        return isinstance(self.stop_requested, GuardRefused)
+        to its guard, or it has spent its budget and some go on spending while they are asked to
+        stop."""
+        return isinstance(self.stop_requested, GuardRefused | BudgetExceeded)
 
     def expect(self, seconds: float | None, error: AgentError | None = None) -> None:
         """Let the driver stop the agent, because of `error`, unless this is called again within

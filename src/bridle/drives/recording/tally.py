@@ -21,18 +21,19 @@ class Tally:
     """Adds up usage, cost and model calls of one process after the other, turn by turn.
 
     Contract: `usage` and `cost_usd` are the process's; a runtime that sums up itself sets them.
-    The limit of model calls is each process's, that of the cost is theirs together.
-    Limits are asked for when the agent goes on, so that work which ended at its limit counts.
+    The limit of model calls is each process's, that of the cost is theirs together. The limit of
+    model calls is checked when the agent goes on, so that work which ended at it counts; that of
+    the cost whenever a cost is known, so that it never counts what was spent beyond it.
     """
 
-    def __init__(self, options: RunOptions, before: Before) -> None:
+    def __init__(self, options: RunOptions, before: Before, *, ignores_budget: bool) -> None:
         self.usage = NO_USAGE
         self.cost_usd: float | None = None
         self.cost_source: CostSource = "unknown"
         self.model_calls = 0
         self._before = before
         self._max_turns = options.max_turns
-        self._budget = options.budget_usd
+        self._budget = None if ignores_budget else options.budget_usd
         self._usage_at_start = NO_USAGE
         self._cost_at_start = 0.0
         self._calls_before = 0
@@ -95,6 +96,15 @@ class Tally:
         if limit is not None and self.model_calls - self._calls_before >= limit:
             return BudgetExceeded(f"reached the limit of {limit} turns")
         return None
+
+    def unpriced(self, model: str | None) -> AgentError | None:
+        """Why a call of `model` whose cost is not known must be the last; None without a budget."""
+        if self._budget is None:
+            return None
+        return BudgetExceeded(
+            f"the price of {model or 'this model'} is not known, so the budget cannot be kept",
+            hint="drop the budget, or use a model whose price the agent knows",
+        )
 
     def past_budget(self) -> AgentError | None:
         """Why nothing more may be spent, None when it may."""

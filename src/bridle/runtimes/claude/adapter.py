@@ -150,7 +150,7 @@ class ClaudeRuntime(AgentRuntime):
         """The wire of a conversation."""
         from bridle.runtimes.claude.live import ClaudeLiveWire
 
-        recorder.agent_counts_turns = True
+        recorder.agent_counts_turns = recorder.cost_at_end = True
         dialect, _, _ = self.dialect(facts.runtime_version or None)
         return ClaudeLiveWire(facts, recorder, known_models=dialect.known_models)
 
@@ -203,7 +203,7 @@ class ClaudeRuntime(AgentRuntime):
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> ClaudeNormalizer:
         """The translator of what this plan's process will print."""
-        recorder.agent_counts_turns = True
+        recorder.agent_counts_turns = recorder.cost_at_end = True
         dialect = plan.dialect
         return ClaudeNormalizer(
             recorder,

@@ -24,7 +24,7 @@ from bridle.runtimes.claude.errors import (
     error_of_tag,
 )
 from bridle.runtimes.claude.guarding import answer_callback
-from bridle.runtimes.claude.pricing import is_priced
+from bridle.runtimes.claude.pricing import is_priced, may_be_priced
 
 # Looked up once for each line, so they stand here by themselves.
 _StreamEvent = wire.StreamEvent
@@ -187,6 +187,8 @@ class ClaudeNormalizer:
                 stop_reason=self._stop_reason,
                 synthetic=synthetic and self._streaming,
             )
+            if self._usage is not None and not may_be_priced(self._model, self._known_models):
+                self._recorder.unpriced_call()
             self._open_id = self._usage = self._stop_reason = None
         if self._pending:
             pending, self._pending = self._pending, []

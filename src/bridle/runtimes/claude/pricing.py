@@ -23,6 +23,11 @@ def is_priced(models: Mapping[str, ModelTotals], known: frozenset[str]) -> bool:
     )
 
 
+def may_be_priced(model: str | None, known: frozenset[str]) -> bool:
+    """Whether a message of `model` may have a list price: without a table only the end tells."""
+    return not known or model is None or canonical_name(model) in known
+
+
 def canonical_name(model: str) -> str:
     """A model's name without provider, date and window: `claude-sonnet-4-5`."""
     name = model.rpartition("/")[2].lower()

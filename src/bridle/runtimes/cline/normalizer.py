@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import AgentError, BudgetExceeded, Crashed
+from bridle.core.errors import AgentError, Crashed
 from bridle.core.usage import Usage
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessExit
@@ -139,14 +139,6 @@ class ClineNormalizer:
 
     def _counts(self, event: wire.UsageEvent) -> None:
         self._usage = event
-        budget = self._recorder.options.budget_usd
-        if budget is not None and event.usage().total and not event.cost:
-            self._recorder.request_stop(
-                BudgetExceeded(
-                    "cline knows no price for this model, so the budget cannot be kept",
-                    hint="drop the budget, or use a model that cline has a price for",
-                )
-            )
 
     def _end_message(self) -> None:
         """The model's message of this call is complete."""

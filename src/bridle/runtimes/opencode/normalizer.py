@@ -5,7 +5,6 @@ from typing import Any
 
 from bridle.core.errors import (
     AgentError,
-    BudgetExceeded,
     ContextOverflow,
     Crashed,
     GuardRefused,
@@ -204,13 +203,6 @@ class OpenCodeNormalizer:
             cost_usd=part.cost if part.cost > 0 else None,
         )
         self._play_tools()
-        if self._recorder.options.budget_usd is not None and usage.total and part.cost <= 0:
-            self._recorder.request_stop(
-                BudgetExceeded(
-                    "opencode knows no price for this model, so the budget cannot be kept",
-                    hint="give the model a `cost` in opencode's configuration, or drop the budget",
-                )
-            )
 
     def _play_tools(self) -> None:
         tools, self._tools = self._tools, []

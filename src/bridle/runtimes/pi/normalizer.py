@@ -8,7 +8,6 @@ import msgspec
 from bridle.core.errors import (
     Aborted,
     AgentError,
-    BudgetExceeded,
     ContextOverflow,
     Crashed,
     ResumeRefused,
@@ -209,7 +208,6 @@ class PiNormalizer:
             stop_reason=message.stop_reason or None,
             cost_usd=cost if cost > 0 else None,
         )
-        self._check_price(usage, cost)
 
     def _open_message(self) -> None:
         waiting, self._waiting = self._waiting, None
@@ -222,17 +220,6 @@ class PiNormalizer:
             self._recorder.text_delta(text, synthetic=synthetic)
         else:
             self._recorder.thinking_delta(text, synthetic=synthetic)
-
-    def _check_price(self, usage: Usage, cost: float) -> None:
-        """A budget over a model without a price cannot be kept: say so instead of spending on."""
-        recorder = self._recorder
-        if recorder.options.budget_usd is not None and usage.total and cost <= 0:
-            recorder.request_stop(
-                BudgetExceeded(
-                    f"Pi knows no price for {recorder.model}, so the budget cannot be kept",
-                    hint="give the model a `cost` in Pi's models.json, or drop the budget",
-                )
-            )
 
     # -- tools and the rest ---------------------------------------------------------------------
 

@@ -268,6 +268,11 @@ def _request(options: RunOptions, settings: Settings, native_id: str, live: bool
     """What the agent process is asked to do, as it reads it."""
     from bridle.runtimes.scripted import script
 
+    if options.budget_usd is not None and settings.cost_per_turn is None:
+        raise WrongUse(
+            "scripted has no price, so a budget cannot be kept",
+            hint="give the provider option cost_per_turn, or drop the budget",
+        )
     system = _system(options)
     server = options.model_server
     request: dict[str, Any] = {
@@ -281,7 +286,6 @@ def _request(options: RunOptions, settings: Settings, native_id: str, live: bool
         "permission": options.permission_mode,
         "tools": _permitted(options),
         "max_turns": options.max_turns,
-        "budget_usd": options.budget_usd,
         "cost_per_turn": settings.cost_per_turn,
         "max_retries": settings.max_retries,
         "aids": settings.aids,

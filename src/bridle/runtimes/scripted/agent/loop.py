@@ -23,25 +23,14 @@ class Limits:
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.max_turns: int | None = request.get("max_turns")
-        self.budget: float | None = request.get("budget_usd")
         self.cost_per_turn: float | None = request.get("cost_per_turn")
         self.max_retries: int = request.get("max_retries", 3)
         self.calls = 0
-        self.cost = 0.0
 
     def check(self) -> None:
         """Raise when the next model call would pass a limit."""
         if self.max_turns is not None and self.calls >= self.max_turns:
             raise Failure(f"reached the limit of {self.max_turns} turns", kind="budget_exceeded")
-        self.check_budget()
-
-    def check_budget(self) -> None:
-        """Raise when the run has cost more than it may."""
-        if self.budget is not None and self.cost > self.budget:
-            raise Failure(
-                f"cost {self.cost:.4f} USD is over the budget of {self.budget:.4f} USD",
-                kind="budget_exceeded",
-            )
 
 
 class Loop:
@@ -94,7 +83,6 @@ class Loop:
                 raise Failure("the model refused to go on", kind="unavailable")
             if not reply.calls:
                 return
-            self._limits.check_budget()
             for result in self._toolbox.run(reply.calls):
                 self._store.add("tool_result", **result)
             self._interrupt.check()
@@ -169,7 +157,6 @@ class Loop:
 
     def _keep(self, name: str, reply: Reply) -> None:
         cost = self._limits.cost_per_turn
-        self._limits.cost += cost or 0.0
         self._store.add(
             "assistant",
             text=reply.text,
