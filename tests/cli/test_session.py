@@ -37,7 +37,8 @@ def test_a_conversation(shell: Shell) -> None:
     [listed] = shell.json("session", "list")["sessions"]
     assert set(listed) == {
         *("session_id", "native_session_id", "name", "runtime", "drive", "state"),
-        *("workdir", "pid", "started_at", "ready_at"),
+        *("workdir", "pid", "started_at", "ready_at", "turn", "last_turn", "usage", "cost_usd"),
+        *("questions", "last_activity", "stop_reason", "error"),
     }
     assert (listed["name"], listed["workdir"]) == ("talk", str(shell.work))
     assert shell.json("session", "show", "talk")["turn"] == 3
@@ -214,7 +215,7 @@ def test_attach_shows_and_sends(shell: Shell) -> None:
         process.stdin.close()
         rest = process.stderr.read()
         assert process.wait(60) == 0
-    assert "process exited 0" in rest
+    assert "stopped at the terminal" in rest
     assert shell.json("session", "show", name)["state"] == "stopped"
 
 

@@ -36,6 +36,14 @@ _LISTED = (
     "pid",
     "started_at",
     "ready_at",
+    "turn",
+    "last_turn",
+    "usage",
+    "cost_usd",
+    "questions",
+    "last_activity",
+    "stop_reason",
+    "error",
 )
 
 
@@ -257,7 +265,7 @@ def _fields(record: SessionRecord, names: tuple[str, ...]) -> dict[str, Any]:
 
 def _line(record: SessionRecord) -> str:
     name = f" {record.name}" if record.name else ""
-    error = f"  {record.error['message']}" if record.error and record.is_over else ""
+    error = f"  {record.error['kind']}: {record.error['message']}" if record.error else ""
     where = os.path.relpath(record.workdir)
     return safe(
         f"{record.session_id}{name}  {record.runtime} ({record.drive})  {record.state}"

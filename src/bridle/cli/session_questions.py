@@ -5,7 +5,6 @@ import time
 
 from bridle.cli.output import one_line
 from bridle.core.errors import TimedOut
-from bridle.core.events import AgentEnd, PermissionDecision, PermissionRequest
 from bridle.sessions.desk import SessionDesk
 from bridle.sessions.service import TurnReport
 from bridle.sessions.store import SessionRecord
@@ -38,25 +37,13 @@ def tell_questions(
     the ids of all that it asks."""
     if record.state != "waiting_permission":
         return set()
-    questions = _open_questions(desk, record)
     name = record.name or record.session_id
-    for request_id, asked in questions.items():
-        if request_id not in (told or ()):
+    for asked in record.questions:
+        if asked.request_id not in (told or ()):
             sys.stderr.write(
                 f"it asks: {asked.tool_name} {one_line(str(asked.args))[:_SHOWN]}\n"
-                f"hint: `bridle session permit {name} {request_id} allow` or `deny`, or attach\n"
+                f"hint: `bridle session permit {name} {asked.request_id} allow` or `deny`,"
+                " or attach\n"
             )
     sys.stderr.flush()
-    return set(questions)
-
-
-def _open_questions(desk: SessionDesk, record: SessionRecord) -> dict[str, PermissionRequest]:
-    found: dict[str, PermissionRequest] = {}
-    for event in desk.events(record.session_id):
-        if isinstance(event, PermissionRequest):
-            found[event.request_id] = event
-        elif isinstance(event, PermissionDecision):
-            found.pop(event.request_id, None)
-        elif isinstance(event, AgentEnd):
-            found.clear()
-    return found
+    return {asked.request_id for asked in record.questions}
