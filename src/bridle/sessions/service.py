@@ -4,7 +4,7 @@ The daemon offers these over its socket and the library calls them directly, so 
 same. Every function here runs in the engine's thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from bridle.sessions.event_log import EventLog
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.lock import SessionOver
 from bridle.sessions.record_changes import after_events
-from bridle.sessions.store import SessionRecord
+from bridle.sessions.store import OpenQuestion, SessionRecord
 
 T = TypeVar("T")
 
@@ -49,6 +49,8 @@ class TurnReport(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the agent said the completion marker in that turn."""
     error: dict[str, Any] | None = None
     """Why the turn, or else the session, failed."""
+    questions: tuple[OpenQuestion, ...] = ()
+    """The permission requests that wait for an answer."""
 
 
 class SessionService:
@@ -223,8 +225,14 @@ class SessionService:
 
         return self._engine.wait(record.session_id, ready, timeout)
 
-    def wait_idle(self, name: str, timeout: float | None = None) -> "Future[TurnReport | None]":
-        """Wait until the agent waits for a prompt and none is on its way, or it is gone."""
+    def wait_idle(
+        self,
+        name: str,
+        timeout: float | None = None,
+        known_questions: Collection[str] | None = None,
+    ) -> "Future[TurnReport | None]":
+        """Wait until the agent waits for a prompt and none is on its way, or it is gone; with
+        `known_questions` also until it asks anything that is not among them."""
         record = self._engine.store.get(name)
         if self._is_gone(record):
             return done(self.report(record))
@@ -233,6 +241,9 @@ class SessionService:
         def idle() -> TurnReport | None:
             # What was true a moment ago is not enough: its process may just have died.
             if driver.is_over or driver.is_idle_now():
+                return self.report(driver.record)
+            asked = driver.record.questions if known_questions is not None else ()
+            if any(each.request_id not in (known_questions or ()) for each in asked):
                 return self.report(driver.record)
             return None
 
@@ -253,6 +264,7 @@ class SessionService:
             status=last.status if last else None,
             text=last.text if last else "",
             marker_detected=last.marker_detected if last else False,
+            questions=record.questions,
             error=msgspec.to_builtins(last.error) if last and last.error else record.error,
         )
 

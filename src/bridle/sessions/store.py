@@ -194,13 +194,19 @@ class SessionStore:
             raise
 
     def get(self, name: str) -> SessionRecord:
-        """The session of that id, or the newest of that name, or the one whose id begins so;
-        raises `UnknownSession`."""
+        """The session of that id, or the newest of that name, or the newest whose agent calls its
+        conversation so, or the one whose id begins so; raises `UnknownSession`."""
         row = self._database.execute(
             "SELECT record FROM sessions WHERE session_id = ?1 OR name = ?1"
             " ORDER BY session_id = ?1 DESC, started_at DESC LIMIT 1",
             (name,),
         ).fetchone()
+        if row is None:
+            row = self._database.execute(
+                "SELECT record FROM sessions WHERE instr(record, ?) > 0"
+                " ORDER BY started_at DESC LIMIT 1",
+                (f'"native_session_id":{msgspec.json.encode(name).decode()}',),
+            ).fetchone()
         if row is None and len(name) >= 6:
             rows = self._database.execute(
                 "SELECT record FROM sessions WHERE substr(session_id, 1, ?2) = ?1 LIMIT 2",
