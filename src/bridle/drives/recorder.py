@@ -368,6 +368,20 @@ class Recorder(Outbox):
         )
         self.words.said(text)
 
+    def typed(self, text: str) -> None:
+        """A person typed a message at the agent's own terminal, and the agent took it."""
+        if self._tape.closed or not text.strip():
+            return
+        self._need_turn()
+        self.message_ended(synthetic=True)
+        self.words.instructed(text)
+        message = self._message
+        # By the number of its first event, so that it is the same whenever the session is replayed.
+        message.start(f"user_{self._tape.seq + 1}", False, "user")
+        message.start_block("text", True)
+        message.add(text, True)
+        message.end(usage=None, model=None, stop_reason=None, synthetic=False)
+
     # -- tools ----------------------------------------------------------------------------------
 
     def tool_started(
