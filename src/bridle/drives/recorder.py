@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from bridle.core import events as ev
 from bridle.core.errors import AgentError
 from bridle.core.options import RunOptions
@@ -103,6 +105,10 @@ class Recorder(Outbox):
         """Name the wire message that the following events come from; kept only if asked for."""
         if self.options.include_raw:
             self._tape.raw = self.redactor.value(raw)
+
+    def source_unknown(self) -> None:
+        """The following events come from no wire message: the driver decided something."""
+        self._tape.raw = msgspec.UNSET
 
     def finish(self, exit: ProcessExit) -> None:
         """Close everything that is open: the process is gone.

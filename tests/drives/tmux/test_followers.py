@@ -1,7 +1,7 @@
 """Transcripts of real terminal sessions, read line by line."""
 
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import pytest
 
@@ -92,10 +92,10 @@ CAPTURES: dict[str, tuple[list[Told], list[tuple[str, bool]]]] = {
 NAMES = sorted(CAPTURES)
 
 
-def wire_of(name: str) -> tuple[TranscriptWire, Recorder]:
+def wire_of(name: str, **options: Any) -> tuple[TranscriptWire, Recorder]:
     runtime = get_runtime(name.partition("/")[0])
     recorder = Recorder(
-        runtime=runtime.id, session_id="s", options=RunOptions(prompt=""), drive="tmux"
+        runtime=runtime.id, session_id="s", options=RunOptions(prompt="", **options), drive="tmux"
     )
     facts = LiveFacts(runtime=runtime.id, runtime_version="", dialect="", cwd="")
     wire = runtime.tmux_wire(facts, recorder)

@@ -58,6 +58,8 @@ class OlderCodexFollower(CodexFollower):
             super()._take(line)
             return
         payload = _payloads.decode(entry.payload)
+        if self.recorder.options.include_raw:
+            self.recorder.source(msgspec.json.decode(line))
         if entry.type == "response_item":
             self._call(payload)
         elif not self._told_event(payload):
