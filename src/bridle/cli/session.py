@@ -10,7 +10,7 @@ import msgspec
 from bridle.cli import session_arguments
 from bridle.cli.output import one_line, safe, warn, write_json, write_line
 from bridle.cli.run_arguments import options_of, read_text, runtime_of
-from bridle.cli.session_questions import tell_questions, wait_idle
+from bridle.cli.session_questions import tell_failure, tell_questions, wait_idle
 from bridle.core.errors import WrongUse, exit_code_of
 from bridle.core.events import encode_event
 from bridle.sessions.desk import SessionDesk, check_delivery
@@ -36,6 +36,14 @@ _LISTED = (
     "pid",
     "started_at",
     "ready_at",
+    "turn",
+    "last_turn",
+    "usage",
+    "cost_usd",
+    "questions",
+    "last_activity",
+    "stop_reason",
+    "error",
 )
 
 
@@ -167,7 +175,12 @@ def _abort(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 def _wait(desk: SessionDesk, args: argparse.Namespace) -> int:
     report = wait_idle(desk, args.session, args.timeout)
-    _print(args, report, report.text or f"{report.state}")
+    if args.json:
+        write_json(report)
+    elif report.text or report.error is None:
+        sys.stdout.write(f"{report.text or report.state}\n")
+    if report.error is not None and not args.json:
+        tell_failure(report.error)
     if report.status not in (None, "completed"):
         return exit_code_of((report.error or {}).get("kind", ""))
     return 0 if report.state == "ready" or report.state == "stopped" else 1
@@ -257,7 +270,7 @@ def _fields(record: SessionRecord, names: tuple[str, ...]) -> dict[str, Any]:
 
 def _line(record: SessionRecord) -> str:
     name = f" {record.name}" if record.name else ""
-    error = f"  {record.error['message']}" if record.error and record.is_over else ""
+    error = f"  {record.error['kind']}: {record.error['message']}" if record.error else ""
     where = os.path.relpath(record.workdir)
     return safe(
         f"{record.session_id}{name}  {record.runtime} ({record.drive})  {record.state}"

@@ -93,7 +93,8 @@ class AgentStart(Event, frozen=True, kw_only=True, tag="agent_start"):
 
 
 class MessageStart(Event, frozen=True, kw_only=True, tag="message_start"):
-    """A message begins."""
+    """A message begins. One with the role `user` is what a person typed at the agent's own
+    terminal; messages that were sent through Bridle have no events."""
 
     type: ClassVar[Literal["message_start"]] = "message_start"
     message_id: str
@@ -115,6 +116,7 @@ class MessageEnd(Event, frozen=True, kw_only=True, tag="message_end"):
 
     type: ClassVar[Literal["message_end"]] = "message_end"
     message_id: str
+    role: Role = "assistant"
     text: str = ""
     usage: Usage | None = None
     model: str | None = None
@@ -234,7 +236,8 @@ class AgentEnd(Event, frozen=True, kw_only=True, tag="agent_end"):
 
 
 class SessionEnd(Event, frozen=True, kw_only=True, tag="session_end"):
-    """The agent's process is gone."""
+    """The agent's process is gone. `reason` is the one that was given for stopping it; when nobody
+    stopped it, how the process ended."""
 
     type: ClassVar[Literal["session_end"]] = "session_end"
     exit_code: int | None = None

@@ -6,6 +6,8 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
+from bridle.core.closed import check_closed
+
 PermissionMode = Literal["bypass", "ask"]
 SandboxMode = Literal["off", "read-only", "worktree"]
 
@@ -95,7 +97,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     raw_args: tuple[str, ...] = ()
     """Arguments passed to the CLI as they are; the last resort."""
     timeout: float | None = None
-    """Seconds until the agent is stopped with `TimedOut`."""
+    """Seconds until the agent is stopped with `TimedOut`; in a session, for each turn."""
     budget_usd: float | None = None
     """Most the run may cost."""
     marker: str = DEFAULT_MARKER
@@ -112,6 +114,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     with a scripted model can be resumed; what stands in it is not overwritten."""
     model_server: ModelServer | None = None
     """A scripted model to run against instead of the real service."""
+
+    def __post_init__(self) -> None:
+        check_closed(self)
 
 
 StrPath = str | PathLike[str]
@@ -215,6 +220,9 @@ class SpawnOptions(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = "."
     env: dict[str, str] = {}
     initial_prompt: str | None = None
+
+    def __post_init__(self) -> None:
+        check_closed(self)
 
 
 class QualityGate(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from bridle.core import events as ev
 from bridle.core.errors import AgentError
 from bridle.core.options import RunOptions
@@ -107,6 +109,10 @@ class Recorder(Outbox):
         if self.options.include_raw:
             self._tape.raw = self.redactor.value(raw)
 
+    def source_unknown(self) -> None:
+        """The following events come from no wire message: the driver decided something."""
+        self._tape.raw = msgspec.UNSET
+
     def finish(self, exit: ProcessExit) -> None:
         """Close everything that is open: the process is gone.
 
@@ -129,9 +135,12 @@ class Recorder(Outbox):
             why = self.error or self.stop_requested
             outcome.conversation_ended(exit, why=why, asked_for=asked_for)
         state = outcome.last_state(exit, live=self._live, asked_for=asked_for)
-        how = f"process {exit.words}"
+        how = reason = f"process {exit.words}"
+        if self.leaving is not None:
+            reason = self.redactor.text(self.leaving)
+            how = f"{reason}: {how}"
         self._tape.change_state(state, how)
-        self._tape.emit(ev.SessionEnd, exit_code=exit.code, signal=exit.signal_name, reason=how)
+        self._tape.emit(ev.SessionEnd, exit_code=exit.code, signal=exit.signal_name, reason=reason)
         self._tape.close()
 
     def result(self) -> RunResult:
@@ -192,6 +201,11 @@ class Recorder(Outbox):
     def cost_usd(self) -> float | None:
         """What this process cost so far; None when that is not known."""
         return self._tally.cost_usd
+
+    @property
+    def cost_source(self) -> CostSource:
+        """Where `cost_usd` comes from; `unknown` while there is none."""
+        return self._tally.cost_source
 
     @property
     def marker_detected(self) -> bool:
@@ -372,6 +386,20 @@ class Recorder(Outbox):
             usage=usage, model=self.model, stop_reason=stop_reason, synthetic=synthetic
         )
         self.words.said(text)
+
+    def typed(self, text: str) -> None:
+        """A person typed a message at the agent's own terminal, and the agent took it."""
+        if self._tape.closed or not text.strip():
+            return
+        self._need_turn()
+        self.message_ended(synthetic=True)
+        self.words.instructed(text)
+        message = self._message
+        # By the number of its first event, so that it is the same whenever the session is replayed.
+        message.start(f"user_{self._tape.seq + 1}", False, "user")
+        message.start_block("text", True)
+        message.add(text, True)
+        message.end(usage=None, model=None, stop_reason=None, synthetic=False)
 
     # -- tools ----------------------------------------------------------------------------------
 

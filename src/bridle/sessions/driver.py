@@ -151,7 +151,7 @@ class SessionDriver:
         begin = entries[starts[-1]]
         assert isinstance(begin, Begin)
         self._begin = begin
-        self.clocks = begin.clocks or self.clocks
+        self.clocks = (begin.clocks or self.clocks).with_turn(begin.options.get("timeout"))
         folder = self._home.run_folder(self.record.session_id, begin.run)
         self._process = process_of(begin, folder, self._runtime)
         self._process.take_up()
@@ -302,7 +302,8 @@ class SessionDriver:
         """Give the agent what is for it, and write down what happened."""
         if not self._outflow.take(self._player):
             return
-        known, events = self._outflow.take_known(), self._outflow.flush()
+        known = self._outflow.take_known(self.record.seq)
+        events = self._outflow.flush()
         if known or events:
             self._update_record([*known, *events])
         if events:

@@ -380,13 +380,22 @@ def _begin(
         else:
             process.start(plan.spec, _pane_place(home, plan, record))
     except (BridleError, OSError) as problem:
+        if record.run == 1:
+            # Nothing happened in it: the caller gets the reason, and there is nothing to keep.
+            store.remove(record.session_id)
+            shutil.rmtree(home.folder(record.session_id), ignore_errors=True)
+            raise
         message = problem.message if isinstance(problem, BridleError) else str(problem)
         failed = msgspec.structs.replace(
             record,
             state="failed",
             evidence="the process could not be started",
             ended_at=utc_now(),
-            error={"kind": getattr(problem, "kind", "crashed"), "message": message},
+            error={
+                "kind": getattr(problem, "kind", "crashed"),
+                "message": message,
+                "hint": getattr(problem, "hint", ""),
+            },
         )
         store.put(failed)
         raise
@@ -408,7 +417,7 @@ def _kept_options(options: RunOptions) -> dict[str, Any]:
     kept: dict[str, Any] = msgspec.to_builtins(options)
     bare: dict[str, Any] = msgspec.to_builtins(RunOptions(prompt=""))
     kept = {name: value for name, value in kept.items() if value != bare[name]}
-    for name in ("prompt", "images", "resume", "include_raw"):
+    for name in ("prompt", "images", "resume"):
         kept.pop(name, None)
     for name in _PATHS & kept.keys():
         kept[name] = _whole_path(kept[name])

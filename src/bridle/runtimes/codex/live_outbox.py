@@ -32,13 +32,16 @@ class Outbox:
             if not turn_runs:
                 self.refused(message_id)
 
-    def read(self, told_id: str | None, turn_id: str) -> None:
-        """A message came back in a turn; one of somebody else's is none of ours."""
+    def read(self, told_id: str | None, turn_id: str, text: str) -> None:
+        """A message came back in a turn; one that was never sent here was typed by a person who
+        shares the session."""
         meant = (each for each in self._waiting if self._turns[each] in (None, turn_id))
         message_id = told_id if self._told_ids else next(meant, None)
         if message_id is not None and message_id in self._waiting:
             del self._waiting[message_id]
             self._recorder.message_taken(message_id)
+        elif message_id is None or message_id not in self._turns:
+            self._recorder.typed(text)
 
     def refused(self, message_id: str, error: AgentError | None = None) -> None:
         """Codex does not have the message and will not get it."""
