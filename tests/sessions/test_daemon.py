@@ -10,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from bridle._version import __version__
 from bridle.core.errors import Unavailable, WrongUse
 from bridle.core.events import AgentEnd, StateChange
 from bridle.sessions.client import DaemonClient, daemon_status
 from bridle.sessions.home import StateHome, socket_path, token_path
 from bridle.sessions.lock import SessionOver
+from bridle.sessions.protocol import PROTOCOL
 from bridle.sessions.store import UnknownSession
 from tests.sessions.place import DEADLINE, Place, kinds, wait
 
@@ -54,6 +56,8 @@ def test_it_is_started_on_demand_and_only_once(place: Place, client: DaemonClien
         "pid": pids.pop(),
         "socket": socket_path(place.home),
         "sessions": 0,
+        "protocol": PROTOCOL,
+        "version": __version__,
     }
 
 

@@ -58,9 +58,7 @@ def run(argv: list[str]) -> int:
         return INTERRUPTED
     except OSError as problem:
         _drop_output()
-        where = f": {problem.filename}" if problem.filename else ""
-        sys.stderr.write(f"bridle: error: {problem.strerror or problem}{where}\n")
-        return 1
+        return _system_error(problem)
     except Exception as problem:
         return _bug(problem)
     return status
@@ -165,6 +163,22 @@ def _refuse(problem: "BridleError", argv: list[str], module: "Command | None") -
         write_line(data)
     say_error(problem)
     return problem.exit_code
+
+
+def _system_error(problem: OSError) -> int:
+    """Say what the system refused; a disk that is full or read-only with what to do about it."""
+    import errno
+
+    if problem.filename and problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        from bridle.cli.output import say_error
+        from bridle.sessions.trouble import state_error
+
+        known = state_error(problem, os.path.dirname(os.fsdecode(problem.filename)))
+        say_error(known)
+        return known.exit_code
+    where = f": {problem.filename}" if problem.filename else ""
+    sys.stderr.write(f"bridle: error: {problem.strerror or problem}{where}\n")
+    return 1
 
 
 def _bug(problem: Exception) -> int:

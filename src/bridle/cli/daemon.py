@@ -42,7 +42,9 @@ def execute(args: argparse.Namespace) -> int:
     if args.json:
         write_json(status)
     elif status["running"]:
-        sys.stdout.write(f"running, pid {status['pid']}, {status['sessions']} sessions\n")
+        which = f"version {status['version'] or 'unknown'}, protocol {status['protocol']}"
+        held = f"{status['sessions']} session{'' if status['sessions'] == 1 else 's'}"
+        sys.stdout.write(f"running, pid {status['pid']}, {which}, {held}\n")
     else:
         sys.stdout.write("not running\n")
     return 0

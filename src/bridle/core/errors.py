@@ -22,8 +22,9 @@
         └── Unavailable         the service cannot be reached, or failed
 
 Each carries `kind` (the word used in events and JSON), a `hint` that says what to do next, and
-where it applies the runtime, its version, the process's exit status and a redacted tail of its
-standard error. `retryable` tells whether the same call may succeed later without a change.
+where it applies the runtime, its version, the process's exit status and redacted tails of its
+standard error and of what it printed beside its protocol. `retryable` tells whether the same call
+may succeed later without a change.
 """
 
 from typing import ClassVar, Literal
@@ -50,6 +51,7 @@ ErrorKind = Literal[
 ]
 
 STDERR_TAIL = 4096
+STDOUT_TAIL = 4096
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +67,9 @@ class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True):
     runtime_version: str = ""
     exit_status: int | None = None
     stderr_tail: str = ""
+    """The end of the process's standard error, or of its screen in a terminal."""
+    stdout_tail: str = ""
+    """The end of what the process printed on stdout that was no protocol, when it ended badly."""
 
 
 class BridleError(Exception):
@@ -141,6 +146,7 @@ class AgentError(BridleError):
         runtime_version: str = "",
         exit_status: int | None = None,
         stderr_tail: str = "",
+        stdout_tail: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
         self.until = until
@@ -148,6 +154,7 @@ class AgentError(BridleError):
         self.runtime_version = runtime_version
         self.exit_status = exit_status
         self.stderr_tail = stderr_tail[-STDERR_TAIL:]
+        self.stdout_tail = stdout_tail[-STDOUT_TAIL:]
 
     def info(self) -> ErrorInfo:
         """This error as plain data."""
@@ -161,6 +168,7 @@ class AgentError(BridleError):
             runtime_version=self.runtime_version,
             exit_status=self.exit_status,
             stderr_tail=self.stderr_tail,
+            stdout_tail=self.stdout_tail,
         )
 
 
@@ -317,6 +325,7 @@ def error_from_info(info: ErrorInfo) -> BridleError:
         runtime_version=info.runtime_version,
         exit_status=info.exit_status,
         stderr_tail=info.stderr_tail,
+        stdout_tail=info.stdout_tail,
     )
 
 

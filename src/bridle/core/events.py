@@ -220,6 +220,9 @@ class ErrorRaised(Event, frozen=True, kw_only=True, tag="error"):
     message: str
     retryable: bool = False
     hint: str = ""
+    last_words: str = ""
+    """What a process that died printed last and was no protocol: the end of its standard error, of
+    its screen in a terminal, or of its stdout. Secrets are removed."""
 
 
 class AgentEnd(Event, frozen=True, kw_only=True, tag="agent_end"):

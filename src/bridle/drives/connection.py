@@ -362,6 +362,7 @@ class RuntimeConnection:
         if self._gone:
             return
         self._gone = True
+        exit = self._recorder.with_last_words(exit)
         try:
             self._wire.finish(exit)
         except Exception as problem:

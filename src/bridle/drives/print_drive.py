@@ -215,6 +215,7 @@ class PrintRun:
         )
 
     def _finish(self, exit: ProcessExit) -> None:
+        exit = self._recorder.with_last_words(exit)
         try:
             self._normalizer.finish(exit)
         except Exception as problem:

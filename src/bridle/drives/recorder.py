@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from bridle.core import events as ev
-from bridle.core.errors import AgentError
+from bridle.core.errors import STDOUT_TAIL, AgentError
 from bridle.core.options import RunOptions
 from bridle.core.redact import Redactor
 from bridle.core.results import CostSource, RunResult
 from bridle.core.usage import Usage
 from bridle.drives.guarding import Guard
-from bridle.drives.recording.endings import Outcome, death
+from bridle.drives.recording.endings import Outcome, Stray, death
 from bridle.drives.recording.messages import LastWords, MessageWriter
 from bridle.drives.recording.outbox import Outbox
 from bridle.drives.recording.pauses import Compaction, Permissions
@@ -97,6 +97,7 @@ class Recorder(Outbox):
         whenever the wire speaks of tools; a driver whose wire is silent does so when woken."""
         self._session_started = False
         self._early: list[Any] = []
+        self._stray = Stray()
 
     # -- what the driver calls ------------------------------------------------------------------
 
@@ -113,6 +114,14 @@ class Recorder(Outbox):
         """The following events come from no wire message: the driver decided something."""
         self._tape.raw = msgspec.UNSET
 
+    def with_last_words(self, exit: ProcessExit) -> ProcessExit:
+        """`exit` with the end of what the process printed beside its protocol (`stray`). A driver
+        hands this to the adapter's `finish`."""
+        text = self._stray.text
+        if exit.stdout_tail or not text:
+            return exit
+        return msgspec.structs.replace(exit, stdout_tail=self.redactor.text(text)[-STDOUT_TAIL:])
+
     def finish(self, exit: ProcessExit) -> None:
         """Close everything that is open: the process is gone.
 
@@ -122,7 +131,7 @@ class Recorder(Outbox):
             return
         self.verdicts.take_notes()
         outcome, asked_for = self._outcome, self.leaving is not None
-        outcome.exit = exit
+        outcome.exit = exit = self.with_last_words(exit)
         between_turns = self._live and not self.turn_open
         if self.turn_open or (outcome.status is None and not self._live):
             if self.error is None:
@@ -517,13 +526,20 @@ class Recorder(Outbox):
 
     def unknown(self, raw: Any) -> None:
         """A wire message that no dialect knows; kept, never fatal. One that comes before the
-        session is named is handed over right after `session_start`."""
+        session is named is handed over right after `session_start`. Text is a line that is no
+        message at all: it is `stray` too."""
+        if isinstance(raw, str):
+            self.stray(raw)
         if not self._session_started:
             self._early.append(raw)
             return
         kept, self._tape.raw = self._tape.raw, self.redactor.value(raw)
         self._tape.emit(ev.Unknown)
         self._tape.raw = kept
+
+    def stray(self, text: str) -> None:
+        """The process printed a line that is no protocol. If it dies, that may be the reason."""
+        self._stray.add(text)
 
     # -- inside ---------------------------------------------------------------------------------
 

@@ -51,13 +51,35 @@ MAX_LINE = 64 * 1024 * 1024
 """Longest line that is taken from an agent; a longer one is a `ProtocolDrift`."""
 
 
+_COMPLAINT = 300
+"""Characters of its last words that stand in an error's message."""
+_COMPLAINT_LINES = 3
+
+
 class ProcessExit(msgspec.Struct, frozen=True, kw_only=True):
     """How a process ended."""
 
     code: int | None
     """Exit status; negative when a signal killed it; None when it could not be learned."""
     stderr_tail: str = ""
-    """The end of its standard error, redacted."""
+    """The end of its standard error, or of its screen in a terminal, redacted."""
+    stdout_tail: str = ""
+    """The end of what it printed on stdout that was no protocol, redacted."""
+
+    @property
+    def last_words(self) -> str:
+        """What it printed last for people: the end of its standard error, else of its stdout."""
+        return self.stderr_tail if self.stderr_tail.strip() else self.stdout_tail
+
+    @property
+    def complaint(self) -> str:
+        """The part of its last words that most likely says what is wrong, as one short line: the
+        first line that speaks of an error, else the last lines; empty when there are none."""
+        said = f"{self.stderr_tail}\n{self.stdout_tail}"
+        lines = [" ".join(line.split()) for line in said.splitlines()]
+        lines = [line for line in lines if any(letter.isalpha() for letter in line)]
+        blamed = [line for line in lines if "error" in line.lower() or "failed" in line.lower()]
+        return " / ".join(blamed[:1] or lines[-_COMPLAINT_LINES:])[:_COMPLAINT]
 
     @property
     def signal_name(self) -> str | None:

@@ -2,6 +2,7 @@
 
 Every request may be made twice: a message carries its id, and the rest changes nothing the second
 time. So when the daemon is killed in the middle of one, the client starts another and asks again.
+A daemon of an older Bridle is replaced at the first connection; see `protocol`.
 """
 
 import contextlib
@@ -16,18 +17,21 @@ from typing import Any
 import msgspec
 
 from bridle.core import errors
-from bridle.core.errors import BridleError, Unavailable
+from bridle.core.errors import BridleError, Unavailable, WrongUse
 from bridle.core.events import AnyEvent
 from bridle.drives.starting import default_signals, leave_running
 from bridle.sessions import lock as _lock
+from bridle.sessions import protocol as _protocol
 from bridle.sessions import store as _store
+from bridle.sessions import trouble as _trouble
 from bridle.sessions.home import StateHome, socket_path, token_path
 
-_START = 30.0
-"""Seconds for a daemon to come up."""
+_START = 60.0
+"""Seconds for a daemon to come up, and for the one before it to end."""
 _ATTEMPTS = 5
 """How often a request is made when the daemon is lost meanwhile."""
 _CHUNK = 1 << 16
+_SHOWN = 300
 _events_of = msgspec.json.Decoder(type=list[AnyEvent])
 
 
@@ -35,7 +39,9 @@ class DaemonClient:
     """A connection to the daemon of one home.
 
     Contract: one thread uses it, one request at a time. Raises the same errors as the service
-    itself, and `Unavailable` when no daemon can be had.
+    itself, `Unavailable` when no daemon is available, and `DaemonAhead` when it is of a newer
+    Bridle. With `start` a daemon is started where there is none, and one of an older Bridle is
+    replaced, which is reported in one line on stderr; without it, whatever runs there is asked.
     """
 
     def __init__(self, home: StateHome, *, start: bool = True) -> None:
@@ -70,10 +76,7 @@ class DaemonClient:
             except (OSError, EOFError):
                 self.close()
                 if attempt == _ATTEMPTS - 1:
-                    raise Unavailable(
-                        "the daemon was lost again and again",
-                        hint=f"look into {self._home.root}/daemon.log",
-                    ) from None
+                    raise _no_daemon(self._home, "the daemon was lost again and again") from None
         raise AssertionError("unreachable")
 
     def wait_gone(self, seconds: float = 30.0) -> None:
@@ -102,12 +105,14 @@ class DaemonClient:
                 self.close()
                 lost += 1
                 if lost >= _ATTEMPTS:
-                    raise Unavailable("the daemon was lost again and again") from None
+                    raise _no_daemon(self._home, "the daemon was lost again and again") from None
 
     # -- the wire -------------------------------------------------------------------------------
 
     def _ask(self, op: str, fields: dict[str, Any]) -> None:
-        connection = self._connected()
+        self._say(self._connected(), op, fields)
+
+    def _say(self, connection: socket.socket, op: str, fields: dict[str, Any]) -> None:
         self._number += 1
         token = _read_token(self._home)
         request = {"id": self._number, "op": op, "token": token, **fields}
@@ -155,16 +160,70 @@ class DaemonClient:
             connection = _connect(self._home)
             if connection is not None:
                 self._socket = connection
-                return connection
-            if not self._start:
+                if not self._start or self._agreed():
+                    return connection
+            elif not self._start:
                 raise Unavailable("no daemon runs", hint="`bridle session` starts one on demand")
-            if child is None or child.poll() is not None:
+            elif child is None or child.poll() is not None:
+                if child is None:
+                    # What the daemon would fail at is better told here than in its log.
+                    _store.SessionStore(self._home).close()
+                elif child.returncode:
+                    raise _no_daemon(self._home, "the daemon ended at its start")
                 child = start_daemon(self._home)
             if time.monotonic() > until:
-                raise Unavailable(
-                    "the daemon does not come up", hint=f"look into {self._home.root}/daemon.log"
-                )
+                raise _no_daemon(self._home, "the daemon does not come up")
             time.sleep(0.02)
+
+    def _agreed(self) -> bool:
+        """Whether the daemon at the other end of the new connection can be talked to; one that is
+        behind is gone when this returns False. Raises `DaemonAhead`."""
+        try:
+            peer = self._greeted()
+            standing = _protocol.standing(peer)
+            if standing == "behind":
+                self._replace(peer)
+        except (OSError, EOFError):
+            # It was ended by somebody else meanwhile.
+            self.close()
+            return False
+        if standing == "ahead":
+            self.close()
+            raise _protocol.DaemonAhead(peer, self._home.root)
+        return standing == "same"
+
+    def _greeted(self) -> _protocol.Peer:
+        assert self._socket is not None
+        self._say(self._socket, "hello", msgspec.to_builtins(_protocol.here()))
+        try:
+            return _protocol.peer_in(self._answer())
+        except WrongUse:
+            # It knows no such request.
+            return _protocol.Peer()
+
+    def _replace(self, peer: _protocol.Peer) -> None:
+        """Have an older daemon let its sessions go and end."""
+        assert self._socket is not None
+        self._say(self._socket, "shutdown", {})
+        with contextlib.suppress(WrongUse):
+            self._answer()
+        self.wait_gone()
+        sys.stderr.write(
+            f"bridle: the daemon ({peer.words}) is replaced by one of {_protocol.here().words};"
+            " sessions and running turns go on\n"
+        )
+
+
+def _no_daemon(home: StateHome, what: str) -> Unavailable:
+    """The error of a daemon that does not serve, with the last line of its log where it has one."""
+    log = os.path.join(home.root, "daemon.log")
+    last = ""
+    with contextlib.suppress(OSError), open(log, errors="replace") as file:
+        lines = [line.strip() for line in file.read()[-_CHUNK:].splitlines() if line.strip()]
+        last = lines[-1].removeprefix("bridle daemon: ")[:_SHOWN] if lines else ""
+    if not last:
+        return Unavailable(what, hint=f"see that {home.root} can be written and has room, then try again")
+    return Unavailable(f"{what}: {last}", hint=f"{log} may tell more")
 
 
 class _Streamed(msgspec.Struct):
@@ -175,12 +234,13 @@ class _Streamed(msgspec.Struct):
 
 def start_daemon(home: StateHome) -> "subprocess.Popen[bytes]":
     """Start the daemon of a home, detached from this process; it ends at once when there is one."""
-    home.make()
-    log = os.open(
-        os.path.join(home.root, "daemon.log"),
-        os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
-        0o600,
-    )
+    with _trouble.explained(home.root):
+        home.make()
+        log = os.open(
+            os.path.join(home.root, "daemon.log"),
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
+            0o600,
+        )
     words = [sys.executable, "-m", "bridle.sessions.daemon", home.root]
     if home.project is not None:
         words.append(home.project)
@@ -205,9 +265,17 @@ def daemon_status(home: StateHome) -> dict[str, Any]:
     try:
         with DaemonClient(home, start=False) as client:
             found: dict[str, Any] = client.request("status")
-            return found
+            # A daemon from before versions were told names none.
+            return {**found, **msgspec.to_builtins(_protocol.peer_in(found))}
     except Unavailable:
-        return {"running": False, "pid": None, "socket": socket_path(home), "sessions": 0}
+        return {
+            "running": False,
+            "pid": None,
+            "socket": socket_path(home),
+            "sessions": 0,
+            "protocol": None,
+            "version": None,
+        }
 
 
 def _connect(home: StateHome) -> socket.socket | None:
@@ -228,7 +296,7 @@ def _read_token(home: StateHome) -> str:
 
 _ERRORS: dict[str, type[BridleError]] = {
     cls.__name__: cls
-    for module in (errors, _lock, _store)
+    for module in (errors, _lock, _protocol, _store, _trouble)
     for cls in vars(module).values()
     if isinstance(cls, type) and issubclass(cls, BridleError)
 }

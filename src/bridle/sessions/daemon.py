@@ -5,7 +5,8 @@ another, which plays every session's journal and ledger and takes up where this 
 
 It listens on a Unix socket in a private folder and asks for a token that only the user can read.
 The wire is one JSON object a line: requests `{"id", "op", …}`, answers `{"id", "result"}` or
-`{"id", "error"}`, and for `events` any number of `{"id", "events": […]}` before the answer.
+`{"id", "error"}`, and for `events` any number of `{"id", "events": […]}` before the answer. The
+first request is `hello`; see `protocol`.
 """
 
 import contextlib
@@ -28,10 +29,9 @@ from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.engine import Engine
 from bridle.sessions.home import StateHome, socket_path, token_path
+from bridle.sessions.protocol import here
 from bridle.sessions.service import SessionService, error_data
-
-if TYPE_CHECKING:
-    pass
+from bridle.sessions.trouble import explained
 
 if TYPE_CHECKING:
     from bridle.sessions.hooks import HookRunner
@@ -45,6 +45,8 @@ _MOST_UNSENT = 64 << 20
 _MOST_REQUEST = 96 << 20
 _CHUNK = 1 << 16
 _SHOWN = 16
+_HOME_LOOK = 1.0
+"""Seconds between looks whether its home is still there."""
 _LAST_HOOKS = 5.0
 """Seconds for the hooks that still wait when it ends."""
 
@@ -178,6 +180,8 @@ class Daemon:
         self._busy_at = time.monotonic()
         self._count_at = 0.0
         self._socket: socket.socket | None = None
+        self._ending = False
+        self._look_at = 0.0
 
     def run(self) -> None:
         """Serve."""
@@ -221,6 +225,11 @@ class Daemon:
 
     def _look_if_idle(self) -> float | None:
         now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + _HOME_LOOK
+            if not os.path.exists(token_path(self.home)):
+                # Its home was deleted: nobody can reach it any more, and another may be made there.
+                self._end()
         if self._clients:
             self._busy_at = now
         elif now >= self._count_at or now - self._busy_at >= self._idle:
@@ -229,7 +238,7 @@ class Daemon:
             if any(_busy(driver.player) for driver in self.engine.drivers.values()):
                 self._busy_at = now
         if now - self._busy_at >= self._idle:
-            self.engine.stop()
+            self._end()
         return self._busy_at + self._idle
 
     # -- requests -------------------------------------------------------------------------------
@@ -243,12 +252,13 @@ class Daemon:
             client.send({"id": number, "error": error_data(problem)})
             return
         if isinstance(answer, Future):
-            answer.add_done_callback(lambda done: _reply(client, number, done))
+            answer.add_done_callback(lambda done: self._reply(client, number, done))
         elif answer is not None:
             client.send({"id": number, "result": answer})
 
     def _operation(self, request: dict[str, Any]) -> Callable[[_Client, dict[str, Any]], Any]:
         operations: dict[str, Callable[[_Client, dict[str, Any]], Any]] = {
+            "hello": lambda client, r: here(),
             "status": lambda client, r: self._status(),
             "adopt": lambda client, r: self._adopt(r),
             "list": lambda client, r: {"sessions": self.service.all()},
@@ -290,6 +300,8 @@ class Daemon:
             "pid": os.getpid(),
             "socket": socket_path(self.home),
             "sessions": len(self.engine.drivers),
+            "protocol": here().protocol,
+            "version": here().version,
         }
 
     def _adopt(self, request: dict[str, Any]) -> Any:
@@ -323,20 +335,26 @@ class Daemon:
             client.send({"id": request.get("id"), "result": {"over": False}})
 
     def _shutdown(self) -> dict[str, Any]:
-        self.engine.stop()
+        self._end()
         return {"stopping": True}
+
+    def _end(self) -> None:
+        self._ending = True
+        self.engine.stop()
+
+    def _reply(self, client: _Client, number: Any, done: "Future[Any]") -> None:
+        problem = done.exception()
+        if problem is not None:
+            client.send({"id": number, "error": error_data(problem)})
+        elif self._ending and done.result() is None:
+            # Not a time that ran out: whoever waits asks the next daemon.
+            client.close()
+        else:
+            client.send({"id": number, "result": done.result()})
 
 
 def _busy(player: Any) -> bool:
     return not player.is_idle and not player.finished
-
-
-def _reply(client: _Client, number: Any, done: "Future[Any]") -> None:
-    problem = done.exception()
-    if problem is not None:
-        client.send({"id": number, "error": error_data(problem)})
-    else:
-        client.send({"id": number, "result": done.result()})
 
 
 def _token(home: StateHome) -> str:
@@ -378,6 +396,16 @@ def raise_file_limit() -> None:
 def main(argv: list[str]) -> int:
     """Run as the daemon of the state home that `argv` names: its root, then its project if any."""
     home = StateHome(argv[0], argv[1] if len(argv) > 1 else None)
+    try:
+        with explained(home.root):
+            return _run(home)
+    except BridleError as problem:
+        # Where its log goes; the client that started it shows the last line.
+        sys.stderr.write(f"bridle daemon: {problem.message}\n")
+        return 1
+
+
+def _run(home: StateHome) -> int:
     home.make()
     handle = os.open(
         os.path.join(home.root, "daemon.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600

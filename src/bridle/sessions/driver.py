@@ -98,6 +98,7 @@ class SessionDriver:
         self._intake: Intake
         self._stopping: Stopping
         self._is_open = False
+        self._unsaved = False
         self._input_closed = False
         self._told: set[str] = set()
         self._wake: float | None = None
@@ -195,6 +196,8 @@ class SessionDriver:
     def poll(self) -> bool:
         """Take what happened, keep the clocks, send what is due; True when there is more to take
         right now."""
+        if self._unsaved:
+            self._save_record()
         if self._player.finished:
             self._flush()
             return False
@@ -316,7 +319,16 @@ class SessionDriver:
         changed = brought_up_to_date(self.record, events, recorder, self._process)
         if changed is not self.record:
             self.record = changed
-            self._store.put(changed)
+            self._save_record()
+
+    def _save_record(self) -> None:
+        """Put the record into the store; what cannot be put now is tried again with each poll, and
+        keeps nobody from hearing of the events."""
+        try:
+            self._store.put(self.record)
+            self._unsaved = False
+        except BridleError:
+            self._unsaved = True
 
     # -- for whoever asks ------------------------------------------------------------------------
 

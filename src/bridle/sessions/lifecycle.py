@@ -34,6 +34,7 @@ from bridle.sessions.ledger import Accept, Begin, Ledger
 from bridle.sessions.lock import SessionLock
 from bridle.sessions.player import Player
 from bridle.sessions.store import SessionRecord, SessionStore
+from bridle.sessions.trouble import explained, state_error
 from bridle.sessions.user_messages import ledger_entries
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ def start_session(
         identity = msgspec.structs.replace(identity, project=home.project)
     session_id = new_session_id()
     folder = home.folder(session_id)
-    home.make()
+    with explained(home.root):
+        home.make()
     options = _with_account(runtime, options, folder)
     record = SessionRecord(
         session_id=session_id,
@@ -137,6 +139,9 @@ def start_session(
             return _begin(home, store, runtime, planned, options, record, Before(), (), clocks)
         finally:
             lock.release()
+    except OSError as problem:
+        planned.discard()
+        raise state_error(problem, home.root) from problem
     except BaseException:
         planned.discard()
         raise

@@ -189,6 +189,7 @@ class Player:
         self.finished = True
         recorder = self.recorder
         recorder.source_unknown()
+        exit = recorder.with_last_words(exit)
         if recorder.turn_open and recorder.error is None and recorder.stop_requested is None:
             here = [each for each in self.messages.values() if each.turn == recorder.turn]
             self.cut_off = tuple(each.message for each in here if each.status == "taken")

@@ -2,11 +2,17 @@
 
 It is an index. What a session said and was told is in its folder, and a record that a crash left
 behind is brought up to date from there by the next driver.
+
+The database has a version (`PRAGMA user_version`), the number of the migration steps that it has
+had (`_STEPS`). A newer one than this Bridle knows is refused. A record is a document of its own in
+the column `record`: a field with a default needs no step, since documents without it still decode.
+The files in a session's folder have no version yet, except events, which carry `v`. A version of
+the ledger belongs into its `Begin` entries, which start every run; it covers that run's journal.
 """
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -17,6 +23,7 @@ from bridle.core.options import SandboxMode
 from bridle.core.results import CostSource
 from bridle.core.usage import Usage
 from bridle.sessions.home import StateHome
+from bridle.sessions.trouble import StateUnusable, database_error, explained
 
 FINAL: frozenset[SessionState] = frozenset({"stopped", "failed", "lost"})
 """States of a session whose process is gone."""
@@ -121,7 +128,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self.state in FINAL
 
 
-_SCHEMA = """
+_FIRST = """
 CREATE TABLE IF NOT EXISTS sessions (
     session_id TEXT PRIMARY KEY,
     name TEXT,
@@ -133,6 +140,18 @@ CREATE TABLE IF NOT EXISTS sessions (
 CREATE INDEX IF NOT EXISTS sessions_by_name ON sessions (name);
 CREATE INDEX IF NOT EXISTS sessions_by_state ON sessions (state);
 """
+
+
+def _first_tables(database: sqlite3.Connection) -> None:
+    """From nothing, or from a database that was made before versions were counted."""
+    for statement in _FIRST.split(";"):
+        database.execute(statement)
+
+
+_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables,)
+"""What brings a database from version N to N + 1, at position N. Each is one transaction; steps are
+only ever appended."""
+SCHEMA_VERSION = len(_STEPS)
 _WAIT = 30.0
 """Seconds to wait for another process's write."""
 
@@ -141,23 +160,74 @@ class SessionStore:
     """The records of one state home.
 
     Contract: every method is one transaction; safe to use from several processes at once, and from
-    one thread at a time.
+    one thread at a time. A database that cannot be used raises what `trouble` tells: `NoRoom`,
+    `StateUnusable` (read-only, broken, of a newer Bridle), `Unavailable` for passing trouble.
     """
 
     def __init__(self, home: StateHome) -> None:
-        home.make()
-        # The file must never be readable by others, not even for a moment.
-        os.close(os.open(home.database, os.O_RDWR | os.O_CREAT, 0o600))
-        self._database = sqlite3.connect(
-            home.database, timeout=_WAIT, isolation_level=None, check_same_thread=False
-        )
-        self._database.execute("PRAGMA journal_mode=WAL")
-        self._database.execute("PRAGMA synchronous=NORMAL")
-        self._database.executescript(_SCHEMA)
+        self._path = home.database
+        with explained(home.root):
+            home.make()
+            # The file must never be readable by others, not even for a moment.
+            os.close(os.open(home.database, os.O_RDWR | os.O_CREAT, 0o600))
+        try:
+            self._database = sqlite3.connect(
+                home.database, timeout=_WAIT, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as problem:
+            raise database_error(problem, self._path) from problem
+        try:
+            self._check_version(self._version())
+            self._execute("PRAGMA journal_mode=WAL")
+            self._execute("PRAGMA synchronous=NORMAL")
+            while self._version() < SCHEMA_VERSION:
+                self._migrate()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _version(self) -> int:
+        return int(self._execute("PRAGMA user_version").fetchone()[0])
+
+    def _check_version(self, found: int) -> None:
+        if found > SCHEMA_VERSION:
+            raise StateUnusable(
+                f"{self._path} is of a newer Bridle (its schema is {found}, this Bridle knows"
+                f" {SCHEMA_VERSION})",
+                hint="use that newer version of Bridle, or set XDG_STATE_HOME to another folder",
+            )
+
+    def _migrate(self) -> None:
+        """Take the next step, unless another process does so right now."""
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            found = self._version()
+            self._check_version(found)
+            if found < SCHEMA_VERSION:
+                _STEPS[found](self._database)
+                self._execute(f"PRAGMA user_version = {found + 1}")
+            self._execute("COMMIT")
+        except sqlite3.Error as problem:
+            self._roll_back()
+            raise database_error(problem, self._path) from problem
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        # SQLite has done so itself after some failures, a full disk above all.
+        if self._database.in_transaction:
+            self._database.execute("ROLLBACK")
+
+    def _execute(self, statement: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+        try:
+            return self._database.execute(statement, values)
+        except sqlite3.Error as problem:
+            raise database_error(problem, self._path) from problem
 
     def put(self, record: SessionRecord) -> None:
         """Keep a record, in place of the one with its id."""
-        self._database.execute(
+        self._execute(
             "INSERT INTO sessions (session_id, name, state, workdir, started_at, record)"
             " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session_id) DO UPDATE SET"
             " name = excluded.name, state = excluded.state, workdir = excluded.workdir,"
@@ -174,10 +244,10 @@ class SessionStore:
 
     def add(self, record: SessionRecord) -> None:
         """Keep a new record; `WrongUse` when a session that lives has its name."""
-        self._database.execute("BEGIN IMMEDIATE")
+        self._execute("BEGIN IMMEDIATE")
         try:
             if record.name is not None:
-                taken = self._database.execute(
+                taken = self._execute(
                     "SELECT session_id FROM sessions WHERE name = ? AND session_id != ?"
                     " AND state NOT IN ('stopped', 'failed', 'lost')",
                     (record.name, record.session_id),
@@ -188,27 +258,27 @@ class SessionStore:
                         hint="choose another name, or stop that one first",
                     )
             self.put(record)
-            self._database.execute("COMMIT")
+            self._execute("COMMIT")
         except BaseException:
-            self._database.execute("ROLLBACK")
+            self._roll_back()
             raise
 
     def get(self, name: str) -> SessionRecord:
         """The session of that id, or the newest of that name, or the newest whose agent calls its
         conversation so, or the one whose id begins so; raises `UnknownSession`."""
-        row = self._database.execute(
+        row = self._execute(
             "SELECT record FROM sessions WHERE session_id = ?1 OR name = ?1"
             " ORDER BY session_id = ?1 DESC, started_at DESC LIMIT 1",
             (name,),
         ).fetchone()
         if row is None:
-            row = self._database.execute(
+            row = self._execute(
                 "SELECT record FROM sessions WHERE instr(record, ?) > 0"
                 " ORDER BY started_at DESC LIMIT 1",
                 (f'"native_session_id":{msgspec.json.encode(name).decode()}',),
             ).fetchone()
         if row is None and len(name) >= 6:
-            rows = self._database.execute(
+            rows = self._execute(
                 "SELECT record FROM sessions WHERE substr(session_id, 1, ?2) = ?1 LIMIT 2",
                 (name, len(name)),
             ).fetchall()
@@ -220,14 +290,15 @@ class SessionStore:
     def all(self, *, living: bool = False) -> list[SessionRecord]:
         """Every record, the oldest first; with `living` only those whose process should run."""
         where = " WHERE state NOT IN ('stopped', 'failed', 'lost')" if living else ""
-        rows = self._database.execute(
-            f"SELECT record FROM sessions{where} ORDER BY started_at, session_id"
-        )
-        return [_record(row[0]) for row in rows]
+        rows = self._execute(f"SELECT record FROM sessions{where} ORDER BY started_at, session_id")
+        try:
+            return [_record(row[0]) for row in rows]
+        except sqlite3.Error as problem:
+            raise database_error(problem, self._path) from problem
 
     def remove(self, session_id: str) -> None:
         """Forget a session; its folder is the caller's."""
-        self._database.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
+        self._execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
 
     def close(self) -> None:
         """Let the database go."""

@@ -3,7 +3,7 @@
 import msgspec
 
 from bridle.core import events as ev
-from bridle.core.errors import Aborted, AgentError, Crashed, ErrorInfo
+from bridle.core.errors import STDOUT_TAIL, Aborted, AgentError, Crashed, ErrorInfo
 from bridle.core.redact import Redactor
 from bridle.core.results import STATUS_OF_KIND
 from bridle.drives.recording.tape import EventTape
@@ -15,7 +15,34 @@ def death(exit: ProcessExit, *, in_turn: bool = True) -> AgentError:
     if exit.signal_name == "SIGINT":
         return Aborted("the agent was interrupted")
     when = "without finishing its turn" if in_turn else "while no turn was open"
-    return Crashed(f"the agent's process {exit.words} {when}")
+    said = f": {exit.complaint}" if exit.complaint else ""
+    return Crashed(f"the agent's process {exit.words} {when}{said}")
+
+
+class Stray:
+    """The end of what a process printed on stdout that was no protocol, bounded."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+
+    def add(self, line: str) -> None:
+        """Keep a line; the oldest ones go when there is too much."""
+        line = line[-STDOUT_TAIL:]
+        self._lines.append(line)
+        self._size += len(line) + 1
+        while self._size - len(self._lines[0]) - 1 >= STDOUT_TAIL:
+            self._size -= len(self._lines.pop(0)) + 1
+
+    def clear(self) -> None:
+        """Forget everything: another process begins."""
+        self._lines.clear()
+        self._size = 0
+
+    @property
+    def text(self) -> str:
+        """The last characters of it."""
+        return "\n".join(self._lines)[-STDOUT_TAIL:]
 
 
 class Outcome:
@@ -47,6 +74,7 @@ class Outcome:
             runtime_version=self.version,
             exit_status=exit.code if exit and exit.code is not None else info.exit_status,
             stderr_tail=(exit.stderr_tail if exit else "") or redactor.text(info.stderr_tail),
+            stdout_tail=exit.stdout_tail if exit and exit.code != 0 else "",
         )
 
     def turn_ended(self, error: AgentError | None) -> ErrorInfo | None:
@@ -83,5 +111,6 @@ class Outcome:
             message=info.message,
             retryable=info.retryable,
             hint=info.hint,
+            last_words=info.stderr_tail if info.stderr_tail.strip() else info.stdout_tail,
         )
         return info

@@ -42,6 +42,8 @@ _GLANCE = 0.7
 _FAREWELL = 1.5
 _LAST_LINES = 60
 """How much of a pane is kept when its agent is gone."""
+_DEAD = "Pane is dead"
+"""What tmux itself writes below the last screen."""
 _STARTS = 3
 """Tries to start a pane when the server ends right then."""
 
@@ -388,6 +390,8 @@ class PaneProcess(RunFiles):
             if self._terminal is not None:
                 shown = self._terminal.server.capture(self._terminal.name, history=True)
                 lines = [line.rstrip() for line in shown.splitlines() if line.strip()]
+                if lines and lines[-1].startswith(_DEAD):
+                    lines.pop()
                 self._append("errors", "\n".join(lines[-_LAST_LINES:]).encode())
 
     def _last_words(self, redactor: Redactor) -> str:

@@ -34,6 +34,7 @@ _LONGEST_SOCKET = 100
 _AGAIN = 0.01
 """Seconds between looks at a server that starts or ends."""
 _NEEDED = f"install tmux {'.'.join(map(str, OLDEST_TMUX))} or newer"
+_READ_ALL = "exec cat >/dev/null"
 _KEEPER = "bridle-keeper"
 """The session of our connections; it goes with the last of them."""
 _BOOT = "bridle-boot"
@@ -192,6 +193,9 @@ class TmuxServer:
         block = self._order(" ".join(words))
         if block.failed:
             raise WrongUse(f"tmux started no session: {block.text}")
+        # tmux drops what a program printed right before its end, unless the pane has a pipe: then
+        # it reads everything first. The last words of an agent must be on its last screen.
+        self._order(f"pipe-pane -t ={name}: {quoted(_READ_ALL)}", repeatable=True)
         # Fixes the size for good: a client that attaches would change it.
         self._order(f"resize-window -t ={name}: {size}", repeatable=True)
         return self.pane(name)

@@ -44,6 +44,7 @@ class TurnRecorder(Recorder):
         """The next process begins, in the turn that is open, to go on with conversation
         `resume`."""
         self._tally.begin_process()
+        self._stray.clear()
         self.options = msgspec.structs.replace(
             self._given, resume=resume, model=model or self._given.model
         )
@@ -68,7 +69,7 @@ class TurnRecorder(Recorder):
             super().finish(exit)
             return
         self.verdicts.take_notes()
-        self._outcome.exit = exit
+        self._outcome.exit = exit = self.with_last_words(exit)
         if self.turn_open:
             if self.error is None:
                 self.fail(death(exit))

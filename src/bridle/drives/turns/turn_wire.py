@@ -162,6 +162,7 @@ class TurnWire:
 
     def _ended(self, exit: ProcessExit) -> None:
         recorder = self._recorder
+        exit = recorder.with_last_words(exit)
         self._finish_process(exit)
         if recorder.has_process:
             recorder.finish(exit)

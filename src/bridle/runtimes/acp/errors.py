@@ -111,7 +111,7 @@ def error_of_exit(exit: ProcessExit) -> AgentError | None:
     """Why a process that answered nothing ended, as far as its standard error tells; else None."""
     if exit.code is None or exit.code < 0:
         return None
-    text = _complaint(exit.stderr_tail)
+    text = _complaint(exit.last_words)
     lowered = text.lower()
     if any(word in lowered for word in ("unknown option", "unknown argument", "unexpected arg")):
         return ProtocolDrift(text, hint="this version does not know the flag; see its --help")

@@ -108,7 +108,7 @@ class AiderNormalizer:
             if not self._logged and exit.code == 0:
                 recorder.fail(drift(self._last))
             else:
-                error = error_of_death(exit.code, exit.stderr_tail, self._last)
+                error = error_of_death(exit.code, exit.last_words, self._last)
                 if error is not None:
                     recorder.fail(error)
         if self._done and recorder.turn_open:

@@ -105,8 +105,8 @@ def error_of_prompt_block(text: str) -> AgentError:
 
 
 def error_of_exit(exit: ProcessExit) -> AgentError | None:
-    """Why a process that gave no result ended, as far as its standard error tells; else None."""
-    text = _short(exit.stderr_tail.strip())
+    """Why a process that gave no result ended, as far as its last words tell; else None."""
+    text = _short(exit.last_words.strip())
     if exit.code is None or exit.code < 0 or exit.code > 128:
         return Aborted("the agent was interrupted") if exit.code == 130 else None
     lowered = text.lower()
@@ -116,7 +116,7 @@ def error_of_exit(exit: ProcessExit) -> AgentError | None:
         return NotAuthenticated(text, hint=LOGIN_HINT)
     if "unknown option" in lowered:
         return ProtocolDrift(text, hint="this version does not know the flag; see its --help")
-    if exit.code != 0 and text:
+    if exit.code != 0 and exit.stderr_tail.strip():
         return ProtocolDrift(text, hint="the CLI refused to start; its own message says why")
     return None
 

@@ -145,7 +145,8 @@ class ClaudeLiveWire(ClaudeNormalizer):
             if error is not None:
                 recorder.fail(error)
             elif not self._greeted:
-                recorder.fail(Crashed("the agent ended before it was ready"))
+                said = f": {exit.complaint}" if exit.complaint else ""
+                recorder.fail(Crashed(f"the agent ended before it was ready{said}"))
         gone = Crashed("the agent ended before it said that it took the message")
         while self._waiting:
             self._refuse(next(iter(self._waiting)), gone)

@@ -68,7 +68,7 @@ def error_of_exit(exit: ProcessExit) -> AgentError | None:
     """Why a process that began no run ended, as its standard error tells; None: ask its exit."""
     if exit.code is None or exit.code < 0 or exit.code > 128:
         return None
-    said = _said(exit.stderr_tail)
+    said = _said(exit.last_words)
     if not said:
         return None
     lowered = said.lower()

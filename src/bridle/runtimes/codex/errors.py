@@ -132,7 +132,7 @@ def start_error(exit: ProcessExit, *, raw_args: bool) -> AgentError | None:
     """
     if exit.code is None or exit.code < 0:
         return None
-    words = _complaint(exit.stderr_tail)
+    words = _complaint(exit.last_words)
     lowered = words.lower()
     if "no rollout found" in lowered or "thread/resume" in lowered:
         return ResumeRefused(words)

@@ -75,7 +75,7 @@ def error_of_exit(exit: ProcessExit) -> AgentError | None:
     """Why a process that printed no line ended, as its standard error tells; None: ask its exit."""
     if exit.code is None or exit.code < 0 or exit.code > 128:
         return None
-    said = [line.strip() for line in exit.stderr_tail.splitlines() if line.strip()]
+    said = [line.strip() for line in exit.last_words.splitlines() if line.strip()]
     if not said:
         return None
     first = short(said[0].removeprefix("Error: "))

@@ -69,9 +69,7 @@ class GeminiNormalizer:
     def _failure(self, exit: ProcessExit) -> AgentError | None:
         """Why there was no `result`; None leaves it to the exit."""
         if not self._began:
-            return error_from_exit(
-                exit.stderr_tail, exit.code, self._dialect, self._requested_model
-            )
+            return error_from_exit(exit.last_words, exit.code, self._dialect, self._requested_model)
         return self._clock.error
 
     # -- lines ----------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ class OpenCodeNormalizer:
         if self._failed_call is not None:
             return self._failed_call
         if self._reason is None and not self._step_open:
-            return error_from_stderr(exit.stderr_tail, exit.code, self._requested_model)
+            return error_from_stderr(exit.last_words, exit.code, self._requested_model)
         if not self._completed(exit):
             return None
         if self._reason == "tool-calls":

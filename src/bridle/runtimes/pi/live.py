@@ -154,7 +154,7 @@ class PiLiveWire(PiNormalizer):
             elif recorder.error is None and self._ended:
                 recorder.turn_ended()
         elif not self._is_up:
-            known = error_from_stderr(exit.stderr_tail, exit.code, self._requested_model)
+            known = error_from_stderr(exit.last_words, exit.code, self._requested_model)
             recorder.fail(known or Crashed("Pi ended before it was ready"))
         held = [message.id for message in (*self._held, *self._held_steers)]
         for message_id in (*self._sent, *held):

@@ -134,7 +134,7 @@ class PiNormalizer:
     def _failure(self, exit: ProcessExit) -> AgentError | None:
         """Why the turn failed, as far as the wire and the exit tell; None leaves it to the exit."""
         if not self._began:
-            return error_from_stderr(exit.stderr_tail, exit.code, self._requested_model)
+            return error_from_stderr(exit.last_words, exit.code, self._requested_model)
         if self._ended:
             return self._judge()
         # A process that gave up by itself while it was to try again still told why.

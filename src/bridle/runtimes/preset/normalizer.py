@@ -21,6 +21,8 @@ class PlainTextNormalizer:
         if not self._recorder.turn_open:
             self._recorder.turn_started(evidence="first output", synthetic=True)
         text = line.removesuffix(b"\r").decode(errors="replace")
+        # Its answer or the reason of its failure: only the exit status tells which.
+        self._recorder.stray(text)
         self._recorder.text_delta(text if self._first else f"\n{text}", synthetic=True)
         self._first = False
 
@@ -28,7 +30,7 @@ class PlainTextNormalizer:
         """The program has ended: 0 is success, everything else is not."""
         recorder = self._recorder
         if recorder.error is None and exit.code != 0:
-            recorder.fail(Crashed(f"{recorder.runtime} {_how(exit)}{_last_words(exit)}"))
+            recorder.fail(Crashed(f"{recorder.runtime} {_how(exit)}{_complaint(exit)}"))
         recorder.message_ended(synthetic=True)
         recorder.turn_ended()
         recorder.finish(exit)
@@ -40,6 +42,7 @@ def _how(exit: ProcessExit) -> str:
     return "is gone" if exit.code is None else f"exited {exit.code}"
 
 
-def _last_words(exit: ProcessExit) -> str:
-    lines = exit.stderr_tail.strip().splitlines()
+def _complaint(exit: ProcessExit) -> str:
+    by_itself = exit.code is not None and exit.code > 0
+    lines = (exit.last_words if by_itself else exit.stderr_tail).strip().splitlines()
     return f": {lines[-1].strip()[:200]}" if lines else ""

@@ -1,0 +1,163 @@
+"""A daemon of another version: an older one is replaced and nothing is lost, a newer one stays."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bridle._version import __version__
+from bridle.drives.processes import look
+from bridle.running import new_session_id
+from bridle.sessions.client import DaemonClient, daemon_status
+from bridle.sessions.protocol import PROTOCOL, DaemonAhead, Peer, standing
+from tests.sessions.place import DEADLINE, Place, wait
+from tests.sessions.print_sessions import heard
+from tests.sessions.studio import LONG, numbered
+from tests.sessions.test_daemon import end_daemon
+
+ROOT = Path(__file__).parents[2]
+OLDER = [
+    (0, "0.0.9"),
+    (PROTOCOL - 1, "0.0.9"),
+    (PROTOCOL, "0.0.9"),
+    (PROTOCOL, f"{__version__}.dev1"),
+]
+Begin = Callable[[int, str], int]
+
+
+@pytest.fixture
+def begin(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
+    """Starts a daemon of another version at the place; returns its process's number."""
+    monkeypatch.setenv("BRIDLE_DAEMON_IDLE", "60")
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(protocol: int, version: str) -> int:
+        place.home.make()
+        words = [sys.executable, "-m", "tests.sessions.other_daemon", str(protocol), version]
+        running.append(subprocess.Popen([*words, place.home.root], cwd=ROOT))
+        wait(lambda: daemon_status(place.home)["running"])
+        return running[-1].pid
+
+    yield start
+    end_daemon(place.home)
+    for daemon in running:
+        daemon.wait(DEADLINE)
+
+
+@pytest.mark.parametrize(("protocol", "version"), OLDER)
+def test_an_older_daemon_is_replaced_in_the_middle_of_a_turn(
+    place: Place,
+    begin: Begin,
+    capfd: pytest.CaptureFixture[str],
+    protocol: int,
+    version: str,
+) -> None:
+    old = begin(protocol, version)
+    record = place.start(LONG)
+    session = record.session_id
+    with DaemonClient(place.home, start=False) as before:
+        before.request("wait_ready", session=session, timeout=DEADLINE)
+        first = new_session_id()
+        before.request("send", session=session, kind="prompt", text="one", message_id=first)
+        queued = new_session_id()
+        before.request("send", session=session, kind="follow_up", text="two", message_id=queued)
+    wait((place.work / "began").exists)
+    capfd.readouterr()
+    with DaemonClient(place.home) as client:
+        status = client.request("status")
+        assert (status["version"], status["protocol"]) == (__version__, PROTOCOL)
+        assert status["pid"] != old
+        [line] = capfd.readouterr().err.splitlines()
+        assert "is replaced by one of" in line
+        # Whoever asks again after the loss of the old daemon doubles nothing.
+        again = {"session": session, "kind": "prompt", "text": "one", "message_id": first}
+        client.request("send", **again, timeout=DEADLINE)
+        client.request(
+            "send", session=session, kind="follow_up", text="three", message_id=new_session_id()
+        )
+        (place.work / "go").touch()
+        report = client.request("wait_idle", session=session, timeout=DEADLINE)
+        assert (report["turn"], report["status"]) == (3, "completed")
+        client.request("stop", session=session, timeout=DEADLINE)
+    assert heard(place, record) == Counter({"one": 1, "two": 1, "three": 1})
+    assert numbered(place.events(record))
+
+
+def test_many_clients_replace_it_once(place: Place, begin: Begin) -> None:
+    old = begin(0, "0.0.9")
+
+    def ask(_: int) -> int:
+        with DaemonClient(place.home) as client:
+            return int(client.request("status")["pid"])
+
+    with ThreadPoolExecutor(6) as pool:
+        pids = set(pool.map(ask, range(6)))
+    assert len(pids) == 1
+    assert old not in pids
+
+
+def test_who_waits_at_the_old_daemon_goes_on_at_the_new_one(place: Place, begin: Begin) -> None:
+    begin(PROTOCOL, "0.0.9")
+    record = place.start(LONG)
+    with DaemonClient(place.home, start=False) as before:
+        before.request("wait_ready", session=record.session_id, timeout=DEADLINE)
+        before.request(
+            "send", session=record.session_id, kind="prompt", text="go", message_id=new_session_id()
+        )
+    wait((place.work / "began").exists)
+
+    with DaemonClient(place.home, start=False) as waiting, DaemonClient(place.home) as client:
+        waiting._ask("wait_idle", {"session": record.session_id})
+        client.request("status")
+        with pytest.raises(EOFError):
+            # No answer that would read as a time that ran out: it has to ask again.
+            waiting._answer()
+        waiting.close()
+        (place.work / "go").touch()
+        report = waiting.request("wait_idle", session=record.session_id, timeout=DEADLINE)
+        assert report["status"] == "completed"
+
+
+def test_a_newer_daemon_is_left_alone(place: Place, begin: Begin) -> None:
+    new = begin(PROTOCOL + 1, "99.0")
+    with DaemonClient(place.home) as client, pytest.raises(DaemonAhead) as refused:
+        client.request("list")
+    assert "99.0" in refused.value.message
+    assert "bridle daemon stop" in refused.value.hint
+    assert refused.value.exit_code == 2
+    status = daemon_status(place.home)
+    assert (status["pid"], status["version"], status["protocol"]) == (new, "99.0", PROTOCOL + 1)
+
+
+def test_a_newer_version_of_the_same_protocol_is_used(place: Place, begin: Begin) -> None:
+    new = begin(PROTOCOL, "99.0")
+    with DaemonClient(place.home) as client:
+        assert client.request("status")["pid"] == new
+
+
+def test_a_daemon_without_versions_is_known_by_its_status(place: Place, begin: Begin) -> None:
+    pid = begin(0, "0.0.9")
+    status = daemon_status(place.home)
+    assert (status["pid"], status["version"], status["protocol"]) == (pid, None, 0)
+
+
+def test_how_versions_stand() -> None:
+    assert standing(Peer(PROTOCOL, __version__)) == "same"
+    assert standing(Peer()) == "behind"
+    assert standing(Peer(PROTOCOL, None)) == "behind"
+    assert standing(Peer(PROTOCOL, "0.0.10")) == "behind"
+    assert standing(Peer(PROTOCOL + 1, "0.0.1")) == "ahead"
+
+
+def test_a_daemon_whose_home_is_deleted_ends(place: Place, begin: Begin) -> None:
+    pid = begin(PROTOCOL, __version__)
+    shutil.rmtree(place.home.root)
+    assert daemon_status(place.home)["running"] is False
+    wait(lambda: look(pid) is None)
+    assert os.path.exists(place.home.root) is False
