@@ -99,7 +99,7 @@ def test_a_stronger_word_is_told(place: Place) -> None:
     assert "tiny stays the default here" in done.err
 
 
-@pytest.mark.parametrize("words", [[], ["frobnicate"], ["set", "other", "x"], ["set", "default"]])
+@pytest.mark.parametrize("words", [["frobnicate"], ["set", "other", "x"], ["set", "default"]])
 def test_wrong_use(place: Place, words: list[str]) -> None:
     done = place.bridle("runtime", *words)
     assert done.status == 2

@@ -38,7 +38,7 @@ def tell_questions(
     the ids of all that it asks."""
     if record.state != "waiting_permission":
         return set()
-    questions = _open_questions(desk, record)
+    questions = open_questions(desk, record)
     name = record.name or record.session_id
     for request_id, asked in questions.items():
         if request_id not in (told or ()):
@@ -50,7 +50,8 @@ def tell_questions(
     return set(questions)
 
 
-def _open_questions(desk: SessionDesk, record: SessionRecord) -> dict[str, PermissionRequest]:
+def open_questions(desk: SessionDesk, record: SessionRecord) -> dict[str, PermissionRequest]:
+    """The permission requests of a session that wait, by their ids."""
     found: dict[str, PermissionRequest] = {}
     for event in desk.events(record.session_id):
         if isinstance(event, PermissionRequest):

@@ -14,7 +14,11 @@ import msgspec
 from bridle.core.errors import WrongUse
 from bridle.core.events import Drive, SessionState
 from bridle.core.options import SandboxMode
+from bridle.core.words import nearest
 from bridle.sessions.home import StateHome
+
+SHORTEST = 4
+"""Characters that the beginning of a session's id must have to stand for it."""
 
 FINAL: frozenset[SessionState] = frozenset({"stopped", "failed", "lost"})
 """States of a session whose process is gone."""
@@ -23,10 +27,20 @@ FINAL: frozenset[SessionState] = frozenset({"stopped", "failed", "lost"})
 class UnknownSession(WrongUse):
     """There is no session of that name or id here."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, hint: str = "") -> None:
         super().__init__(
-            f"no session {name}", hint="`bridle session list --all` shows those there are"
+            f"no session {name}", hint=hint or "`bridle session list --all` shows those there are"
         )
+
+
+class AmbiguousSession(UnknownSession):
+    """The ids of several sessions begin so."""
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that cannot be one: an empty one would be what an unset variable means."""
+    if not name.strip():
+        raise WrongUse("a session's name must not be empty", hint="leave it out to have none")
 
 
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,19 +163,27 @@ class SessionStore:
             raise
 
     def get(self, name: str) -> SessionRecord:
-        """The session of that id, or the newest of that name, or the one whose id begins so;
-        raises `UnknownSession`."""
+        """The session of that id, or the newest of that name, or the only one whose id begins so
+        (at least `SHORTEST` characters); raises `UnknownSession`, and `WrongUse` for no name."""
+        if not name.strip():
+            raise WrongUse(
+                "the session's id is empty",
+                hint="is a variable unset? `bridle session list` shows ids",
+            )
         row = self._database.execute(
             "SELECT record FROM sessions WHERE session_id = ?1 OR name = ?1"
             " ORDER BY session_id = ?1 DESC, started_at DESC LIMIT 1",
             (name,),
         ).fetchone()
-        if row is None and len(name) >= 6:
+        if row is None and len(name) >= SHORTEST:
             rows = self._database.execute(
-                "SELECT record FROM sessions WHERE substr(session_id, 1, ?2) = ?1 LIMIT 2",
+                "SELECT record FROM sessions WHERE substr(session_id, 1, ?2) = ?1",
                 (name, len(name)),
             ).fetchall()
-            row = rows[0] if len(rows) == 1 else None
+            if len(rows) > 1:
+                ids = ", ".join(_record(each[0]).session_id for each in rows[:5])
+                raise AmbiguousSession(name, hint=f"{len(rows)} ids begin so: {ids}")
+            row = rows[0] if rows else None
         if row is None:
             raise UnknownSession(name)
         return _record(row[0])
@@ -186,16 +208,20 @@ class SessionStore:
 def find_record(homes: Iterable[StateHome], name: str) -> tuple[StateHome, SessionRecord]:
     """A session's home and its record as it was last written, by id, name, or the beginning of an
     id; looked for in `homes`, in their order. Raises `UnknownSession`."""
+    names: list[str] = []
     for home in homes:
         if os.path.exists(home.database):
             store = SessionStore(home)
             try:
                 return home, store.get(name)
+            except AmbiguousSession:
+                raise
             except UnknownSession:
-                continue
+                names += [record.name for record in store.all() if record.name]
             finally:
                 store.close()
-    raise UnknownSession(name)
+    near = nearest(name, names)
+    raise UnknownSession(name, hint=f"did you mean `{near}`?" if near else "")
 
 
 def _record(text: str) -> SessionRecord:
