@@ -12,6 +12,7 @@ import pytest
 
 from bridle.testing import ScriptedModel
 from tests.cli.session_shell import BRIDLE, Shell
+from tests.sessions.place import wait
 from tests.support.real_cli import real_cli
 
 
@@ -37,7 +38,8 @@ def test_a_conversation(shell: Shell) -> None:
     [listed] = shell.json("session", "list")["sessions"]
     assert set(listed) == {
         *("session_id", "native_session_id", "name", "runtime", "drive", "state"),
-        *("workdir", "pid", "started_at", "ready_at"),
+        *("workdir", "pid", "started_at", "ready_at", "turn", "last_turn", "usage", "cost_usd"),
+        *("questions", "last_activity", "stop_reason", "error"),
     }
     assert (listed["name"], listed["workdir"]) == ("talk", str(shell.work))
     assert shell.json("session", "show", "talk")["turn"] == 3
@@ -75,6 +77,60 @@ def test_whoever_waits_is_told_what_the_agent_asks(shell: Shell) -> None:
     shell.json(*words[1:])
     said, more = waiter.communicate(timeout=60)
     assert (said, more, waiter.returncode) == ("done\n", "", 0)
+
+
+def test_a_failed_turn_is_reported(shell: Shell) -> None:
+    told = shell.start("- fault: {status: 401}\n", "--name", "ill")
+    shell.run("session", "send", "ill", "go")
+    waited = shell.run("session", "wait", "ill")
+    assert (waited.returncode, waited.stdout) == (5, "")
+    error, hint = waited.stderr.splitlines()
+    assert error.startswith("bridle: error: not_authenticated: ")
+    assert hint.startswith("hint: ")
+    assert "not_authenticated" in shell.run("session", "list").stdout
+    assert "not_authenticated" in shell.run("session", "show", "ill").stdout
+    shown = shell.json("session", "show", "ill")
+    assert {"kind", "message", "hint"} <= set(shown["last_turn"]["error"])
+    os.kill(told["pid"], signal.SIGKILL)
+    wait(lambda: shell.json("session", "show", "ill")["state"] == "failed")
+    killed = shell.run("session", "wait", "ill")
+    assert killed.returncode == 5
+    assert "bridle: error: " in killed.stderr
+
+
+def test_an_idle_agent_that_is_killed_is_reported(shell: Shell) -> None:
+    told = shell.start("- text: fine\n- text: more\n", "--name", "gone", "go")
+    assert shell.run("session", "wait", "gone").stdout == "fine\n"
+    os.kill(told["pid"], signal.SIGKILL)
+    wait(lambda: shell.json("session", "show", "gone")["state"] == "failed")
+    waited = shell.run("session", "wait", "gone")
+    assert waited.returncode == 1
+    assert waited.stderr.startswith("bridle: error: crashed: ")
+    assert "crashed: " in shell.run("session", "list").stdout
+
+
+def test_a_session_is_found_by_the_agents_own_id(shell: Shell) -> None:
+    told = shell.start("- text: one\n")
+    found = shell.json("session", "show", told["native_session_id"])
+    assert found["session_id"] == told["session_id"]
+
+
+def test_a_start_that_is_refused_leaves_no_session(shell: Shell) -> None:
+    # tmux is not there: the folder has links to all that an agent of Python needs.
+    bin_folder = shell.work / "bin"
+    bin_folder.mkdir()
+    for name in ("sh", "env"):
+        (bin_folder / name).symlink_to(f"/bin/{name}")
+    (bin_folder / "claude").write_text("#!/bin/sh\necho '2.1.211 (Claude Code)'\n")
+    (bin_folder / "claude").chmod(0o755)
+    shell.env["PATH"] = str(bin_folder)
+    refused = shell.run(
+        *("session", "start", "--runtime", "claude", "--drive", "tmux", "--permission", "ask")
+    )
+    assert refused.returncode == 3, refused.stderr
+    assert "tmux" in refused.stderr
+    assert shell.json("session", "list")["sessions"] == []
+    assert not list(Path(shell.env["HOME"]).glob(".local/state/bridle/sessions/*"))
 
 
 def test_a_prompt_at_the_start(shell: Shell) -> None:
@@ -214,7 +270,7 @@ def test_attach_shows_and_sends(shell: Shell) -> None:
         process.stdin.close()
         rest = process.stderr.read()
         assert process.wait(60) == 0
-    assert "process exited 0" in rest
+    assert "stopped at the terminal" in rest
     assert shell.json("session", "show", name)["state"] == "stopped"
 
 

@@ -36,7 +36,7 @@ def test_turn_after_turn(place: Place) -> None:
         "two",
     )
     ended = host.stop(record)
-    assert (ended.state, ended.evidence) == ("stopped", "process exited 0")
+    assert (ended.state, ended.evidence) == ("stopped", "done: process exited 0")
     events = place.events(record)
     assert check_event_order(events) == []
     assert kinds(events) == [

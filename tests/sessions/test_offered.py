@@ -1,22 +1,27 @@
 """The lifecycle by handles, as a runtime offers it."""
 
 import os
-from collections.abc import Iterator
+import signal
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from bridle.config import load_config
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.lifecycle import Message, SessionFilter, SessionHandle, StartOptions
-from bridle.drives.processes import kill_marked
+from bridle.core.options import RunOptions, SpawnOptions
+from bridle.drives.processes import kill_marked, look
 from bridle.runtimes.registry import create_acp_runtime, get_runtime
 from bridle.sessions.desk import SessionDesk
 from bridle.sessions.home import homes
 from bridle.sessions.lock import SessionOver
 from bridle.sessions.store import UnknownSession
 from bridle.sessions.sync_session import SyncSession
+from tests.sessions.place import wait
 from tests.sessions.studio import DEADLINE, Studio
 from tests.sessions.test_daemon import end_daemon
 
@@ -155,3 +160,78 @@ def test_what_is_refused_starts_nothing(
     with pytest.raises(problem):
         runtime.start_sync(start_options(studio, "- text: one\n", **fields))
     assert studio.processes() == {}
+
+
+def configure(studio: Studio, text: str) -> None:
+    (studio.work / ".bridle").mkdir()
+    (studio.work / ".bridle" / "config.yaml").write_text(text)
+
+
+def test_a_runtime_that_only_the_configuration_declares(studio: Studio) -> None:
+    agent = Path(__file__).parents[1] / "runtimes" / "acp" / "bad_agent.py"
+    configure(
+        studio,
+        "runtime:\n  adapters:\n    toy:\n      protocol: acp\n"
+        f"      binary: {sys.executable}\n      flags: [{agent}, silent]\n",
+    )
+    runtime = get_runtime("toy", load_config(str(studio.work)))
+    handle = runtime.start_sync(StartOptions(work_dir=str(studio.work)))
+    home = homes(str(studio.work), os.environ)[0]
+    try:
+        assert (handle.runtime, runtime.is_ready_sync(handle)) == ("toy", True)
+        runtime.stop_sync(handle)
+    finally:
+        end_daemon(home)
+        kill_marked(handle.session_id)
+
+
+def test_the_configured_delivery_is_honoured(studio: Studio) -> None:
+    configure(studio, "runtime: {adapters: {scripted: {delivery: tmux}}}\n")
+    home = homes(str(studio.work), os.environ)[0]
+    with pytest.raises(UnsupportedOption, match="tmux"):
+        get_runtime("scripted").start_sync(start_options(studio, "- text: one\n"))
+    try:
+        with SessionDesk(str(studio.work)) as desk:
+            wanted = RunOptions(
+                prompt="",
+                cwd=str(studio.work),
+                provider_options=studio.options("- text: one\n")["provider_options"],
+            )
+            record = desk.start(get_runtime("scripted"), wanted, drive="rpc")
+            # A hand-over honours it too.
+            with pytest.raises(UnsupportedOption, match="tmux"):
+                desk.hand_over(record.session_id, get_runtime("scripted"), wanted)
+            desk.stop(record.session_id)
+    finally:
+        end_daemon(home)
+
+
+def test_a_killed_agent_is_not_running(studio: Studio) -> None:
+    runtime = get_runtime("scripted")
+    handle = runtime.start_sync(start_options(studio, "- text: one\n"))
+    assert handle.pid is not None
+    assert runtime.detect_running_sync(handle)
+    os.kill(handle.pid, signal.SIGKILL)
+    wait(lambda: look(handle.pid or 0) is None)
+    assert not runtime.detect_running_sync(handle)
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: StartOptions(work_dir=".", mode="foo"), "StartOptions.mode cannot be 'foo'"),
+        (lambda: SessionFilter(state="bogus"), "SessionFilter.state cannot be 'bogus'"),
+        (lambda: Message(text="x", delivery="mail"), "Message.delivery cannot be 'mail'"),
+        (
+            lambda: RunOptions(prompt="x", permission_mode="allways"),
+            "RunOptions.permission_mode cannot be 'allways'",
+        ),
+        (lambda: RunOptions(prompt="x", sandbox="on"), "RunOptions.sandbox cannot be 'on'"),
+        (lambda: SpawnOptions(model="m", permission_mode=""), "permission_mode cannot be ''"),
+    ],
+)
+def test_closed_values_are_checked_in_python(make: Callable[[], object], field: str) -> None:
+    with pytest.raises(WrongUse, match=field) as raised:
+        make()
+    assert raised.value.hint.startswith("it is one of: ")
+    assert SessionFilter().state is None

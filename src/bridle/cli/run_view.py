@@ -95,7 +95,8 @@ class HumanView:
             self._note(f"· {event.tool_name} {gist(event.args)}")
         elif isinstance(event, ToolExecutionEnd):
             if event.is_error:
-                self._note(f"  {event.tool_name} failed: {gist(event.result)}")
+                why = "cut off" if event.result is None else f"failed: {gist(event.result)}"
+                self._note(f"  {event.tool_name} {why}")
         elif isinstance(event, PermissionDecision):
             if event.decision == "deny":
                 self._note(f"  {event.tool_name} refused: {event.reason}")

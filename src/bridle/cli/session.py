@@ -14,7 +14,7 @@ from bridle.cli.output import safe, warn, write_json, write_line
 from bridle.cli.progress import Spinner
 from bridle.cli.prompt_text import prompt_text
 from bridle.cli.run_arguments import options_of, runtime_of
-from bridle.cli.session_questions import open_questions, tell_questions, wait_idle
+from bridle.cli.session_questions import tell_failure, tell_questions, wait_idle
 from bridle.cli.session_view import Transcript, called, place_of, write_list, write_record
 from bridle.core.errors import WrongUse, exit_code_of
 from bridle.core.events import encode_event
@@ -43,6 +43,14 @@ _LISTED = (
     "pid",
     "started_at",
     "ready_at",
+    "turn",
+    "last_turn",
+    "usage",
+    "cost_usd",
+    "questions",
+    "last_activity",
+    "stop_reason",
+    "error",
 )
 
 
@@ -265,7 +273,12 @@ def _abort(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 def _wait(desk: SessionDesk, args: argparse.Namespace) -> int:
     report = wait_idle(desk, args.session, args.timeout)
-    _print(args, report, report.text or f"{report.state}")
+    if args.json:
+        write_json(report)
+    elif report.text or report.error is None:
+        sys.stdout.write(f"{report.text or report.state}\n")
+    if report.error is not None and not args.json:
+        tell_failure(report.error)
     if report.status not in (None, "completed"):
         return exit_code_of((report.error or {}).get("kind", ""))
     return 0 if report.state == "ready" or report.state == "stopped" else 1
@@ -298,7 +311,7 @@ def _permit(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 def _only_question(desk: SessionDesk, name: str) -> str:
     """The id of the one request that waits."""
-    waiting = list(open_questions(desk, desk.show(name)))
+    waiting = [asked.request_id for asked in desk.show(name).questions]
     if not waiting:
         raise WrongUse(f"session {name} waits for no permission")
     if len(waiting) > 1:
@@ -441,7 +454,7 @@ def _fields(record: SessionRecord, names: tuple[str, ...]) -> dict[str, Any]:
 
 def _line(record: SessionRecord) -> str:
     name = f" {record.name}" if record.name else ""
-    error = f"  {record.error['message']}" if record.error and record.is_over else ""
+    error = f"  {record.error['kind']}: {record.error['message']}" if record.error else ""
     return safe(
         f"{record.session_id}{name}  {record.runtime} ({record.drive})  {record.state}"
         f"  turn {record.turn}  {place_of(record)}{error}"

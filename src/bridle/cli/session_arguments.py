@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "bridle session fork q1 --name q2",
         )
     )
-    fork.add_argument("--name", metavar="N", help="a name for the new session")
+    fork.add_argument("-n", "--name", metavar="N", help="a name for the new session")
     fork.add_argument("-m", "--model", metavar="M", help="continue with another model")
     _talk(verbs)
     _control(verbs)

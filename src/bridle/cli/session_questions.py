@@ -1,34 +1,44 @@
-"""Tells a person at the command line which permission requests of a session wait for an answer."""
+"""Tells a person at the command line what a session asks, and why its turn failed."""
 
 import sys
 import time
+from typing import Any
 
 from bridle.cli.output import one_line
+from bridle.cli.run_view import gist
 from bridle.core.errors import TimedOut
-from bridle.core.events import AgentEnd, PermissionDecision, PermissionRequest
 from bridle.sessions.desk import SessionDesk
 from bridle.sessions.service import TurnReport
 from bridle.sessions.store import SessionRecord
 
-_LOOK = 2.0
-"""Seconds between looks whether the agent asks something."""
 _SHOWN = 100
 
 
 def wait_idle(desk: SessionDesk, name: str, timeout: float | None) -> TurnReport:
-    """As `SessionDesk.wait`; what the agent asks meanwhile is told, each request once."""
+    """As `SessionDesk.wait`; each request that the agent makes meanwhile is printed at once."""
     until = None if timeout is None else time.monotonic() + timeout
     told: set[str] = set()
     while True:
-        left = _LOOK if until is None else max(0.0, until - time.monotonic())
+        left = None if until is None else max(0.0, until - time.monotonic())
         try:
-            return desk.wait(name, min(left, _LOOK))
+            report = desk.wait(name, left, known_questions=told)
         except TimedOut as problem:
-            if left < _LOOK:
-                raise TimedOut(
-                    f"session {name} still works after {timeout:g} s", hint=problem.hint
-                ) from None
+            waits = bool(told) and bool(desk.show(name).questions)
+            raise TimedOut(
+                f"session {name} still {'waits for an answer' if waits else 'works'}"
+                f" after {timeout:g} s",
+                hint="answer it with `bridle session permit`" if waits else problem.hint,
+            ) from None
+        if not report.questions:
+            return report
         told |= tell_questions(desk, desk.show(name), told)
+
+
+def tell_failure(error: dict[str, Any]) -> None:
+    """Say on stderr why a turn or its session failed: kind and message, then the hint."""
+    sys.stderr.write(f"bridle: error: {error.get('kind')}: {one_line(error.get('message', ''))}\n")
+    if error.get("hint"):
+        sys.stderr.write(f"hint: {one_line(error['hint'])}\n")
 
 
 def tell_questions(
@@ -36,28 +46,13 @@ def tell_questions(
 ) -> set[str]:
     """Say on stderr what a session asks and how it is answered, but for what was `told`; returns
     the ids of all that it asks."""
-    if record.state != "waiting_permission":
-        return set()
-    questions = open_questions(desk, record)
     name = record.name or record.session_id
-    for request_id, asked in questions.items():
-        if request_id not in (told or ()):
+    for asked in record.questions:
+        if asked.request_id not in (told or ()):
             sys.stderr.write(
-                f"it asks: {asked.tool_name} {one_line(str(asked.args))[:_SHOWN]}\n"
-                f"hint: `bridle session permit {name} {request_id} allow` or `deny`, or attach\n"
+                f"it asks: {one_line(asked.tool_name)} {one_line(gist(asked.args), _SHOWN)}\n"
+                f"hint: `bridle session permit {name} {asked.request_id} allow` or `deny`,"
+                " or attach\n"
             )
     sys.stderr.flush()
-    return set(questions)
-
-
-def open_questions(desk: SessionDesk, record: SessionRecord) -> dict[str, PermissionRequest]:
-    """The permission requests of a session that wait, by their ids."""
-    found: dict[str, PermissionRequest] = {}
-    for event in desk.events(record.session_id):
-        if isinstance(event, PermissionRequest):
-            found[event.request_id] = event
-        elif isinstance(event, PermissionDecision):
-            found.pop(event.request_id, None)
-        elif isinstance(event, AgentEnd):
-            found.clear()
-    return found
+    return {asked.request_id for asked in record.questions}

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from bridle.cli.output import Style, one_line, safe, terminal_width
 from bridle.cli.run_view import gist
 from bridle.core.events import (
@@ -55,14 +57,6 @@ def _short(count: int) -> str:
     return str(count)
 
 
-def _of(record: SessionRecord, name: str) -> Any:
-    return getattr(record, name, None)
-
-
-def _last(record: SessionRecord) -> Any:
-    return getattr(record, "last_turn", None)
-
-
 # -- the list ---------------------------------------------------------------------------------
 
 
@@ -94,8 +88,7 @@ def write_list(records: list[SessionRecord], *, places: bool = False) -> None:
 
 
 def _row(record: SessionRecord, *, short: bool, place: bool) -> list[str]:
-    usage = _of(record, "usage")
-    cost = _of(record, "cost_usd")
+    usage, cost = record.usage, record.cost_usd
     cells = [
         record.session_id[:_SHORT_ID] if short else record.session_id,
         safe(record.name or ""),
@@ -116,13 +109,16 @@ def _last_words(record: SessionRecord) -> str:
     error = _error(record)
     if error:
         return one_line(f"{error.get('kind', 'error')}: {error.get('message', '')}", 200)
-    last = _last(record)
+    last = record.last_turn
     return one_line(last.text, 200) if last is not None else ""
 
 
 def _error(record: SessionRecord) -> dict[str, Any]:
-    last = _last(record)
-    return record.error or (last.error if last is not None else None) or {}
+    """Why the session or its last turn failed; empty when neither did."""
+    last = record.last_turn
+    if last is not None and last.error is not None:
+        return msgspec.to_builtins(last.error)  # type: ignore[no-any-return]  # it is a struct
+    return record.error or {}
 
 
 # -- one session ------------------------------------------------------------------------------
@@ -143,10 +139,10 @@ def write_record(record: SessionRecord) -> None:
         ("started", f"{record.started_at} ({age(now - seconds_of(record.started_at))} ago)"),
         ("ready", record.ready_at or ""),
         ("ended", record.ended_at or ""),
-        ("stop reason", _of(record, "stop_reason") or ""),
+        ("stop reason", record.stop_reason or ""),
         ("turns", _turns(record)),
-        ("usage", usage_text(_of(record, "usage"), _of(record, "cost_usd"))),
-        ("last answer", _last(record).text if _last(record) is not None else ""),
+        ("usage", usage_text(record.usage, record.cost_usd)),
+        ("last answer", record.last_turn.text if record.last_turn is not None else ""),
     ]
     error = _error(record)
     if error:
@@ -171,7 +167,7 @@ def write_record(record: SessionRecord) -> None:
 
 
 def _turns(record: SessionRecord) -> str:
-    last = _last(record)
+    last = record.last_turn
     if last is None:
         return str(record.turn) if record.turn else "none yet"
     return f"{record.turn}, the last one {last.status.replace('_', ' ')}"
@@ -237,7 +233,8 @@ class Transcript:
             line = f"· {event.tool_name} {gist(event.args)}"
         elif isinstance(event, ToolExecutionEnd):
             if event.is_error:
-                line = f"  {event.tool_name} failed: {gist(event.result)}"
+                why = "cut off" if event.result is None else f"failed: {gist(event.result)}"
+                line = f"  {event.tool_name} {why}"
         elif isinstance(event, PermissionRequest):
             line = f"? {event.tool_name} {gist(event.args)}"
         elif isinstance(event, PermissionDecision):

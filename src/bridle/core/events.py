@@ -215,7 +215,8 @@ class AgentEnd(Event, frozen=True, kw_only=True, tag="agent_end"):
 
 
 class SessionEnd(Event, frozen=True, kw_only=True, tag="session_end"):
-    """The agent's process is gone."""
+    """The agent's process is gone. `reason` is the one that was given for stopping it; when nobody
+    stopped it, how the process ended."""
 
     exit_code: int | None = None
     signal: str | None = None

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from bridle.core.closed import check_closed
 from bridle.core.events import SessionState
 
 SessionMode = Literal["minimal", "tmux"]
@@ -42,6 +43,9 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     """Further fields of `RunOptions`: `model`, `permission_mode`, …"""
 
+    def __post_init__(self) -> None:
+        check_closed(self)
+
 
 class SessionHandle(msgspec.Struct, frozen=True, kw_only=True):
     """A session, as a program can write it down and use it again tomorrow."""
@@ -65,6 +69,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = 30.0
     """Seconds to wait until the agent has it; it stays on its way after that."""
 
+    def __post_init__(self) -> None:
+        check_closed(self)
+
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions to list; what is None does not matter."""
@@ -77,6 +84,9 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None = None
     agent: str | None = None
     task: str | None = None
+
+    def __post_init__(self) -> None:
+        check_closed(self)
 
 
 class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):

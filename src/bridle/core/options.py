@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from bridle.core.closed import check_closed
+
 PermissionMode = Literal["bypass", "ask"]
 SandboxMode = Literal["off", "read-only", "worktree"]
 
@@ -118,6 +120,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     model_server: ModelServer | None = None
     """A scripted model to run against instead of the real service."""
 
+    def __post_init__(self) -> None:
+        check_closed(self)
+
 
 ALWAYS_SUPPORTED = frozenset(
     {
@@ -170,6 +175,9 @@ class SpawnOptions(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = "."
     env: dict[str, str] = {}
     initial_prompt: str | None = None
+
+    def __post_init__(self) -> None:
+        check_closed(self)
 
 
 class QualityGate(msgspec.Struct, frozen=True, kw_only=True):

@@ -126,9 +126,12 @@ class Recorder(Outbox):
             why = self.error or self.stop_requested
             outcome.conversation_ended(exit, why=why, asked_for=asked_for)
         state = outcome.last_state(exit, live=self._live, asked_for=asked_for)
-        how = f"process {exit.words}"
+        how = reason = f"process {exit.words}"
+        if self.leaving is not None:
+            reason = self.redactor.text(self.leaving)
+            how = f"{reason}: {how}"
         self._tape.change_state(state, how)
-        self._tape.emit(ev.SessionEnd, exit_code=exit.code, signal=exit.signal_name, reason=how)
+        self._tape.emit(ev.SessionEnd, exit_code=exit.code, signal=exit.signal_name, reason=reason)
         self._tape.close()
 
     def result(self) -> RunResult:
@@ -189,6 +192,11 @@ class Recorder(Outbox):
     def cost_usd(self) -> float | None:
         """What this process cost so far; None when that is not known."""
         return self._tally.cost_usd
+
+    @property
+    def cost_source(self) -> CostSource:
+        """Where `cost_usd` comes from; `unknown` while there is none."""
+        return self._tally.cost_source
 
     @property
     def marker_detected(self) -> bool:

@@ -275,7 +275,9 @@ class Daemon:
                 r["session"], r.get("reason", "stopped"), r.get("timeout")
             ),
             "wait_ready": lambda client, r: self.service.wait_ready(r["session"], r.get("timeout")),
-            "wait_idle": lambda client, r: self.service.wait_idle(r["session"], r.get("timeout")),
+            "wait_idle": lambda client, r: self.service.wait_idle(
+                r["session"], r.get("timeout"), r.get("known_questions")
+            ),
             "events": self._events,
             "release": lambda client, r: self.service.release(r["session"], r.get("timeout")),
             "shutdown": lambda client, r: self._shutdown(),

@@ -7,7 +7,7 @@ home, which it starts when there is none.
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -234,7 +234,7 @@ class SessionDesk:
                 runtime,
                 msgspec.structs.replace(wanted, resume=native),
                 env=self._env,
-                drive=drive or default_drive(runtime),
+                drive=drive or self._configured_drive(record, runtime) or default_drive(runtime),
                 name=new_name,
                 identity=Identity(
                     agent=record.agent,
@@ -254,6 +254,12 @@ class SessionDesk:
         if options.prompt.strip():
             self._send(home, new.session_id, "follow_up", options.prompt, (), SEND_TIMEOUT)
         return self.show(new.session_id)
+
+    def _configured_drive(self, record: SessionRecord, runtime: "AgentRuntime") -> Drive | None:
+        from bridle.config import load_config
+        from bridle.sessions.configured import configured_drive
+
+        return configured_drive(load_config(record.workdir), runtime.id)
 
     def _runtime(self, record: SessionRecord, config: "Config | None") -> "AgentRuntime":
         from bridle.config import load_config
@@ -353,10 +359,21 @@ class SessionDesk:
         told = self._client(home).request("abort_compaction", session=record.session_id)
         return bool(told["aborted"])
 
-    def wait(self, name: str, timeout: float | None = None) -> TurnReport:
-        """Wait until a session is idle or over; raises `TimedOut` when it is not in time."""
+    def wait(
+        self,
+        name: str,
+        timeout: float | None = None,
+        *,
+        known_questions: Collection[str] | None = None,
+    ) -> TurnReport:
+        """Wait until a session is idle or over; raises `TimedOut` when it is not in time. With
+        `known_questions` (ids of permission requests) it also returns as soon as the agent asks
+        anything else; `questions` of the report then says what."""
         home, record = self.find(name)
-        told = self._client(home).request("wait_idle", session=record.session_id, timeout=timeout)
+        known = None if known_questions is None else sorted(known_questions)
+        told = self._client(home).request(
+            "wait_idle", session=record.session_id, timeout=timeout, known_questions=known
+        )
         if told is None:
             raise TimedOut(
                 f"session {name} still works after {timeout:g} s",

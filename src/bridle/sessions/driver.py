@@ -302,7 +302,8 @@ class SessionDriver:
         """Give the agent what is for it, and write down what happened."""
         if not self._outflow.take(self._player):
             return
-        known, events = self._outflow.take_known(), self._outflow.flush()
+        known = self._outflow.take_known(self.record.seq)
+        events = self._outflow.flush()
         if known or events:
             self._update_record([*known, *events])
         if events:

@@ -436,13 +436,22 @@ def _begin(
         else:
             process.start(plan.spec, _pane_place(home, plan, record))
     except (BridleError, OSError) as problem:
+        if record.run == 1:
+            # Nothing happened in it: the caller gets the reason, and there is nothing to keep.
+            store.remove(record.session_id)
+            shutil.rmtree(home.folder(record.session_id), ignore_errors=True)
+            raise
         message = problem.message if isinstance(problem, BridleError) else str(problem)
         failed = msgspec.structs.replace(
             record,
             state="failed",
             evidence="the process could not be started",
             ended_at=utc_now(),
-            error={"kind": getattr(problem, "kind", "crashed"), "message": message},
+            error={
+                "kind": getattr(problem, "kind", "crashed"),
+                "message": message,
+                "hint": getattr(problem, "hint", ""),
+            },
         )
         store.put(failed)
         raise

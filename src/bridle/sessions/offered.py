@@ -4,16 +4,22 @@ They are driven by the daemon, so a handle works in any program of the user, tod
 """
 
 import os
+from typing import TYPE_CHECKING
 
-from bridle.core.errors import WrongUse
+from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Drive
 from bridle.core.lifecycle import Message, SessionFilter, SessionHandle, StartOptions
+from bridle.drives.processes import look
 from bridle.running import options_from
 from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.registry import is_registered
+from bridle.runtimes.registry import get_runtime
+from bridle.sessions.configured import configured_drive
 from bridle.sessions.desk import SessionDesk, check_delivery, default_drive
 from bridle.sessions.service import Receipt
 from bridle.sessions.store import SessionRecord, UnknownSession
+
+if TYPE_CHECKING:
+    from bridle.config import Config
 
 
 def start(runtime: AgentRuntime, options: StartOptions) -> SessionHandle:
@@ -25,11 +31,12 @@ def start(runtime: AgentRuntime, options: StartOptions) -> SessionHandle:
             f"this is runtime {runtime.id}, not {options.runtime_name}",
             hint=f'start it with get_runtime("{options.runtime_name}")',
         )
-    if not is_registered(runtime.id):
-        raise WrongUse(
-            f"the daemon does not know runtime {runtime.id}", hint="use bridle.Session for it"
-        )
     config = load_config(options.work_dir)
+    if not _is_known(runtime.id, config):
+        raise WrongUse(
+            f"the daemon does not know runtime {runtime.id}",
+            hint="declare it in the configuration, or use bridle.Session for it",
+        )
     wanted = options_from(
         options.initial_prompt or "",
         {
@@ -43,14 +50,25 @@ def start(runtime: AgentRuntime, options: StartOptions) -> SessionHandle:
         record = desk.start(
             runtime,
             apply_config(wanted, config, runtime.id),
-            drive=_drive(runtime, options),
+            drive=_drive(runtime, options, config),
             name=options.name,
         )
     return handle_of(record)
 
 
-def _drive(runtime: AgentRuntime, options: StartOptions) -> Drive:
-    return "tmux" if options.mode == "tmux" else default_drive(runtime)
+def _is_known(name: str, config: "Config") -> bool:
+    """Whether the daemon of a folder with that configuration has a runtime of that name."""
+    try:
+        get_runtime(name, config)
+    except BridleError:
+        return False
+    return True
+
+
+def _drive(runtime: AgentRuntime, options: StartOptions, config: "Config") -> Drive:
+    if options.mode == "tmux":
+        return "tmux"
+    return configured_drive(config, runtime.id) or default_drive(runtime)
 
 
 def resume(runtime: AgentRuntime, handle: SessionHandle) -> SessionHandle:
@@ -87,9 +105,15 @@ def detect_running(runtime: AgentRuntime, handle: SessionHandle) -> bool:
     keeps it between turns. False for a session that is not known."""
     with _desk(runtime, handle) as desk:
         try:
-            return not desk.show(handle.session_id).is_over
+            record = desk.show(handle.session_id)
         except UnknownSession:
             return False
+    if record.is_over:
+        return False
+    if record.drive == "print" or record.pid is None:
+        return True
+    # Its driver hears of a process's end a moment later than that can be seen here.
+    return look(record.pid) is not None
 
 
 def list_sessions(runtime: AgentRuntime, wanted: SessionFilter) -> list[SessionHandle]:

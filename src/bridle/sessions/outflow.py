@@ -47,11 +47,14 @@ class Outflow:
                 (self._unlogged if event.seq > self.logged else self._known).append(event)
         return bool(self.unsent or self._unlogged or self._known or self.trouble)
 
-    def take_known(self) -> list[Event]:
-        """The events that were played again and that the file holds already. Whoever wrote them
-        there may have been killed before it acted on them."""
+    def take_known(self, after: int) -> list[Event]:
+        """The events with a number above `after` that were played again and that the file holds
+        already, as the file holds them: the driver that wrote them there may have been killed
+        before it acted on them."""
         known, self._known = self._known, []
-        return known
+        if not known or known[-1].seq <= after:
+            return []
+        return [event for event in self._log.read(after) if event.seq <= known[-1].seq]
 
     def flush(self) -> list[Event]:
         """Write what waits; returns the events that are in the file now."""

@@ -5,20 +5,21 @@ same. Every function here runs in the engine's thread.
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import msgspec
 
 from bridle.core.errors import BridleError, WrongUse
-from bridle.core.events import AgentEnd, Event
+from bridle.core.events import Event
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.lock import SessionLock, SessionOver
-from bridle.sessions.store import SessionRecord, check_name
+from bridle.sessions.record_changes import after_events
+from bridle.sessions.store import OpenQuestion, SessionRecord, check_name
 
 T = TypeVar("T")
 
@@ -45,7 +46,12 @@ class TurnReport(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     status: str | None = None
     text: str = ""
+    marker_detected: bool = False
+    """Whether the agent said the completion marker in that turn."""
     error: dict[str, Any] | None = None
+    """Why the turn, or else the session, failed."""
+    questions: tuple[OpenQuestion, ...] = ()
+    """The permission requests that wait for an answer."""
 
 
 class SessionService:
@@ -82,7 +88,18 @@ class SessionService:
             else:
                 self._engine.adopt(record)
             record = self._engine.store.get(record.session_id)
-        return record
+        return self._whole(record)
+
+    def _whole(self, record: SessionRecord) -> SessionRecord:
+        """The record of a session that is over, with what its events say where an older Bridle
+        wrote it without that."""
+        if record.seq or not record.is_over:
+            return record
+        log = EventLog(self._engine.home.folder(record.session_id))
+        whole = after_events(record, log.read())
+        if whole.seq:
+            self._engine.store.put(whole)
+        return whole
 
     def all(self) -> list[SessionRecord]:
         """Every session's record, those that should live brought up to date."""
@@ -259,8 +276,14 @@ class SessionService:
 
         return self._engine.wait(record.session_id, ready, timeout)
 
-    def wait_idle(self, name: str, timeout: float | None = None) -> "Future[TurnReport | None]":
-        """Wait until the agent waits for a prompt and none is on its way, or it is gone."""
+    def wait_idle(
+        self,
+        name: str,
+        timeout: float | None = None,
+        known_questions: Collection[str] | None = None,
+    ) -> "Future[TurnReport | None]":
+        """Wait until the agent waits for a prompt and none is on its way, or it is gone; with
+        `known_questions` also until it asks anything that is not among them."""
         record = self._engine.store.get(name)
         if self._is_gone(record):
             return done(self.report(record))
@@ -269,6 +292,9 @@ class SessionService:
         def idle() -> TurnReport | None:
             # What was true a moment ago is not enough: its process may just have died.
             if driver.is_over or driver.is_idle_now():
+                return self.report(driver.record)
+            asked = driver.record.questions if known_questions is not None else ()
+            if any(each.request_id not in (known_questions or ()) for each in asked):
                 return self.report(driver.record)
             return None
 
@@ -280,29 +306,18 @@ class SessionService:
 
     def report(self, record: SessionRecord) -> TurnReport:
         """How a session stands."""
-        last = self._last_turn(record)
+        record = self._whole(record)
+        last = record.last_turn
         return TurnReport(
             session_id=record.session_id,
             state=record.state,
-            turn=record.turn,
+            turn=last.turn if last else 0,
             status=last.status if last else None,
             text=last.text if last else "",
+            marker_detected=last.marker_detected if last else False,
+            questions=record.questions,
             error=msgspec.to_builtins(last.error) if last and last.error else record.error,
         )
-
-    def _last_turn(self, record: SessionRecord) -> AgentEnd | None:
-        log = EventLog(self._engine.home.folder(record.session_id))
-        last = None
-        # Only the lines that can be one are decoded: a long session has many others.
-        for line in log.lines():
-            if b'"type":"agent_end"' in line:
-                last = line
-        if last is None:
-            return None
-        from bridle.core.events import decode_event
-
-        event = decode_event(last)
-        return event if isinstance(event, AgentEnd) else None
 
     def subscribe(
         self, name: str, after: int, listener: Callable[[list[Event]], None]

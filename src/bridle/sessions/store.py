@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import WrongUse
+from bridle.core.errors import ErrorInfo, WrongUse
 from bridle.core.events import Drive, SessionState
 from bridle.core.options import SandboxMode
+from bridle.core.results import CostSource
+from bridle.core.usage import Usage
 from bridle.core.words import nearest
 from bridle.sessions.home import StateHome
 
@@ -43,8 +45,36 @@ def check_name(name: str) -> None:
         raise WrongUse("a session's name must not be empty", hint="leave it out to have none")
 
 
+class LastTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The last finished turn of a session, as its `agent_end` event reports it."""
+
+    turn: int
+    status: str
+    text: str = ""
+    marker_detected: bool = False
+    error: ErrorInfo | None = None
+    """Why it failed; kind, message and hint among others."""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    cost_source: CostSource = "unknown"
+    ended_at: str = ""
+
+
+class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A permission request that waits for an answer, secrets removed."""
+
+    request_id: str
+    tool_name: str
+    args: Any = None
+    since: str = ""
+
+
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a session without looking into its folder."""
+    """What is known of a session without looking into its folder.
+
+    Contract: it is stored whole, as one JSON document. Fields are only added, each with a default,
+    so a record that an older Bridle wrote still loads.
+    """
 
     session_id: str
     name: str | None = None
@@ -64,11 +94,26 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     run: int = 0
     """How many processes it has had."""
     turn: int = 0
-    """How many turns it has had."""
+    """The number of the open turn, or of the last one; 0 before the first."""
     status: str | None = None
     """How the last finished turn ended."""
     error: dict[str, Any] | None = None
-    """Why the last turn or the session failed."""
+    """Why the last turn or the session failed: `kind`, `message`, `hint`."""
+    stop_reason: str | None = None
+    """The reason that was given for stopping it; None when nobody stopped it."""
+    last_turn: LastTurn | None = None
+    """The last finished turn."""
+    usage: Usage | None = None
+    """Tokens of all its turns; None before the first turn ended."""
+    cost_usd: float | None = None
+    """Cost of all its turns; None when that is not known."""
+    questions: tuple[OpenQuestion, ...] = ()
+    """The permission requests that wait, the oldest first."""
+    last_activity: str | None = None
+    """When it last reported an event, to the second."""
+    seq: int = 0
+    """The number of the last event that this record takes into account; 0 in a record that an
+    older Bridle wrote."""
     parent: str | None = None
     """The session it was forked from or took over."""
     handover: str | None = None
@@ -163,8 +208,9 @@ class SessionStore:
             raise
 
     def get(self, name: str) -> SessionRecord:
-        """The session of that id, or the newest of that name, or the only one whose id begins so
-        (at least `SHORTEST` characters); raises `UnknownSession`, and `WrongUse` for no name."""
+        """The session of that id, or the newest of that name, or the newest whose agent calls its
+        conversation so, or the only one whose id begins so (at least `SHORTEST` characters); raises
+        `UnknownSession`, and `WrongUse` for no name."""
         if not name.strip():
             raise WrongUse(
                 "the session's id is empty",
@@ -175,6 +221,12 @@ class SessionStore:
             " ORDER BY session_id = ?1 DESC, started_at DESC LIMIT 1",
             (name,),
         ).fetchone()
+        if row is None:
+            row = self._database.execute(
+                "SELECT record FROM sessions WHERE instr(record, ?) > 0"
+                " ORDER BY started_at DESC LIMIT 1",
+                (f'"native_session_id":{msgspec.json.encode(name).decode()}',),
+            ).fetchone()
         if row is None and len(name) >= SHORTEST:
             rows = self._database.execute(
                 "SELECT record FROM sessions WHERE substr(session_id, 1, ?2) = ?1",
@@ -195,6 +247,11 @@ class SessionStore:
             f"SELECT record FROM sessions{where} ORDER BY started_at, session_id"
         )
         return [_record(row[0]) for row in rows]
+
+    def names(self) -> list[str]:
+        """The names that sessions have."""
+        rows = self._database.execute("SELECT DISTINCT name FROM sessions WHERE name IS NOT NULL")
+        return [row[0] for row in rows]
 
     def remove(self, session_id: str) -> None:
         """Forget a session; its folder is the caller's."""
@@ -217,7 +274,7 @@ def find_record(homes: Iterable[StateHome], name: str) -> tuple[StateHome, Sessi
             except AmbiguousSession:
                 raise
             except UnknownSession:
-                names += [record.name for record in store.all() if record.name]
+                names += store.names()
             finally:
                 store.close()
     near = nearest(name, names)
