@@ -35,6 +35,7 @@ COMMANDS = {
     "model-server": ("bridle.cli.model_server", "serve a scripted model on loopback"),
     "conformance": ("bridle.cli.conformance", "prove that a runtime keeps the contract, offline"),
     "guard": ("bridle.cli.guard", "judge tool calls, and score the judge"),
+    "completion": ("bridle.cli.completion", "print completion for bash, zsh or fish"),
     "demo": ("bridle.cli.demo", "watch several agents work offline, without keys or CLIs"),
 }
 """Command to the module that holds it, and the line that the help shows."""
