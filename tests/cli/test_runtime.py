@@ -120,7 +120,7 @@ def test_a_wrong_default_can_be_set_right(place: Place) -> None:
     assert json.loads(place.bridle("run", "echo a", "--json").out)["runtime"] == "feed"
 
 
-@pytest.mark.parametrize("words", [[], ["frobnicate"], ["set", "other", "x"], ["set", "default"]])
+@pytest.mark.parametrize("words", [["frobnicate"], ["set", "other", "x"], ["set", "default"]])
 def test_wrong_use(place: Place, words: list[str]) -> None:
     done = place.bridle("runtime", *words)
     assert done.status == 2

@@ -338,7 +338,7 @@ def test_what_a_start_left_open_is_told_and_kept(shell: Shell) -> None:
     shell.sessions.append(json.loads(told.stdout)["session_id"])
     assert "mcp_config" in told.stderr
     assert "mcp_config" in str(shell.json("session", "show", "open")["warnings"])
-    assert "warnings:" in shell.run("session", "show", "open").stdout
+    assert "warning: " in shell.run("session", "show", "open").stdout
     shell.json("session", "stop", "open")
 
 

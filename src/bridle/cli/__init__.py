@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     class Command(Protocol):
         """What a command's module offers. It may also have `failure(problem, argv)`, the JSON to
-        print when it could not do its work, or None; without it that is `{"error": …}`."""
+        print when it could not do its work, or None; without it that is `{"error": …}`; and
+        `EXAMPLES`, command lines for its help."""
 
         def configure(self, parser: ArgumentParser) -> None:
             """Add the command's arguments."""
@@ -34,6 +35,7 @@ COMMANDS = {
     "model-server": ("bridle.cli.model_server", "serve a scripted model on loopback"),
     "conformance": ("bridle.cli.conformance", "prove that a runtime keeps the contract, offline"),
     "guard": ("bridle.cli.guard", "judge tool calls, and score the judge"),
+    "completion": ("bridle.cli.completion", "print completion for bash, zsh or fish"),
     "demo": ("bridle.cli.demo", "watch several agents work offline, without keys or CLIs"),
 }
 """Command to the module that holds it, and the line that the help shows."""
@@ -79,10 +81,10 @@ def _dispatch(argv: list[str]) -> int:
     name, rest = argv[0], argv[1:]
     if name in ("-h", "--help", "help"):
         if rest and rest[0] in COMMANDS:
-            return _command(rest[0], ["--help"])
+            return _command(rest[0], [*rest[1:], "--help"])
         sys.stdout.write(top_help())
         return 0
-    if name in ("-V", "--version"):
+    if name in ("-V", "--version", "version"):
         from bridle._version import __version__
 
         sys.stdout.write(f"bridle {__version__}\n")
@@ -111,6 +113,8 @@ def load(name: str) -> "Command":
     if name not in COMMANDS:
         from bridle.cli.parsing import unknown
 
+        if name.startswith("-"):
+            raise unknown("option", name, ["--help", "--version"], "`bridle --help`")
         raise unknown("command", name, list(COMMANDS), "`bridle --help`")
     from importlib import import_module
 
@@ -121,7 +125,11 @@ def parser_of(name: str, module: "Command") -> "ArgumentParser":
     """The argument parser of a command."""
     from bridle.cli.parsing import CommandParser
 
-    parser = CommandParser(prog=f"bridle {name}", description=f"{_sentence(COMMANDS[name][1])}.")
+    parser = CommandParser(
+        prog=f"bridle {name}",
+        description=f"{_sentence(COMMANDS[name][1])}.",
+        examples=getattr(module, "EXAMPLES", ()),
+    )
     module.configure(parser)
     return parser
 

@@ -13,6 +13,8 @@ from bridle.config import load_config
 if TYPE_CHECKING:
     from bridle.testing import conformance
 
+EXAMPLES = ("bridle conformance claude",)
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `bridle conformance`."""

@@ -5,20 +5,18 @@ import os
 import sys
 
 from bridle.cli.output import write_json
-from bridle.cli.parsing import CommandParser, add_json
+from bridle.cli.parsing import Verbs
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verbs of `bridle daemon`."""
-    verbs = parser.add_subparsers(
-        dest="verb", metavar="VERB", required=True, parser_class=CommandParser
-    )
+    verbs = Verbs(parser)
     for name, text in (
-        ("status", "tell whether it runs"),
-        ("start", "start it, if it does not run"),
-        ("stop", "end it; agents and sessions go on"),
+        ("status", "show whether the daemon runs"),
+        ("start", "start the daemon if it does not run"),
+        ("stop", "end the daemon; agents and their sessions keep running"),
     ):
-        add_json(verbs.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}."))
+        verbs.add(name, text, f"bridle daemon {name}")
 
 
 def execute(args: argparse.Namespace) -> int:

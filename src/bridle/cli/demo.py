@@ -4,6 +4,8 @@ import argparse
 
 from bridle.cli.parsing import add_json
 
+EXAMPLES = ("bridle demo",)
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `bridle demo`."""

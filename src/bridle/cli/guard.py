@@ -4,8 +4,9 @@ import argparse
 import sys
 
 from bridle.cli.output import one_line, write_json
-from bridle.cli.parsing import CommandParser, add_json
+from bridle.cli.parsing import Verbs
 from bridle.core.errors import WrongUse
+from bridle.core.options import CAPABILITY_NAMES
 
 BLOCKED = 2
 NOT_GUARDED = 9
@@ -13,56 +14,75 @@ NOT_GUARDED = 9
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `bridle guard`."""
-    verbs = parser.add_subparsers(
-        dest="verb", metavar="VERB", required=True, parser_class=CommandParser
+    verbs = Verbs(parser)
+    verbs.group("judge a call")
+    call = """echo '{"tool":"Bash","input":{"command":"git push"}}' |"""
+    _agent(
+        verbs.add(
+            "check",
+            "judge one tool call",
+            f"{call} bridle guard check --capability builder --worktree .",
+            description='Judge one tool call, {"tool": …, "input": {…}} on stdin. Prints '
+            '{"decision", "reason", "rule"} as JSON; exit 0 allow, 2 block. Wrong use '
+            'blocks too, with the rule "wrong-use".',
+        )
     )
-    check = verbs.add_parser(
-        "check",
-        help="judge one call",
-        description='Judge one call, {"tool": …, "input": {…}} on stdin; exit 0 allow, 2 block.',
+    _agent(
+        verbs.add(
+            "explain",
+            "judge one tool call and show how",
+            f"{call} bridle guard explain --capability builder --worktree .",
+            description="Judge one tool call from stdin and show how: the commands in it, the "
+            "verdict on each part, the rule. Exit 0 allow, 2 block.",
+        )
     )
-    _agent(check)
-    explain = verbs.add_parser(
-        "explain",
-        help="judge one call and show how",
-        description="Judge one call from stdin and show the parse, each part's verdict, the rule.",
+    score = verbs.add(
+        "eval",
+        "score the judge on a corpus of calls",
+        "bridle guard eval calls.jsonl",
     )
-    _agent(explain)
-    score = verbs.add_parser(
-        "eval", help="score a corpus of calls", description="Score the judge on a corpus of calls."
-    )
-    score.add_argument("file", metavar="FILE", help="one JSON object a line")
-    add_json(score)
+    score.add_argument("file", metavar="FILE", help="the corpus, one JSON object a line")
 
-    deploy = verbs.add_parser(
+    verbs.group("guard a worktree")
+    deploy = verbs.add(
         "deploy",
-        help="guard agents that are started by hand",
+        "guard agents that are started by hand",
+        "bridle guard deploy --capability builder --runtime claude",
         description="Put the guard into a worktree, for agents that are started there by hand with "
         "BRIDLE_CAPABILITY or BRIDLE_AGENT_NAME set. Your own sessions there stay as they are.",
     )
     deploy.add_argument("--worktree", metavar="D", default=".", help="the worktree (default: here)")
-    deploy.add_argument("--capability", metavar="C", help="the agent's role (not with --undo)")
-    deploy.add_argument("--runtime", metavar="R", help="the agent (default: configured)")
+    deploy.add_argument(
+        "--capability", metavar="C", help=f"the agent's role: {', '.join(CAPABILITY_NAMES)}"
+    )
+    deploy.add_argument(
+        "-r", "--runtime", metavar="R", help="the agent (default: the configured one)"
+    )
     deploy.add_argument("--agent", metavar="A", help="the agent's name, for its branches")
-    deploy.add_argument("--undo", action="store_true", help="take it out again")
-    add_json(deploy)
-    status = verbs.add_parser(
+    deploy.add_argument("--undo", action="store_true", help="remove the guard again")
+    status = verbs.add(
         "status",
-        help="show whether guards fire",
-        description="Show what guards each session that lives, and run a worktree's deployed guard "
+        "show whether guards fire",
+        "bridle guard status",
+        description="Show what guards each living session, and run a worktree's deployed guard "
         "on a forbidden call; exit 9 when one does not hold.",
     )
     status.add_argument("--worktree", metavar="D", default=".", help="the worktree (default: here)")
-    add_json(status)
 
 
 def _agent(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--capability", metavar="C", required=True, help="the agent's role")
+    parser.add_argument(
+        "--capability",
+        metavar="C",
+        required=True,
+        help=f"the agent's role: {', '.join(CAPABILITY_NAMES)}",
+    )
     parser.add_argument("--worktree", metavar="D", required=True, help="the agent's worktree")
-    parser.add_argument("--runtime", metavar="R", help="the runtime whose tool names are used")
+    parser.add_argument(
+        "-r", "--runtime", metavar="R", help="the runtime whose tool names the call uses"
+    )
     parser.add_argument("--agent", metavar="A", help="the agent's name, for its branches")
     parser.add_argument("--cwd", metavar="D", help="where its relative paths start")
-    add_json(parser)
 
 
 def execute(args: argparse.Namespace) -> int:

@@ -9,6 +9,8 @@ from bridle.cli.parsing import add_json
 from bridle.config.environment import MODEL_SERVER, MODEL_SERVER_KEY
 from bridle.core.errors import WrongUse
 
+EXAMPLES = ("bridle model-server script.yaml --port 8080",)
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `bridle model-server`."""

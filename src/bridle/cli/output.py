@@ -54,6 +54,14 @@ def one_line(text: str, longest: int = 2000) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
+def terminal_width(stream: TextIO) -> int:
+    """Columns of the terminal behind a stream; 200 when there is none."""
+    try:
+        return max(20, os.get_terminal_size(stream.fileno()).columns or 80)
+    except (OSError, ValueError):
+        return 200
+
+
 class Style:
     """Colours for one stream; none when it is not a terminal or the user wants none."""
 

@@ -4,15 +4,18 @@ import argparse
 from collections.abc import Iterator
 
 from bridle.cli import COMMANDS, load, parser_of
+from bridle.cli.parsing import WIDEST, fix_help_width
 
 
 def command_reference() -> str:
     """The usage, arguments and options of every command, as Markdown."""
     parts: list[str] = []
+    fix_help_width(WIDEST)
     for name in COMMANDS:
         for prog, parser in _parsers(f"bridle {name}", parser_of(name, load(name))):
             depth = "###" if prog.count(" ") > 1 else "##"
             parts.append(f"{depth} `{prog}`\n\n```\n{parser.format_help().rstrip()}\n```\n")
+    fix_help_width(None)
     return "\n".join(parts)
 
 

@@ -2,103 +2,168 @@
 
 import argparse
 import os
-import sys
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
+from bridle.cli.old_flags import add_old_flags, old_permission, old_provider_options
 from bridle.cli.parsing import add_json, key_value, positive_integer, positive_number
+from bridle.cli.prompt_text import prompt_text
 from bridle.config.environment import model_server, runtime_of_backend
 from bridle.core.errors import WrongUse
-from bridle.core.options import DEFAULT_MARKER, RunOptions
-
-_HIDDEN = argparse.SUPPRESS
-_OLD_PERMISSIONS = {"bypassPermissions": "bypass", "default": "ask"}
+from bridle.core.options import CAPABILITY_NAMES, DEFAULT_MARKER, RunOptions
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `bridle run`."""
-    add = parser.add_argument
-    add("prompt", nargs="?", metavar="PROMPT", help="what to do; `-`, or nothing, reads stdin")
-    configure_agent(parser)
-    add("--timeout", metavar="S", type=positive_number, help="stop the agent after S seconds")
-    add("--resume", metavar="ID", help="go on with the conversation of this native session id")
-    output = parser.add_mutually_exclusive_group()
+    add_prompt(parser, "what to do; stdin is added to it, and `-` is stdin alone")
+    groups = configure_agent(parser)
+    agent, limits = groups["agent"], groups["limits"]
+    agent.add_argument(
+        "--resume", metavar="ID", help="resume the agent's own conversation of this id"
+    )
+    agent.add_argument(
+        "--interactive", action="store_true", help="use the agent's own screen at this terminal"
+    )
+    limits.add_argument(
+        "--timeout", metavar="S", type=positive_number, help="stop the agent after S seconds"
+    )
+    shown = parser.add_argument_group("output")
+    output = shown.add_mutually_exclusive_group()
     add_json(output)
-    output.add_argument("--stream-json", action="store_true", help="print each event as JSON")
-    add("--raw", action="store_true", help="keep the agent's own message in each event")
-    add("--verbose", action="store_true", help="show runtime, options and the exact command")
-    add("--interactive", action="store_true", help="drive the agent yourself at this terminal")
-    _add_old_flags(parser)
+    output.add_argument(
+        "--stream-json", action="store_true", help="print each event as a line of JSON"
+    )
+    shown.add_argument(
+        "--raw", action="store_true", help="keep the agent's own message in each event"
+    )
+    add_loudness(shown, "show the runtime, the options, the exact command, and the thinking")
+    add_old_flags(parser, run=True)
 
 
-def configure_agent(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say which agent works, where, and how."""
-    add = parser.add_argument
-    add("--runtime", metavar="R", help="the agent to use (see `bridle runtime list`)")
+def add_prompt(parser: argparse.ArgumentParser, text: str, name: str = "PROMPT") -> None:
+    """Add the prompt and the files whose text belongs to it."""
+    parser.add_argument(name.lower(), nargs="?", metavar=name, help=text)
+    parser.add_argument(
+        "--file",
+        metavar="F",
+        action="append",
+        default=[],
+        help="add the text of this file to the prompt; `-` is stdin",
+    )
+
+
+def add_loudness(parser: argparse._ActionsContainer, verbose: str) -> None:
+    """Add how much is said beside the answer."""
+    parser.add_argument("-v", "--verbose", action="store_true", help=verbose)
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="no line and no spinner at the start"
+    )
+
+
+def configure_agent(parser: argparse.ArgumentParser) -> "dict[str, argparse._ArgumentGroup]":
+    """Add the arguments that say which agent works, where, and how; returns their groups."""
+    agent = parser.add_argument_group("agent")
+    add = agent.add_argument
+    add("-r", "--runtime", metavar="R", help="the agent to use (see `bridle runtime list`)")
     add("--backend", metavar="R", help="older name of --runtime")
-    add("--model", metavar="M", help="model name or configured alias")
-    add("--cwd", metavar="D", help="working directory")
+    add("-m", "--model", metavar="M", help="model name or configured alias")
+    add("-c", "--cwd", metavar="D", help="working directory")
+    add("--image", metavar="F", action="append", default=[], help="an image to go with the prompt")
     add("--system", metavar="T", help="replace the agent's base instructions")
     add("--append-system", metavar="T", help="add to its instructions")
     add("--append-system-file", metavar="F", help="add the text of a file to its instructions")
-    add("--max-turns", metavar="N", type=positive_integer, help="most model calls")
-    add("--allow-tool", metavar="T", action="append", default=[], help="only these tools")
-    add("--deny-tool", metavar="T", action="append", default=[], help="never these tools")
-    add("--settings", metavar="F", help="the runtime's own settings: a file, or JSON")
-    add("--mcp-config", metavar="F", help="MCP servers: a file, or JSON")
-    add("--image", metavar="F", action="append", default=[], help="an image to go with the prompt")
+    add(
+        "--marker",
+        metavar="TEXT",
+        default=DEFAULT_MARKER,
+        help="what the agent writes, on a line or as a sentence of its own, when its task is done; "
+        f"the result then says marker_detected ({DEFAULT_MARKER})",
+    )
+
+    may = parser.add_argument_group("what it may do")
+    add = may.add_argument
     add(
         "--permission",
-        choices=("bypass", "ask"),
-        help="ask (default): you are asked, or it is refused when you are not there; "
-        "bypass: the agent acts within its sandbox and guards",
+        choices=("ask", "bypass"),
+        help="ask (default): you are asked before the agent acts, and it is refused when you are "
+        "not there; bypass: it acts without asking, within its sandbox and guard",
     )
-    add("--sandbox", choices=("off", "read-only", "worktree"), help="what the agent may write")
-    add("--guard", metavar="C", help="judge every tool call by the rules of this capability")
-    add("--unguarded", action="store_true", help="run without the guard of the agent's capability")
-    add("--budget", metavar="USD", type=positive_number, help="most the run may cost")
-    add("--marker", metavar="TEXT", default=DEFAULT_MARKER, help="how the agent says it is done")
+    add(
+        "--allow-tool",
+        metavar="T",
+        action="append",
+        default=[],
+        help="allow only this tool; repeat",
+    )
+    add("--deny-tool", metavar="T", action="append", default=[], help="deny this tool; repeat")
+    add(
+        "--sandbox",
+        choices=("off", "read-only", "worktree"),
+        help="what the operating system lets the agent write",
+    )
+    add(
+        "--guard",
+        metavar="C",
+        help="judge every tool call by the rules of this capability: "
+        f"{', '.join(CAPABILITY_NAMES)}",
+    )
+    add(
+        "--unguarded",
+        action="store_true",
+        help="run without the guard, although the agent has a capability",
+    )
+
+    limits = parser.add_argument_group("limits")
+    add = limits.add_argument
+    add("--max-turns", metavar="N", type=positive_integer, help="at most N model calls")
+    add(
+        "--budget",
+        metavar="USD",
+        type=positive_number,
+        help="stop when the work has cost this many US dollars",
+    )
+
+    setup = parser.add_argument_group("setup")
+    add = setup.add_argument
+    add("--settings", metavar="F", help="the runtime's own settings: a file, or JSON text")
+    add("--mcp-config", metavar="F", help="MCP servers: a file, or JSON text")
+    add(
+        "--env",
+        metavar="K=V",
+        type=key_value,
+        action="append",
+        default=[],
+        help="set variable K to V in the agent's environment; repeat",
+    )
+    add("--account-dir", metavar="D", help="the agent's own settings and login are in this folder")
     add(
         "--provider-option",
         metavar="K=V",
         type=key_value,
         action="append",
         default=[],
-        help="an option that only this runtime knows; V is JSON, or else a text",
+        help="an option that only this runtime has; V is JSON, or else text; repeat",
     )
     add(
         "--raw-arg",
         metavar="A",
         action="append",
         default=[],
-        help="an argument for the CLI as it is; write --raw-arg=--flag",
+        help="pass this word to the CLI unchanged: --raw-arg=--flag; repeat",
     )
-    add("--env", metavar="K=V", type=key_value, action="append", default=[], help="a variable")
-    add("--model-server", metavar="URL", help="run against a scripted model (key in environment)")
-    add("--ignore-unsupported", action="store_true", help="report what cannot be honoured instead")
-
-
-def _add_old_flags(parser: argparse.ArgumentParser) -> None:
-    """Flags that callers of one agent's CLI already use, taken for what they mean here."""
-    add = parser.add_argument
-    add("-p", "--print", action="store_true", help=_HIDDEN)
-    add("--system-prompt", dest="system", help=_HIDDEN)
-    add("--append-system-prompt", dest="append_system", help=_HIDDEN)
-    add("--append-system-prompt-file", dest="append_system_file", help=_HIDDEN)
-    add("--dangerously-skip-permissions", action="store_true", help=_HIDDEN)
-    add("--permission-mode", choices=tuple(_OLD_PERMISSIONS), help=_HIDDEN)
-    add("--output-format", choices=("text", "json", "stream-json"), help=_HIDDEN)
-    for flag, other in (("allowed", "allow"), ("disallowed", "deny")):
-        add(
-            f"--{flag}Tools",
-            f"--{flag}-tools",
-            dest=f"{other}_tool_list",
-            action="append",
-            default=[],
-            help=_HIDDEN,
-        )
+    add(
+        "--model-server",
+        metavar="URL",
+        help="use the scripted model at this address (its key in BRIDLE_MODEL_SERVER_KEY)",
+    )
+    add(
+        "--ignore-unsupported",
+        action="store_true",
+        help="run although the runtime does not support an option, with a warning",
+    )
+    return {"agent": agent, "may": may, "limits": limits, "setup": setup}
 
 
 def output_in(argv: list[str]) -> str:
@@ -125,14 +190,23 @@ def runtime_of(args: argparse.Namespace) -> str | None:
         raise WrongUse("--runtime and --backend name different agents", hint="use --runtime")
     if args.runtime == "" or backend == "":
         raise WrongUse("the runtime's name is empty", hint="see `bridle runtime list`")
+    if args.runtime and _is_session_id(args.runtime):
+        raise WrongUse(
+            f"-r names a runtime, and {args.runtime} is a conversation's id",
+            hint="--resume ID resumes a conversation",
+        )
     return args.runtime or backend
+
+
+def _is_session_id(text: str) -> bool:
+    return len(text) == 36 and text.count("-") == 4
 
 
 def options_of(args: argparse.Namespace) -> RunOptions:
     """The options that the arguments mean; `WrongUse` where they mean nothing."""
     server = None if args.model_server is None else model_server(args.model_server, os.environ)
     return RunOptions(
-        prompt=_prompt(args),
+        prompt=prompt_text(args.prompt, args.file, optional=args.interactive),
         system_prompt=args.system,
         append_system_prompt=args.append_system,
         append_system_prompt_file=_path(args.append_system_file),
@@ -144,13 +218,15 @@ def options_of(args: argparse.Namespace) -> RunOptions:
         denied_tools=_tools(args.deny_tool, args.deny_tool_list),
         settings=_path_or_json(args.settings),
         mcp_config=_path_or_json(args.mcp_config),
-        permission_mode=_permission(args),
+        permission_mode=args.permission or old_permission(args) or "ask",
         sandbox=args.sandbox,
         guard=args.guard,
         unguarded=args.unguarded,
         images=tuple(os.path.abspath(path) for path in args.image),
-        provider_options={key: _json_or_text(value) for key, value in args.provider_option},
+        provider_options=old_provider_options(args)
+        | {key: _json_or_text(value) for key, value in args.provider_option},
         raw_args=tuple(args.raw_arg),
+        account_dir=_path(args.account_dir),
         timeout=args.timeout,
         budget_usd=args.budget,
         marker=args.marker,
@@ -159,41 +235,6 @@ def options_of(args: argparse.Namespace) -> RunOptions:
         include_raw=args.raw,
         model_server=server,
     )
-
-
-def _prompt(args: argparse.Namespace) -> str:
-    if args.prompt is not None and args.prompt != "-":
-        return _whole_text(args.prompt)
-    if args.interactive and args.prompt is None:
-        return ""
-    return read_text(args.prompt)
-
-
-def read_text(argument: str | None) -> str:
-    """A text that the caller gave as an argument, or with `-` or nothing on stdin."""
-    if argument is not None and argument != "-":
-        return _whole_text(argument)
-    if sys.stdin is None or (argument is None and sys.stdin.isatty()):
-        raise WrongUse("the prompt is missing", hint='bridle run "what to do"')
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError:
-        raise WrongUse("the prompt on stdin is not UTF-8 text") from None
-
-
-def _whole_text(argument: str) -> str:
-    """An argument as text; bytes of it that are not UTF-8 cannot be sent to a model."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        raise WrongUse("the prompt is not UTF-8 text") from None
-    return argument
-
-
-def _permission(args: argparse.Namespace) -> Any:
-    old = "bypass" if args.dangerously_skip_permissions else None
-    old = old or _OLD_PERMISSIONS.get(args.permission_mode or "")
-    return args.permission or old or "ask"
 
 
 def _path(path: str | None) -> str | None:

@@ -11,12 +11,15 @@ import msgspec
 
 from bridle.cli import run_arguments
 from bridle.cli.output import warn
+from bridle.cli.progress import Spinner
 from bridle.cli.run_view import HumanView, JsonView, StreamView, View, run_end
 from bridle.config import Config, apply_config, load_config
 from bridle.core.errors import BridleError, WrongUse
+from bridle.core.events import AgentStart, SessionStart, StateChange
 from bridle.core.options import ModelServer, RunOptions, options_in_use
 from bridle.core.results import RunResult
 from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all
+from bridle.drives.spec import PermissionAnswer, Question
 from bridle.running import Prepared, prepare
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import get_runtime
@@ -24,6 +27,10 @@ from bridle.runtimes.registry import get_runtime
 _STOPPING = b"\nstopping the agent; once more kills it at once\n"
 
 configure = run_arguments.configure
+EXAMPLES = (
+    'bridle run "fix the failing test"',
+    'git diff | bridle run "review this" -r codex --json',
+)
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -35,13 +42,18 @@ def execute(args: argparse.Namespace) -> int:
     options = apply_config(wanted, config, runtime.id)
     if args.interactive:
         return _interactive(runtime, options, config, run_arguments.output_of(args))
+    output = run_arguments.output_of(args)
+    quiet = args.quiet or output != "text"
+    spinner = Spinner(f"starting {runtime.id}", shown=not quiet)
     permission = _permission(options)
+    if permission is not refuse_all:
+        permission = _AfterSpinner(permission, spinner)
     prepared = prepare(runtime, options, permission=permission, config=config)
     if args.verbose:
         _describe(runtime, options, prepared)
     for text in _warnings(prepared):
         warn(text)
-    return _follow(prepared.run, _view(run_arguments.output_of(args)), permission)
+    return _follow(prepared.run, _view(output, verbose=args.verbose), permission, spinner)
 
 
 def failure(problem: BridleError, argv: list[str]) -> bytes | None:
@@ -55,10 +67,28 @@ def failure(problem: BridleError, argv: list[str]) -> bytes | None:
     return run_end(result) if output == "stream-json" else msgspec.json.encode(result)
 
 
-def _view(output: str) -> View:
+class _AfterSpinner:
+    """Asks the person when the line that turns is gone."""
+
+    def __init__(self, permission: PermissionPolicy, spinner: Spinner) -> None:
+        self._permission = permission
+        self._spinner = spinner
+
+    def __call__(self, question: Question) -> PermissionAnswer:
+        self._spinner.stop()
+        return self._permission(question)
+
+    def interrupt(self) -> None:
+        """Pass an interruption on."""
+        interrupt = getattr(self._permission, "interrupt", None)
+        if interrupt is not None:
+            interrupt()
+
+
+def _view(output: str, *, verbose: bool) -> View:
     if output == "text":
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # it is the real one
-        return HumanView()
+        return HumanView(thinking=verbose)
     return JsonView() if output == "json" else StreamView()
 
 
@@ -71,13 +101,15 @@ def _permission(options: RunOptions) -> PermissionPolicy:
     return refuse_all
 
 
-def _follow(run: PrintRun, view: View, permission: PermissionPolicy) -> int:
+def _follow(run: PrintRun, view: View, permission: PermissionPolicy, spinner: Spinner) -> int:
     """Show each event and the result; a reader that goes away ends the agent."""
     lost: OSError | None = None
     # Closed whatever happens here: leaving the iteration early is what ends the agent.
     closing = contextlib.closing(run.events())  # type: ignore[type-var]  # it is a generator
-    with _interruptible(run, permission), closing as events:
+    with _interruptible(run, permission), closing as events, spinner:
         for event in events:
+            if not isinstance(event, SessionStart | AgentStart | StateChange):
+                spinner.stop()
             if lost is None:
                 try:
                     view.event(event)

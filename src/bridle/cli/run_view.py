@@ -1,12 +1,19 @@
 """What a person sees of a run while it goes on, and what a program reads of it."""
 
-import os
 import sys
 from typing import Any, Protocol
 
 import msgspec
 
-from bridle.cli.output import Style, one_line, safe, say_error, write_json, write_line
+from bridle.cli.output import (
+    Style,
+    one_line,
+    safe,
+    say_error,
+    terminal_width,
+    write_json,
+    write_line,
+)
 from bridle.core.events import (
     AutoCompactionStart,
     Event,
@@ -63,13 +70,14 @@ class HumanView:
     """Text on stdout, everything else on stderr.
 
     On a terminal the text shows as it streams; otherwise stdout gets the final text alone, so that
-    another program can read it.
+    another program can read it. With `thinking` a terminal also shows what the agent thinks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, thinking: bool = False) -> None:
+        self._thinking = thinking and sys.stderr.isatty()
         self._live = sys.stdout.isatty()
         self._style = Style(sys.stderr)
-        self._width = _terminal_width()
+        self._width = terminal_width(sys.stderr)
         self._at_line_start = True
         self._shown = ""
 
@@ -78,14 +86,16 @@ class HumanView:
         if isinstance(event, MessageUpdate):
             if self._live and event.kind == "text_delta":
                 self._text(event.text)
+            elif self._thinking:
+                self._thought(event)
         elif isinstance(event, MessageEnd):
             self._shown = event.text
             self._fresh_line()
         elif isinstance(event, ToolExecutionStart):
-            self._note(f"· {event.tool_name} {_gist(event.args)}")
+            self._note(f"· {event.tool_name} {gist(event.args)}")
         elif isinstance(event, ToolExecutionEnd):
             if event.is_error:
-                why = "cut off" if event.result is None else f"failed: {_gist(event.result)}"
+                why = "cut off" if event.result is None else f"failed: {gist(event.result)}"
                 self._note(f"  {event.tool_name} {why}")
         elif isinstance(event, PermissionDecision):
             if event.decision == "deny":
@@ -102,10 +112,20 @@ class HumanView:
             text = safe(result.text) if self._live else result.text
             sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
         sys.stdout.flush()
-        self._note(closing_line(result))
+        for line in _fitted(closing_line(result), self._width):
+            self._note(line)
         problem = result.failure()
         if problem is not None:
             say_error(problem)
+
+    def _thought(self, event: MessageUpdate) -> None:
+        """The agent's thinking, dim, on stderr."""
+        if event.kind == "thinking_delta":
+            self._fresh_line()
+            sys.stderr.write(self._style.dim(safe(event.text)))
+        elif event.kind == "thinking_end":
+            sys.stderr.write("\n")
+        sys.stderr.flush()
 
     def _text(self, text: str) -> None:
         text = safe(text)
@@ -141,22 +161,26 @@ def closing_line(result: RunResult) -> str:
     return " · ".join(parts)
 
 
+def _fitted(line: str, width: int) -> list[str]:
+    """A line of parts between dots, broken between them where it is too long."""
+    lines: list[str] = []
+    for part in line.split(" · "):
+        if lines and len(lines[-1]) + len(part) + 3 <= width:
+            lines[-1] += f" · {part}"
+        else:
+            lines.append(part)
+    return lines
+
+
 _TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description")
 
 
-def _gist(value: Any) -> str:
+def gist(value: Any) -> str:
     """What a call is about, in one line: its most telling argument, else all of them."""
     if isinstance(value, dict):
         for key in _TELLING:
             if value.get(key):
-                return _gist(value[key])
+                return gist(value[key])
     if isinstance(value, str):
         return value
     return msgspec.json.encode(value, enc_hook=str).decode()
-
-
-def _terminal_width() -> int:
-    try:
-        return max(40, os.get_terminal_size(2).columns or 80)
-    except OSError:
-        return 200

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from bridle.cli.output import Style, one_line, warn, write_json
-from bridle.cli.parsing import CommandParser, add_json
+from bridle.cli.parsing import Verbs
 from bridle.config import Config, load_config
 from bridle.runtimes.report import RuntimeReport, report_runtime, report_runtimes
 
@@ -18,19 +18,14 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `bridle runtime`."""
-    verbs = parser.add_subparsers(
-        dest="verb", metavar="VERB", required=True, parser_class=CommandParser
-    )
-    listing = verbs.add_parser("list", help="all runtimes", description="List all runtimes.")
-    add_json(listing)
-    show = verbs.add_parser(
-        "show", help="one runtime in detail", description="Show what one runtime can do."
-    )
-    show.add_argument("runtime", metavar="R")
-    add_json(show)
-    doctor = verbs.add_parser(
+    verbs = Verbs(parser)
+    verbs.add("list", "list all runtimes", "bridle runtime list")
+    show = verbs.add("show", "show what one runtime can do", "bridle runtime show codex")
+    show.add_argument("runtime", metavar="R", help="the runtime's name")
+    doctor = verbs.add(
         "doctor",
-        help="check the installed CLIs",
+        "check the installed CLIs",
+        "bridle runtime doctor claude --probe",
         description="Check what is installed: versions, flags, login, and what they need.",
     )
     doctor.add_argument("runtime", metavar="R", nargs="?", help="only this runtime")
@@ -39,16 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also play scripted scenarios through the CLI, offline and at no cost",
     )
-    add_json(doctor)
-    change = verbs.add_parser(
-        "set", help="choose the default runtime", description="Choose the default runtime."
-    )
+    change = verbs.add("set", "choose the default runtime", "bridle runtime set default codex")
     change.add_argument("key", choices=("default",), metavar="default", help="what to set")
-    change.add_argument("runtime", metavar="R")
+    change.add_argument("runtime", metavar="R", help="the runtime's name")
     change.add_argument(
         "--project", action="store_true", help="in the project's file instead of the user's"
     )
-    add_json(change)
 
 
 def execute(args: argparse.Namespace) -> int:

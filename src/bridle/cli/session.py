@@ -3,16 +3,23 @@
 import argparse
 import os
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from bridle.cli import session_arguments
-from bridle.cli.output import one_line, safe, warn, write_json, write_line
-from bridle.cli.run_arguments import options_of, read_text, runtime_of
+from bridle.cli.output import safe, warn, write_json, write_line
+from bridle.cli.progress import Spinner
+from bridle.cli.prompt_text import prompt_text
+from bridle.cli.run_arguments import options_of, runtime_of
 from bridle.cli.session_questions import tell_failure, tell_questions, wait_idle
+from bridle.cli.session_view import Transcript, called, place_of, write_list, write_record
 from bridle.core.errors import WrongUse, exit_code_of
 from bridle.core.events import encode_event
+from bridle.core.options import ModelServer, RunOptions, options_in_use
+from bridle.core.redact import Redactor, secrets_in
 from bridle.sessions.desk import SessionDesk, check_delivery
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.store import SessionRecord
@@ -67,12 +74,90 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
         agent=args.agent, capability=args.capability, task=args.task, actor=args.actor
     )
     drive = args.drive or configured_drive(config, runtime.id)
-    record = desk.start(runtime, options, drive=drive, name=args.name, identity=identity)
+    if args.verbose:
+        _describe(runtime.id, options, drive)
+    record = _started(
+        desk,
+        args,
+        options,
+        lambda bare: desk.start(runtime, bare, drive=drive, name=args.name, identity=identity),
+        runtime.id,
+    )
     _warn(record)
     _print(args, _fields(record, _STARTED), _line(record))
     if not args.json:
         tell_questions(desk, record)
     return 0
+
+
+def _started(
+    desk: SessionDesk,
+    args: argparse.Namespace,
+    options: RunOptions,
+    start: Callable[[RunOptions], SessionRecord],
+    agent: str,
+) -> SessionRecord:
+    """Start a session and send its prompt. On Ctrl-C a session that is not ready is stopped, one
+    that is stays; the user reads which."""
+    record: SessionRecord | None = None
+    sent = False
+    try:
+        with _spinner(args, agent):
+            record = start(msgspec.structs.replace(options, prompt=""))
+            if options.prompt.strip():
+                sent = True
+                desk.send(record.session_id, options.prompt, images=options.images)
+                record = desk.show(record.session_id)
+        return record
+    except KeyboardInterrupt:
+        _interrupted(desk, record, sent, bool(options.prompt.strip()))
+        raise
+
+
+def _interrupted(
+    desk: SessionDesk, record: SessionRecord | None, sent: bool, has_prompt: bool
+) -> None:
+    """Say what became of a session whose start the user broke off."""
+    if record is not None:
+        prompt = "; its prompt was sent" if sent else "; its prompt was not sent"
+        sys.stderr.write(
+            f"\ninterrupted: session {called(record)} keeps running"
+            f"{prompt if has_prompt else ''}\n"
+            f"hint: `bridle session stop {called(record)}` ends it\n"
+        )
+    elif desk.started is not None:
+        sys.stderr.write(f"\ninterrupted: stopping session {desk.started}\n")
+        sys.stderr.flush()
+        desk.stop(desk.started, "interrupted while it started")
+        prompt = ", and its prompt was not sent" if has_prompt else ""
+        sys.stderr.write(f"session {desk.started} was stopped{prompt}\n")
+    else:
+        sys.stderr.write("\ninterrupted: no session was started\n")
+
+
+def _spinner(args: argparse.Namespace, agent: str) -> Spinner:
+    return Spinner(f"starting {agent}", shown=not (args.json or getattr(args, "quiet", False)))
+
+
+def _describe(runtime: str, options: RunOptions, drive: str | None) -> None:
+    """What is about to be started, without any secret."""
+    shown = [f"permission_mode={options.permission_mode}"]
+    for name in options_in_use(options):
+        value = getattr(options, name)
+        if isinstance(value, ModelServer):
+            value = value.url
+        shown.append(f"{name}={msgspec.json.encode(value).decode()}")
+    if options.env:
+        shown.append(f"env ({', '.join(sorted(options.env))})")
+    hide = Redactor(secrets_in({**os.environ, **options.env})).text
+    for key, text in (
+        ("runtime", runtime),
+        ("drive", drive or "the runtime's own"),
+        ("cwd", os.path.abspath(options.cwd or os.getcwd())),
+        ("options", ", ".join(shown)),
+    ):
+        sys.stderr.write(f"{key + ':':<9}{hide(text)}\n")
+    sys.stderr.flush()
 
 
 def _resume(desk: SessionDesk, args: argparse.Namespace) -> int:
@@ -84,9 +169,16 @@ def _resume(desk: SessionDesk, args: argparse.Namespace) -> int:
     changes = {"model": args.model} if args.model else {}
     if args.permission:
         changes["permission_mode"] = args.permission
-    record = desk.resume(args.session, changes=changes)
-    if args.prompt:
-        desk.send(record.session_id, read_text(args.prompt))
+    text = prompt_text(args.prompt, args.file, optional=True)
+    if args.verbose:
+        changed = ", ".join(f"{name}={value}" for name, value in changes.items())
+        sys.stderr.write(f"runtime: {record.runtime}\ndrive:   {record.drive}\n")
+        sys.stderr.write(f"changes: {changed or 'none'}\n")
+    with _spinner(args, record.runtime):
+        record = desk.resume(args.session, changes=changes)
+        if text.strip():
+            desk.send(record.session_id, text)
+            record = desk.show(record.session_id)
     _warn(record)
     _print(args, _fields(record, _STARTED), _line(record))
     return 0
@@ -101,16 +193,19 @@ def _hand_over(desk: SessionDesk, args: argparse.Namespace) -> int:
     config = load_config(old.workdir)
     runtime = get_runtime(args.runtime, config)
     wanted = RunOptions(
-        prompt=read_text(args.prompt) if args.prompt else "",
+        prompt=prompt_text(args.prompt, args.file, optional=True),
         cwd=old.workdir,
         model=args.model,
         permission_mode="bypass" if args.permission == "bypass" else "ask",
     )
     options = apply_config(wanted, config, runtime.id)
-    record = desk.hand_over(args.session, runtime, options, new_name=args.name)
+    if args.verbose:
+        _describe(runtime.id, options, None)
+    with _spinner(args, runtime.id):
+        record = desk.hand_over(args.session, runtime, options, new_name=args.name)
     data = {**_fields(record, _STARTED), "parent": record.parent, "handover": record.handover}
     _warn(record)
-    how = {"native": "imported", "brief": "told in a brief"}[record.handover or "brief"]
+    how = {"native": "imported", "brief": "as a brief"}[record.handover or "brief"]
     _print(args, data, f"{_line(record)}  (conversation {how})")
     return 0
 
@@ -118,16 +213,16 @@ def _hand_over(desk: SessionDesk, args: argparse.Namespace) -> int:
 def _list(desk: SessionDesk, args: argparse.Namespace) -> int:
     records = [
         record
-        for record in desk.list(everywhere=args.all)
+        for record in desk.list(machine=args.all)
         if (args.state is None or record.state == args.state)
         and (args.runtime is None or record.runtime == args.runtime)
     ]
     if args.json:
         write_json({"sessions": [_fields(record, _LISTED) for record in records]})
         return 0
-    for record in records:
-        sys.stdout.write(f"{_line(record)}\n")
-    if not records:
+    if records:
+        write_list(records, places=args.all)
+    else:
         sys.stderr.write("no sessions\n")
     return 0
 
@@ -138,27 +233,30 @@ def _show(desk: SessionDesk, args: argparse.Namespace) -> int:
         write_json(record)
         return 0
     tell_questions(desk, record)
-    for name, value in msgspec.to_builtins(record).items():
-        if value or value == 0:
-            sys.stdout.write(f"{name + ':':<19}{one_line(str(value))}\n")
+    write_record(record)
     return 0
 
 
 def _send(desk: SessionDesk, args: argparse.Namespace) -> int:
-    text = read_text(args.text)
+    text = prompt_text(args.text, args.file)
     record = desk.find(args.session)[1]
     if args.delivery != "auto":
         check_delivery(record, args.delivery)
     timeout = {"timeout": args.timeout} if args.timeout else {}
+    began = time.monotonic()
     receipt = desk.send(
         record.session_id,
         text,
-        kind=_KINDS[args.verb],
+        kind=_KINDS.get(args.verb, "prompt"),
         images=tuple(os.path.abspath(image) for image in args.image),
         **timeout,
     )
     if receipt.error is not None:
         raise WrongUse(f"the agent did not take the message: {receipt.error}")
+    if args.wait:
+        if args.timeout:
+            args.timeout = max(0.1, args.timeout - (time.monotonic() - began))
+        return _wait(desk, args)
     where = f"in turn {receipt.turn}" if receipt.delivered else "waits"
     if not receipt.delivered and not receipt.queued:
         where = "is on its way"
@@ -187,6 +285,16 @@ def _wait(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 
 def _stop(desk: SessionDesk, args: argparse.Namespace) -> int:
+    if args.all:
+        if args.session:
+            raise WrongUse("--all ends every session", hint="leave the session's name out")
+        ended = desk.stop_all(args.reason)
+        data = [{"session_id": each.session_id, "state": each.state} for each in ended]
+        lines = "\n".join(_line(each) for each in ended) or "no session was running"
+        _print(args, {"sessions": data}, lines)
+        return 0
+    if args.session is None:
+        raise WrongUse("the session's id is missing", hint="--all ends every session")
     record = desk.stop(args.session, args.reason)
     _print(args, {"session_id": record.session_id, "state": record.state}, _line(record))
     return 0
@@ -194,9 +302,64 @@ def _stop(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 def _permit(desk: SessionDesk, args: argparse.Namespace) -> int:
     allowed = args.decision == "allow"
-    desk.answer(args.session, args.request, allowed, reason=args.reason)
-    answer = {"request_id": args.request, "decision": args.decision}
-    _print(args, answer, f"{args.decision}: {args.request}")
+    request = args.request or _only_question(desk, args.session)
+    desk.answer(args.session, request, allowed, reason=args.reason)
+    answer = {"request_id": request, "decision": args.decision}
+    _print(args, answer, f"{args.decision}: {request}")
+    return 0
+
+
+def _only_question(desk: SessionDesk, name: str) -> str:
+    """The id of the one request that waits."""
+    waiting = [asked.request_id for asked in desk.show(name).questions]
+    if not waiting:
+        raise WrongUse(f"session {name} waits for no permission")
+    if len(waiting) > 1:
+        raise WrongUse(
+            f"{len(waiting)} requests of session {name} wait",
+            hint=f"name one of them: {', '.join(waiting)}",
+        )
+    return waiting[0]
+
+
+def _fork(desk: SessionDesk, args: argparse.Namespace) -> int:
+    changes = {"model": args.model} if args.model else {}
+    with _spinner(args, "a copy of the conversation"):
+        record = desk.fork(args.session, new_name=args.name, changes=changes)
+    _warn(record)
+    data = {**_fields(record, _STARTED), "parent": record.parent}
+    _print(args, data, _line(record))
+    return 0
+
+
+def _compact(desk: SessionDesk, args: argparse.Namespace) -> int:
+    desk.compact(args.session)
+    record = desk.find(args.session)[1]
+    data = {"session_id": record.session_id, "compacting": True}
+    _print(args, data, f"session {called(record)} shortens its context")
+    return 0
+
+
+def _rename(desk: SessionDesk, args: argparse.Namespace) -> int:
+    record = desk.rename(args.session, args.name)
+    data = {"session_id": record.session_id, "name": record.name}
+    _print(args, data, f"session {record.session_id} is now {safe(args.name)}")
+    return 0
+
+
+def _remove(desk: SessionDesk, args: argparse.Namespace) -> int:
+    session_id = desk.remove(args.session, force=args.force)
+    _print(args, {"session_id": session_id, "removed": True}, f"removed {session_id}")
+    return 0
+
+
+def _prune(desk: SessionDesk, args: argparse.Namespace) -> int:
+    pruned = desk.prune(older_than=args.older_than * 86_400, machine=args.all, dry_run=args.dry_run)
+    data = {"removed": [each.session_id for each in pruned], "dry_run": args.dry_run}
+    verb = "would remove" if args.dry_run else "removed"
+    count = f"{len(pruned)} session{'' if len(pruned) == 1 else 's'}"
+    lines = [*(f"{verb} {_line(each)}" for each in pruned), f"{verb} {count}"]
+    _print(args, data, "\n".join(lines))
     return 0
 
 
@@ -207,8 +370,17 @@ def _model(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 
 def _logs(desk: SessionDesk, args: argparse.Namespace) -> int:
-    for event in desk.events(args.session, after=args.after, follow=args.follow):
-        write_line(encode_event(event))
+    events = desk.events(args.session, after=args.after, follow=args.follow)
+    if args.json or not sys.stdout.isatty():
+        for event in events:
+            write_line(encode_event(event))
+        return 0
+    from bridle.sessions.user_messages import user_messages
+
+    home, record = desk.find(args.session)
+    view = Transcript(lambda: user_messages(home, record), verbose=args.verbose)
+    for event in events:
+        view.show(event)
     return 0
 
 
@@ -233,11 +405,17 @@ def _export(desk: SessionDesk, args: argparse.Namespace) -> int:
     chosen = args.format or ("json" if args.json else "markdown")
     if args.out is None:
         if args.json and chosen not in ("json", "atif"):
-            raise WrongUse(f"{chosen} is no JSON", hint="write it to a file with --out")
+            raise WrongUse(f"{chosen} is not JSON", hint="write it to a file with --out")
         export(home, record, chosen, sys.stdout.buffer)
         return 0
     partial = f"{args.out}.part"
-    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError as problem:
+        raise WrongUse(
+            f"cannot write {args.out}: {problem.strerror}",
+            hint="does its folder exist, and may you write there?",
+        ) from None
     with os.fdopen(handle, "wb") as file:
         export(home, record, chosen, file)
     os.replace(partial, args.out)
@@ -247,6 +425,12 @@ def _export(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 _VERBS = {
     "start": _start,
+    "fork": _fork,
+    "ask": _send,
+    "compact": _compact,
+    "rename": _rename,
+    "rm": _remove,
+    "prune": _prune,
     "resume": _resume,
     "list": _list,
     "show": _show,
@@ -271,10 +455,9 @@ def _fields(record: SessionRecord, names: tuple[str, ...]) -> dict[str, Any]:
 def _line(record: SessionRecord) -> str:
     name = f" {record.name}" if record.name else ""
     error = f"  {record.error['kind']}: {record.error['message']}" if record.error else ""
-    where = os.path.relpath(record.workdir)
     return safe(
         f"{record.session_id}{name}  {record.runtime} ({record.drive})  {record.state}"
-        f"  turn {record.turn}  {where}{error}"
+        f"  turn {record.turn}  {place_of(record)}{error}"
     )
 
 

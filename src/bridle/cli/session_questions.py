@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from bridle.cli.output import one_line
+from bridle.cli.run_view import gist
 from bridle.core.errors import TimedOut
 from bridle.sessions.desk import SessionDesk
 from bridle.sessions.service import TurnReport
@@ -49,7 +50,7 @@ def tell_questions(
     for asked in record.questions:
         if asked.request_id not in (told or ()):
             sys.stderr.write(
-                f"it asks: {asked.tool_name} {one_line(str(asked.args))[:_SHOWN]}\n"
+                f"it asks: {one_line(asked.tool_name)} {one_line(gist(asked.args), _SHOWN)}\n"
                 f"hint: `bridle session permit {name} {asked.request_id} allow` or `deny`,"
                 " or attach\n"
             )

@@ -103,9 +103,13 @@ class UnknownRuntime(WrongUse):
     """No adapter is registered under that name."""
 
     def __init__(self, name: str, available: list[str], *, hint: str = "") -> None:
+        from bridle.core.words import nearest
+
+        near = nearest(name, available)
+        suggested = f"did you mean `{near}`?" if near else "see `bridle runtime list`"
         super().__init__(
             f'Unknown runtime: "{name}". Available: {", ".join(available)}',
-            hint=hint or "see `bridle runtime list`",
+            hint=hint or suggested,
         )
         self.name = name
         self.available = available

@@ -14,6 +14,12 @@ SandboxMode = Literal["off", "read-only", "worktree"]
 CAPABILITY = "BRIDLE_CAPABILITY"
 """The variable that tells an agent, and whoever starts one for it, what it may do."""
 
+CAPABILITY_NAMES = (
+    *("builder", "merger", "scout", "reviewer", "lead"),
+    *("coordinator", "supervisor", "monitor", "orchestrator"),
+)
+"""The capabilities that there are."""
+
 DEFAULT_MARKER = "ORCHESTRA_COMPLETE"
 """The completion marker that other programs already print and wait for; never change it."""
 

@@ -118,7 +118,9 @@ def _works(means: dict[str, bool]) -> bool:
     # Nothing that a search path could miss.
     python = [sys.executable, "-I", "-S"]
     policy = {"mounts": False, "landlock": False, "seccomp": False}
-    lists: dict[str, list[str]] = {name: [] for name in ("hide", "files", "protected", "own", "views")}
+    lists: dict[str, list[str]] = {
+        name: [] for name in ("hide", "files", "protected", "own", "views")
+    }
     with tempfile.TemporaryDirectory() as folder:
         rest = {"writable": [folder], "mark": "bridle"}
         text = msgspec.json.encode({**policy, **means, **lists, **rest}).decode()

@@ -277,6 +277,10 @@ class Daemon:
             "model": lambda client, r: self.service.set_model(r["session"], r["model"]),
             "compact": lambda client, r: self.service.compact(r["session"]),
             "abort_compaction": lambda client, r: self.service.abort_compaction(r["session"]),
+            "rename": lambda client, r: self.service.rename(r["session"], r["name"]),
+            "remove": lambda client, r: self.service.remove(
+                r["session"], force=r.get("force", False), timeout=r.get("timeout")
+            ),
             "stop": lambda client, r: self.service.stop(
                 r["session"], r.get("reason", "stopped"), r.get("timeout")
             ),

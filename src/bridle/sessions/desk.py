@@ -4,7 +4,9 @@ It starts agents itself, in the caller's environment, and leaves driving them to
 home, which it starts when there is none.
 """
 
+import contextlib
 import os
+import time
 from collections.abc import Collection, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -21,19 +23,27 @@ from bridle.core.errors import (
 )
 from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import RunOptions
+from bridle.core.times import seconds_of
 from bridle.running import new_session_id
 from bridle.sessions.client import DaemonClient, error_from
-from bridle.sessions.home import StateHome, homes
+from bridle.sessions.home import StateHome, homes, known_homes
 from bridle.sessions.images import kept_images
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.lifecycle import (
     Identity,
+    fork_session,
     resume_session,
     start_session,
     stored_options,
 )
 from bridle.sessions.service import Receipt, TurnReport
-from bridle.sessions.store import FINAL, SessionRecord, SessionStore, find_record
+from bridle.sessions.store import (
+    FINAL,
+    SessionRecord,
+    SessionStore,
+    UnknownSession,
+    find_record,
+)
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -60,6 +70,8 @@ class SessionDesk:
         self._env = dict(os.environ if env is None else env)
         self._homes = homes(folder or os.getcwd(), self._env)
         self._clients: dict[str, DaemonClient] = {}
+        self.started: str | None = None
+        """The id of the session that `start` began last, also while it is not ready."""
 
     def __enter__(self) -> "SessionDesk":
         return self
@@ -118,6 +130,7 @@ class SessionDesk:
             )
         finally:
             store.close()
+        self.started = record.session_id
         record = self._ready(self.home, record, timeout)
         if options.prompt.strip():
             self._send(
@@ -157,6 +170,28 @@ class SessionDesk:
         finally:
             store.close()
         return self._ready(home, record, timeout)
+
+    def fork(
+        self,
+        name: str,
+        *,
+        new_name: str | None = None,
+        changes: dict[str, Any] | None = None,
+        timeout: float = START_TIMEOUT,
+    ) -> SessionRecord:
+        """Start a session whose agent continues in a copy of a session's conversation, and wait
+        until it is ready. The old session stays as it is."""
+        home, _ = self.find(name)
+        record = self.show(name)
+        runtime = self._runtime(record, None)
+        store = SessionStore(home)
+        try:
+            new, _ = fork_session(
+                home, store, runtime, record, env=self._env, name=new_name, changes=changes or {}
+            )
+        finally:
+            store.close()
+        return self._ready(home, new, timeout)
 
     def hand_over(
         self,
@@ -358,11 +393,74 @@ class SessionDesk:
             raise TimedOut(f"session {name} did not end in time", hint="try again")
         return msgspec.convert(told, SessionRecord)
 
+    def rename(self, name: str, new: str) -> SessionRecord:
+        """Give a session another name."""
+        home, record = self.find(name)
+        told = self._client(home).request("rename", session=record.session_id, name=new)
+        return msgspec.convert(told, SessionRecord)
+
+    def remove(self, name: str, *, force: bool = False, timeout: float | None = 60.0) -> str:
+        """Forget a session that is over, with everything that Bridle keeps of it; returns its id.
+        The agent's own transcripts stay. `force` stops one that lives first."""
+        home, record = self.find(name)
+        try:
+            told = self._client(home).request(
+                "remove", session=record.session_id, force=force, timeout=timeout
+            )
+        except UnknownSession:
+            # Removed just before the daemon was lost, and the request was made again.
+            return record.session_id
+        if told is None:
+            raise TimedOut(f"session {name} did not end in time", hint="try again")
+        return record.session_id
+
+    def prune(
+        self, *, older_than: float = 0.0, machine: bool = False, dry_run: bool = False
+    ) -> "list[SessionRecord]":
+        """Remove every session that ended more than `older_than` seconds ago; returns them.
+        `dry_run` removes nothing."""
+        limit = time.time() - older_than
+        ended = [
+            record
+            for record in self.list(machine=machine)
+            if record.is_over and seconds_of(record.ended_at or record.started_at) <= limit
+        ]
+        for record in () if dry_run else ended:
+            self.remove(record.session_id)
+        return ended
+
+    def stop_all(
+        self, reason: str = "stopped", *, machine: bool = False, timeout: float | None = 60.0
+    ) -> "list[SessionRecord]":
+        """End every living session, all at once; returns them as they then are."""
+        living = [record for record in self.list(machine=machine) if not record.is_over]
+        for record in living:
+            # The first request only begins it, so that they end side by side.
+            home = self.find(record.session_id)[0]
+            self._client(home).request(
+                "stop", session=record.session_id, reason=reason, timeout=0.0
+            )
+        return [self.stop(record.session_id, reason, timeout) for record in living]
+
     # -- looking --------------------------------------------------------------------------------
 
     def find(self, name: str) -> tuple[StateHome, SessionRecord]:
-        """A session's home and its record as it was last written."""
-        return find_record(self._homes, name)
+        """A session's home and its record as it was last written. Those of other projects are
+        found by their id only: a name belongs to its project."""
+        try:
+            return find_record(self._homes, name)
+        except UnknownSession:
+            for home in self._others():
+                with contextlib.suppress(UnknownSession):
+                    found = find_record([home], name)
+                    if found[1].session_id.startswith(name):
+                        return found
+            raise
+
+    def _others(self) -> "list[StateHome]":
+        """The places of this machine's other projects."""
+        near = {home.root for home in self._homes}
+        return [home for home in known_homes(self._env) if home.root not in near]
 
     def show(self, name: str) -> SessionRecord:
         """A session's record, true now."""
@@ -370,13 +468,25 @@ class SessionDesk:
         told = self._client(home).request("show", session=record.session_id)
         return msgspec.convert(told, SessionRecord)
 
-    def list(self, *, everywhere: bool = False) -> list[SessionRecord]:
-        """The sessions of the nearest home, or of all that can be reached; true now."""
+    def list(self, *, everywhere: bool = False, machine: bool = False) -> list[SessionRecord]:
+        """The sessions of the nearest home; with `everywhere` those of the user's own place too,
+        with `machine` those of all projects. True now."""
         found: list[SessionRecord] = []
-        for home in self._homes if everywhere else self._homes[:1]:
+        for home in self._homes if everywhere or machine else self._homes[:1]:
             if os.path.exists(home.database):
                 told = self._client(home).request("list")
                 found += msgspec.convert(told["sessions"], list[SessionRecord])
+        for home in self._others() if machine else ():
+            store = SessionStore(home)
+            try:
+                if not store.all(living=True):
+                    # Nothing there can change, so no daemon is needed to look.
+                    found += store.all()
+                    continue
+            finally:
+                store.close()
+            told = self._client(home).request("list")
+            found += msgspec.convert(told["sessions"], list[SessionRecord])
         return found
 
     def events(self, name: str, *, after: int = 0, follow: bool = False) -> Iterator[AnyEvent]:

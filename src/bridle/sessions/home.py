@@ -88,6 +88,43 @@ def project_home(folder: str) -> StateHome | None:
         here = above
 
 
+def remember_home(home: StateHome, env: Mapping[str, str]) -> None:
+    """Note a project's place in the user's own, so that `known_homes` finds it. A note that cannot
+    be written is left out: it only makes lists longer."""
+    if home.project is None:
+        return
+    import contextlib
+    import hashlib
+
+    own = user_home(env)
+    name = hashlib.sha256(os.fsencode(home.project)).hexdigest()[:16]
+    path = os.path.join(own.root, "projects", name)
+    if os.path.exists(path):
+        return
+    with contextlib.suppress(OSError):
+        own.make()
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(os.fsencode(home.project))
+
+
+def known_homes(env: Mapping[str, str]) -> list[StateHome]:
+    """Every place of this user that holds sessions: the user's own, and those of projects that a
+    session was ever started in."""
+    own = user_home(env)
+    found = [own]
+    folder = os.path.join(own.root, "projects")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        try:
+            with open(os.path.join(folder, name), "rb") as file:
+                project = os.fsdecode(file.read())
+        except OSError:
+            continue
+        found.append(StateHome(os.path.join(project, ".bridle", "state"), project))
+    return [home for home in found if os.path.exists(home.database)]
+
+
 def homes(folder: str, env: Mapping[str, str]) -> list[StateHome]:
     """The places to look for a session in from `folder`: its project's, then the user's. New
     sessions go to the first."""

@@ -26,14 +26,15 @@ from bridle.drives.spec import SESSION_MARK
 from bridle.running import new_session_id
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.given import file_instructions
+from bridle.runtimes.supporting import forking_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.holding import process_of
-from bridle.sessions.home import StateHome
+from bridle.sessions.home import StateHome, remember_home
 from bridle.sessions.ledger import Accept, Begin, Ledger
 from bridle.sessions.lock import SessionLock
 from bridle.sessions.player import Player
-from bridle.sessions.store import SessionRecord, SessionStore
+from bridle.sessions.store import SessionRecord, SessionStore, check_name
 from bridle.sessions.trouble import explained, state_error
 from bridle.sessions.user_messages import ledger_entries
 
@@ -101,6 +102,8 @@ def start_session(
     `plan_live` raises, `WrongUse` for a name that is taken, and `GuardRefused` for an agent with a
     capability that cannot be guarded.
     """
+    if name is not None:
+        check_name(name)
     identity = (identity or Identity()).completed({**env, **options.env})
     if identity.project is None:
         identity = msgspec.structs.replace(identity, project=home.project)
@@ -108,6 +111,7 @@ def start_session(
     folder = home.folder(session_id)
     with explained(home.root):
         home.make()
+        remember_home(home, env)
     options = _with_account(runtime, options, folder)
     record = SessionRecord(
         session_id=session_id,
@@ -207,6 +211,60 @@ def resume_session(
             raise
     finally:
         driver.close()
+
+
+def fork_session(
+    home: StateHome,
+    store: SessionStore,
+    runtime: AgentRuntime,
+    record: SessionRecord,
+    *,
+    env: Mapping[str, str],
+    name: str | None,
+    changes: dict[str, Any],
+    kept: dict[str, Any] | None = None,
+) -> tuple[SessionRecord, RunOptions]:
+    """Start a new session whose agent continues in a copy of `record`'s conversation; returns its
+    record, still `starting`, and its options.
+
+    `kept` are options that are not on disk because they may hold secrets. Raises
+    `UnsupportedOption` where the runtime cannot fork, `WrongUse` while a turn is open or when there
+    is no conversation yet.
+    """
+    features = runtime.features.in_session(record.drive)
+    if not features.fork or record.drive != "rpc":
+        raise UnsupportedOption(runtime.id, "fork", forking_runtimes(runtime.id, "rpc"))
+    if record.state in ("starting", "working", "waiting_permission", "compacting"):
+        raise WrongUse("the agent works", hint="wait until it is idle, then fork")
+    if record.native_session_id is None or not record.turn:
+        raise WrongUse("there is no conversation yet", hint="send a prompt first")
+    options = stored_options(home, record, kept or {}, env)
+    options = msgspec.structs.replace(options, **changes)
+    options = msgspec.structs.replace(
+        options,
+        cwd=record.workdir,
+        resume=record.native_session_id,
+        provider_options={**options.provider_options, "fork": True},
+    )
+    who = Identity(
+        agent=record.agent,
+        capability=record.capability,
+        project=record.project,
+        task=record.task,
+        actor=record.actor,
+    )
+    new = start_session(
+        home,
+        store,
+        runtime,
+        options,
+        env=env,
+        drive=record.drive,
+        name=name,
+        identity=who,
+        parent=record.session_id,
+    )
+    return new, options
 
 
 def _carried(

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.errors import WrongUse
 from bridle.core.events import Drive
 from bridle.core.options import RunOptions
 from bridle.running import resolve
 from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.supporting import forking_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.configured import configured_clocks, configured_drive
 from bridle.sessions.desk import default_drive
@@ -22,10 +21,10 @@ from bridle.sessions.home import StateHome, homes
 from bridle.sessions.hosting import host_of, release_by_daemon, return_to_daemon
 from bridle.sessions.lifecycle import (
     Identity,
+    fork_session,
     resume_session,
     start_session,
     still_alive,
-    stored_options,
 )
 from bridle.sessions.link import SessionLink
 from bridle.sessions.lock import SessionHeld
@@ -139,34 +138,20 @@ def forked(parent: SessionLink, name: str | None, changes: Mapping[str, Any]) ->
     Raises `UnsupportedOption` where the runtime cannot, `WrongUse` while a turn is open or when
     there is no conversation yet.
     """
-    record, runtime, home = parent.record, parent.runtime, parent.host.home
-    if not parent.features.fork or record.drive != "rpc":
-        raise UnsupportedOption(runtime.id, "fork", forking_runtimes(runtime.id, "rpc"))
-    if parent.is_streaming or record.state in ("starting", "compacting"):
-        raise WrongUse("the agent works", hint="wait until it is idle, then fork")
-    if record.native_session_id is None or not record.turn:
-        raise WrongUse("there is no conversation yet", hint="send a prompt first")
-    # What may not stand on disk: keys.
-    kept = parent.options
+    home, runtime, kept = parent.host.home, parent.runtime, parent.options
+    # Keys are not on disk.
     known = {} if kept is None else {"env": kept.env, "model_server": kept.model_server}
-    options = stored_options(home, record, known, os.environ)
-    options = msgspec.structs.replace(options, **_checked(changes))
-    own = {**options.provider_options, "fork": True}
-    options = msgspec.structs.replace(
-        options, cwd=record.workdir, resume=record.native_session_id, provider_options=own
-    )
     store = SessionStore(home)
     try:
-        new = start_session(
+        new, options = fork_session(
             home,
             store,
             runtime,
-            options,
+            parent.record,
             env=os.environ,
-            drive=record.drive,
             name=name,
-            identity=_identity_of(record),
-            parent=record.session_id,
+            changes=_checked(changes),
+            kept=known,
         )
     finally:
         store.close()
@@ -211,13 +196,3 @@ def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
 
     whole = options_from("", changes)
     return {name: getattr(whole, name) for name in changes}
-
-
-def _identity_of(record: SessionRecord) -> Identity:
-    return Identity(
-        agent=record.agent,
-        capability=record.capability,
-        project=record.project,
-        task=record.task,
-        actor=record.actor,
-    )

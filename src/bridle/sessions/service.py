@@ -4,6 +4,7 @@ The daemon offers these over its socket and the library calls them directly, so 
 same. Every function here runs in the engine's thread.
 """
 
+import shutil
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -16,9 +17,9 @@ from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.ledger import MessageKind
-from bridle.sessions.lock import SessionOver
+from bridle.sessions.lock import SessionLock, SessionOver
 from bridle.sessions.record_changes import after_events
-from bridle.sessions.store import OpenQuestion, SessionRecord
+from bridle.sessions.store import OpenQuestion, SessionRecord, check_name
 
 T = TypeVar("T")
 
@@ -185,6 +186,56 @@ class SessionService:
         aborted = driver.commands.abort_compaction()
         self._engine.settle(driver)
         return {"session_id": driver.record.session_id, "aborted": aborted}
+
+    def rename(self, name: str, new: str) -> SessionRecord:
+        """Give a session another name; `WrongUse` when a living session has it."""
+        check_name(new)
+        record = self._engine.store.get(name)
+        if record.is_over:
+            record = msgspec.structs.replace(record, name=new)
+            self._engine.store.add(record)
+            return record
+        driver = self.driver(name)
+        record = msgspec.structs.replace(driver.record, name=new)
+        self._engine.store.add(record)
+        driver.record = record
+        return record
+
+    def remove(
+        self, name: str, *, force: bool = False, timeout: float | None = None
+    ) -> "Future[dict[str, Any] | None]":
+        """Forget a session with everything that Bridle keeps of it. The agent's own transcripts
+        stay. `WrongUse` for a living session, unless `force` stops it first."""
+        record = self.show(name)
+        if not record.is_over and not force:
+            raise WrongUse(
+                f"session {record.name or record.session_id} is alive",
+                hint="stop it first, or remove it with --force",
+            )
+        removed: Future[dict[str, Any] | None] = Future()
+
+        def forget(stopped: "Future[SessionRecord | None]") -> None:
+            try:
+                if stopped.result() is not None:
+                    self._forget(record.session_id)
+                    removed.set_result({"session_id": record.session_id, "removed": True})
+                else:
+                    removed.set_result(None)
+            except BaseException as problem:
+                removed.set_exception(problem)
+
+        self.stop(record.session_id, "removed", timeout).add_done_callback(forget)
+        return removed
+
+    def _forget(self, session_id: str) -> None:
+        """Delete a session's record and folder, with the lock held: nobody drives it then."""
+        folder = self._engine.home.folder(session_id)
+        lock = SessionLock(folder, session_id)
+        try:
+            self._engine.store.remove(session_id)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            lock.release()
 
     def stop(
         self, name: str, reason: str, timeout: float | None = None

@@ -301,6 +301,10 @@ class Session(op.SessionFacts):
         cannot change it."""
         await self._do(lambda service, name: service.set_model(name, model))
 
+    async def rename(self, name: str) -> SessionRecord:
+        """Give the session another name for people; `WrongUse` when a living session has it."""
+        return await self._do(lambda service, known: service.rename(known, name))
+
     async def answer(
         self, request_id: str, allowed: bool, *, reason: str = "", by: str = "user"
     ) -> None:

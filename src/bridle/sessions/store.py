@@ -22,8 +22,12 @@ from bridle.core.events import Drive, SessionState
 from bridle.core.options import SandboxMode
 from bridle.core.results import CostSource
 from bridle.core.usage import Usage
+from bridle.core.words import nearest
 from bridle.sessions.home import StateHome
 from bridle.sessions.trouble import StateUnusable, database_error, explained
+
+SHORTEST = 4
+"""Characters that the beginning of a session's id must have to stand for it."""
 
 FINAL: frozenset[SessionState] = frozenset({"stopped", "failed", "lost"})
 """States of a session whose process is gone."""
@@ -32,10 +36,20 @@ FINAL: frozenset[SessionState] = frozenset({"stopped", "failed", "lost"})
 class UnknownSession(WrongUse):
     """There is no session of that name or id here."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, hint: str = "") -> None:
         super().__init__(
-            f"no session {name}", hint="`bridle session list --all` shows those there are"
+            f"no session {name}", hint=hint or "`bridle session list --all` shows those there are"
         )
+
+
+class AmbiguousSession(UnknownSession):
+    """The ids of several sessions begin so."""
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that cannot be one: an empty one would be what an unset variable means."""
+    if not name.strip():
+        raise WrongUse("a session's name must not be empty", hint="leave it out to have none")
 
 
 class LastTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,7 +279,13 @@ class SessionStore:
 
     def get(self, name: str) -> SessionRecord:
         """The session of that id, or the newest of that name, or the newest whose agent calls its
-        conversation so, or the one whose id begins so; raises `UnknownSession`."""
+        conversation so, or the only one whose id begins so (at least `SHORTEST` characters); raises
+        `UnknownSession`, and `WrongUse` for no name."""
+        if not name.strip():
+            raise WrongUse(
+                "the session's id is empty",
+                hint="is a variable unset? `bridle session list` shows ids",
+            )
         row = self._execute(
             "SELECT record FROM sessions WHERE session_id = ?1 OR name = ?1"
             " ORDER BY session_id = ?1 DESC, started_at DESC LIMIT 1",
@@ -277,12 +297,15 @@ class SessionStore:
                 " ORDER BY started_at DESC LIMIT 1",
                 (f'"native_session_id":{msgspec.json.encode(name).decode()}',),
             ).fetchone()
-        if row is None and len(name) >= 6:
+        if row is None and len(name) >= SHORTEST:
             rows = self._execute(
-                "SELECT record FROM sessions WHERE substr(session_id, 1, ?2) = ?1 LIMIT 2",
+                "SELECT record FROM sessions WHERE substr(session_id, 1, ?2) = ?1",
                 (name, len(name)),
             ).fetchall()
-            row = rows[0] if len(rows) == 1 else None
+            if len(rows) > 1:
+                ids = ", ".join(_record(each[0]).session_id for each in rows[:5])
+                raise AmbiguousSession(name, hint=f"{len(rows)} ids begin so: {ids}")
+            row = rows[0] if rows else None
         if row is None:
             raise UnknownSession(name)
         return _record(row[0])
@@ -296,6 +319,11 @@ class SessionStore:
         except sqlite3.Error as problem:
             raise database_error(problem, self._path) from problem
 
+    def names(self) -> list[str]:
+        """The names that sessions have."""
+        rows = self._execute("SELECT DISTINCT name FROM sessions WHERE name IS NOT NULL")
+        return [row[0] for row in rows]
+
     def remove(self, session_id: str) -> None:
         """Forget a session; its folder is the caller's."""
         self._execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
@@ -308,16 +336,20 @@ class SessionStore:
 def find_record(homes: Iterable[StateHome], name: str) -> tuple[StateHome, SessionRecord]:
     """A session's home and its record as it was last written, by id, name, or the beginning of an
     id; looked for in `homes`, in their order. Raises `UnknownSession`."""
+    names: list[str] = []
     for home in homes:
         if os.path.exists(home.database):
             store = SessionStore(home)
             try:
                 return home, store.get(name)
+            except AmbiguousSession:
+                raise
             except UnknownSession:
-                continue
+                names += store.names()
             finally:
                 store.close()
-    raise UnknownSession(name)
+    near = nearest(name, names)
+    raise UnknownSession(name, hint=f"did you mean `{near}`?" if near else "")
 
 
 def _record(text: str) -> SessionRecord:

@@ -188,6 +188,10 @@ class SyncSession(op.SessionFacts):
         """Use another model from the next turn on."""
         self._link.do(lambda service, name: service.set_model(name, model)).result()
 
+    def rename(self, name: str) -> SessionRecord:
+        """Give the session another name for people; `WrongUse` when a living session has it."""
+        return self._link.do(lambda service, known: service.rename(known, name)).result()
+
     def answer(self, request_id: str, allowed: bool, *, reason: str = "", by: str = "user") -> None:
         """Answer a permission request; `WrongUse` when none of that id waits."""
         self._link.do(
