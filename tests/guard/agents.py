@@ -4,6 +4,7 @@ Another drive is one more entry of `DRIVES`, another runtime one more of `AGENTS
 has; the tests take both as parameters.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     """What it is always run with. The first rounds are the guard's alone, so a runtime that
     confines itself is told not to."""
-    drives: tuple[str, ...] = ("print", "print-hooks")
+    drives: tuple[str, ...] = ("print",)
+    """The drives with code of their own: `print-hooks` only where the guard of a run asks on the
+    agent's wire and that of a terminal does not."""
+    older: bool = False
+    """Whether a newer version of the same CLI is among the agents. It is asked what depends on the
+    CLI, and not again what depends on Bridle alone."""
     in_text: bool = False
     """Whether its model answers in text alone, in which edits stand: there are no calls to ask
     about, so it is held by the sandbox and refuses a guard."""
@@ -63,19 +69,20 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 UNPACKED = {"env": {"COPILOT_CACHE_HOME": str(ROOT / ".tmp" / "copilot-cache")}}
 """Copilot is unpacked once for all: 235 MB and seconds each time."""
 ACP = ("print", "rpc")
+EVERY = ("print", "rpc", "tmux")
 ALL = ("print", "print-hooks", "rpc", "tmux")
 
 AGENTS = (
     Agent(name="claude", version="2.1.325", drives=ALL),
-    Agent(name="claude", version="2.1.197", drives=ALL),
+    Agent(name="claude", version="2.1.197", drives=ALL, older=True),
     Agent(
         name="codex",
         version="0.166.0",
         options={"sandbox": "off", "model": "gpt-5.5"},
-        drives=ALL,
+        drives=EVERY,
     ),
-    Agent(name="pi", version="1.5.0", drives=ALL),
-    Agent(name="pi", version="0.74.2", drives=("print", "print-hooks", "rpc")),
+    Agent(name="pi", version="1.5.0", drives=EVERY),
+    Agent(name="pi", version="0.74.2", drives=("print", "rpc"), older=True),
     Agent(name="gemini", version="0.61.0", own_boundary=True),
     Agent(name="opencode", version="1.18.33"),
     Agent(name="cline", version="3.0.65"),
@@ -83,7 +90,7 @@ AGENTS = (
         name="copilot",
         version="1.0.102",
         options=UNPACKED,
-        drives=("print", "print-hooks", "tmux"),
+        drives=("print", "tmux"),
     ),
     Agent(
         name="copilot-acp",
@@ -143,6 +150,8 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
 
     events: list[ev.Event]
     result: RunResult
+    heard: str = ""
+    """Everything that the model was sent."""
 
     @property
     def verdicts(self) -> list[tuple[str, str]]:
@@ -253,7 +262,9 @@ def play(
     """Let the agent play `script` as `capability`."""
     with ScriptedModel([*script, {"text": "Finished."}]) as model:
         wanted = wanted_of(place, agent, capability, model, **options)
-        return drive(place, agent.runtime(), wanted, sabotage)
+        played = drive(place, agent.runtime(), wanted, sabotage)
+        heard = json.dumps([request.body for request in model.requests])
+        return msgspec.structs.replace(played, heard=heard)
 
 
 def by_hand(

@@ -1,11 +1,15 @@
 """Guards that are plugins inside the agent: broken ones, other plugins beside them, and agents that
 take none."""
 
+import contextlib
 import json
+import os
 import shutil
+import signal
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,20 +78,62 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@every_plugin
-def test_a_plugin_that_breaks_lets_nothing_through(place: Bench, agent: Agent, fault: str) -> None:
-    def sabotage(session: GuardSession) -> None:
-        path = plugin_of(session)
-        text = path.read_text()
-        head = "async function refusal(tool_use_id, tool_name, tool_input, cwd) {\n"
-        assert text.count(head) == 1
-        path.write_text(text.replace(head, f"{head}  {FAULTS[fault]}\n"))
+def breaking(session: GuardSession) -> None:
+    """Each call breaks the plugin in the way that its command names, and leaves a trace of that."""
+    path = plugin_of(session)
+    text = path.read_text()
+    head = "async function refusal(tool_use_id, tool_name, tool_input, cwd) {\n"
+    assert text.count(head) == 1
+    lines = [
+        f"  if (JSON.stringify(tool_input).includes({way + '.txt'!r})) {{\n"
+        f"    const trace = {f'{session.folder}/../met-{way}'!r};\n"
+        '    (await import("node:fs")).writeFileSync(trace, String(process.pid));\n'
+        f"    {code}\n  }}\n"
+        for way, code in FAULTS.items()
+    ]
+    path.write_text(text.replace(head, head + "".join(lines)))
+    hung = Path(session.folder).parent / "met-hangs"
+    threading.Thread(target=end_when_hung, args=(hung,), daemon=True).start()
 
-    script = [{"shell": f"echo bad > inside.txt; echo bad > {place.outside}/x"}]
-    limit = 25.0 if fault == "hangs" else 60.0
-    played = play(place, agent, DRIVES["print"], "builder", script, sabotage, timeout=limit)
+
+def end_when_hung(trace: Path) -> None:
+    """Give an agent whose plugin hangs the time to lose patience with it, then end it."""
+    until = time.monotonic() + 90.0
+    while not trace.exists():
+        if time.monotonic() > until:
+            return
+        time.sleep(0.1)
+    time.sleep(12.0)
+    # The trace is removed with the agent's home.
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        os.kill(int(trace.read_text()), signal.SIGKILL)
+
+
+BROKEN = (
+    (OPENCODE, ("throws", "rejects", "exits")),
+    (OPENCODE, ("hangs",)),
+    (PI, ("throws", "rejects", "exits")),
+    (PI, ("hangs",)),
+    # Cline ends at the first call over which a plugin breaks.
+    *((CLINE, (way,)) for way in FAULTS),
+    # Over ACP it is the same plugin in the same agent.
+    *((agent, ("throws",)) for agent in OVER_ACP),
+)
+
+
+@pytest.mark.parametrize(
+    ("agent", "ways"), [pytest.param(*each, id=f"{each[0]}-{'-'.join(each[1])}") for each in BROKEN]
+)
+def test_a_plugin_that_breaks_lets_nothing_through(
+    place: Bench, agent: Agent, ways: tuple[str, ...]
+) -> None:
+    script = [
+        {"shell": f"echo bad > inside.txt; echo bad > {place.outside}/{way}.txt"} for way in ways
+    ]
+    played = play(place, agent, DRIVES["print"], "builder", script, breaking, timeout=100.0)
     nothing_happened(place, played)
+    met = {path.name for path in place.root.rglob("met-*")}
+    assert met == {f"met-{way}" for way in ways}, "it really broke in each of these ways"
 
 
 @every_plugin
@@ -124,29 +170,28 @@ ANSWERS = {
 
 
 class Answerer(socketserver.ThreadingTCPServer):
-    """Stands where the judge should be. A plugin that announces itself is told that it may."""
+    """Stands where the judge should be, and answers each call as its command names."""
 
     allow_reuse_address = True
     daemon_threads = True
 
-    def __init__(self, answer: bytes) -> None:
-        self.answer = answer
+    def __init__(self) -> None:
+        self.given: set[str] = set()
         super().__init__(("127.0.0.1", 0), _Conversation)
 
 
 class _Conversation(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        self.rfile.readline()
+        asked = self.rfile.readline().decode()
         assert isinstance(self.server, Answerer)
-        self.wfile.write(self.server.answer)
+        named = [name for name in ANSWERS if f"{name}.txt" in asked]
+        self.server.given.update(named)
+        self.wfile.write(ANSWERS[named[0] if named else "garbage"])
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
 @every_plugin
-def test_an_answer_that_is_none_lets_nothing_through(
-    place: Bench, agent: Agent, answer: str
-) -> None:
-    with Answerer(ANSWERS[answer]) as server:
+def test_an_answer_that_is_none_lets_nothing_through(place: Bench, agent: Agent) -> None:
+    with Answerer() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
         def sabotage(session: GuardSession) -> None:
@@ -159,10 +204,14 @@ def test_an_answer_that_is_none_lets_nothing_through(
             assert text.count(here) == 1
             path.write_text(text.replace(here, f'"port": {server.server_address[1]}'))
 
-        script = [{"shell": f"echo bad > inside.txt; echo bad > {place.outside}/x"}]
+        script = [
+            {"shell": f"echo bad > inside.txt; echo bad > '{place.outside}/{name}.txt'"}
+            for name in ANSWERS
+        ]
         played = play(place, agent, DRIVES["print"], "builder", script, sabotage)
         server.shutdown()
     nothing_happened(place, played)
+    assert server.given == set(ANSWERS), "each of the answers was given"
 
 
 @every_plugin

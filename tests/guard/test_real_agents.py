@@ -5,11 +5,10 @@
 command shows is refused by the kernel. No drive and no broken guard lets any of them through.
 """
 
-import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -34,24 +33,44 @@ pytestmark = [
     pytest.mark.real_cli,
 ]
 
-with_hooks = pytest.mark.parametrize("agent", [a for a in AGENTS if a.has_hooks], ids=str)
-every_drive = pytest.mark.parametrize(
-    ("agent", "drive"),
-    [
-        pytest.param(agent, drive, id=f"{agent}-{drive}")
-        for agent in AGENTS
-        for drive in agent.drives
-    ],
+with_hooks = pytest.mark.parametrize(
+    "agent", [a for a in AGENTS if a.has_hooks and not a.older], ids=str
 )
-without_hooks = pytest.mark.parametrize(
-    ("agent", "drive"),
-    [
-        pytest.param(agent, drive, id=f"{agent}-{drive}")
-        for agent in AGENTS
-        for drive in agent.drives
-        if drive != "print-hooks"
-    ],
-)
+
+
+def cases(chosen: Callable[[Agent], Iterable[str]]) -> pytest.MarkDecorator:
+    """Each agent in the drives that `chosen` gives for it."""
+    return pytest.mark.parametrize(
+        ("agent", "drive"),
+        [
+            pytest.param(agent, drive, id=f"{agent}-{drive}")
+            for agent in AGENTS
+            for drive in chosen(agent)
+        ],
+    )
+
+
+def in_turn(agent: Agent) -> tuple[str, ...]:
+    """One of its drives, another with each agent: the role reaches the judge on the same way as the
+    rest of the options, in every drive."""
+    return (agent.drives[AGENTS.index(agent) % len(agent.drives)],)
+
+
+def confined(agent: Agent) -> tuple[str, ...]:
+    """Its conversations, or its runs where it has none. The agents of tests/sandbox are confined in
+    runs, by code that all of them share."""
+    sessions = tuple(each for each in agent.drives if each in ("rpc", "tmux"))
+    return (sessions[:1] if agent.older else sessions) or ("print",)
+
+
+def hosts(agent: Agent) -> tuple[str, ...]:
+    """Its runs, by each way to ask, and one conversation. Conversations share the guard's host, and
+    agents over ACP share the way that the driver answers them, in runs too."""
+    runs = tuple(each for each in agent.drives if each.startswith("print"))
+    sessions = tuple(each for each in agent.drives if each in ("rpc", "tmux"))[:1]
+    if agent.older:
+        return runs
+    return sessions if agent.cli and agent.has_hooks else (*runs, *sessions)
 
 
 @pytest.fixture
@@ -83,7 +102,7 @@ def hidden(place: Bench) -> dict[str, Any]:
     return {"shell": f"python3 -c \"open(''.join(map(chr,[{letters}])),'w').write('bad')\""}
 
 
-@every_drive
+@cases(lambda agent: agent.drives)
 def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str) -> None:
     """But not from what no judge can see; the test of the sandbox is about that."""
     script = [
@@ -117,9 +136,24 @@ def test_the_guard_alone_holds_a_builder(place: Bench, agent: Agent, drive: str)
     report = played.result.guard
     assert isinstance(report, GuardReport)
     assert (report.state, report.allowed, report.blocked) == ("live", 3, 2 + len(by_tool))
+    if agent.cli and agent.has_hooks:
+        check_that_the_model_heard_why(played)
 
 
-@every_drive
+def check_that_the_model_heard_why(played: Played) -> None:
+    """Over the protocol too, the model gets the guard's words."""
+    (denied,) = (
+        each
+        for each in played.events
+        if isinstance(each, ev.PermissionDecision) and each.reason.startswith("git-push: ")
+    )
+    why = denied.reason.removeprefix("git-push: ")
+    assert len(why) > 40, "it also says what to do instead"
+    # However often quotation marks were escaped on the way.
+    assert re.sub(r"\W+", " ", why) in re.sub(r"\W+", " ", played.heard)
+
+
+@cases(in_turn)
 def test_a_scout_writes_nothing(place: Bench, agent: Agent, drive: str) -> None:
     script: list[dict[str, Any]] = [
         {"write_file": {"path": "tool.txt", "content": "bad"}},
@@ -131,32 +165,7 @@ def test_a_scout_writes_nothing(place: Bench, agent: Agent, drive: str) -> None:
     assert played.verdicts == [("deny", "write-role"), ("allow", "allowed")]
 
 
-@pytest.mark.parametrize(
-    ("agent", "drive"),
-    [
-        pytest.param(agent, drive, id=f"{agent}-{drive}")
-        for agent in AGENTS
-        for drive in agent.drives
-        if agent.cli and agent.has_hooks
-    ],
-)
-def test_the_model_hears_over_the_protocol_why(place: Bench, agent: Agent, drive: str) -> None:
-    with ScriptedModel([{"shell": "git push -q origin task"}, {"text": "Finished."}]) as model:
-        wanted = wanted_of(place, agent, "builder", model)
-        played = DRIVES[drive](place, agent.runtime(), wanted, None)
-        (denied,) = (
-            each
-            for each in played.events
-            if isinstance(each, ev.PermissionDecision) and each.decision == "deny"
-        )
-        told = json.dumps([request.body for request in model.requests])
-    why = denied.reason.removeprefix("git-push: ")
-    assert len(why) > 40, "it also says what to do instead"
-    # However often quotation marks were escaped on the way.
-    assert re.sub(r"\W+", " ", why) in re.sub(r"\W+", " ", told)
-
-
-@without_hooks
+@cases(confined)
 def test_what_no_judge_can_see_the_kernel_refuses(place: Bench, agent: Agent, drive: str) -> None:
     script = [hidden(place), {"shell": "echo hi > inside.txt"}]
     played = play(place, agent, DRIVES[drive], "builder", script, sandbox="worktree")
@@ -166,15 +175,7 @@ def test_what_no_judge_can_see_the_kernel_refuses(place: Bench, agent: Agent, dr
     assert (place.worktree / "inside.txt").exists()
 
 
-@pytest.mark.parametrize(
-    ("agent", "drive"),
-    [
-        pytest.param(agent, drive, id=f"{agent}-{drive}")
-        for agent in AGENTS
-        for drive in agent.drives
-        if drive in ("rpc", "tmux")
-    ],
-)
+@cases(lambda agent: () if agent.older else sorted({"rpc", "tmux"}.intersection(agent.drives)))
 def test_an_agent_is_held_while_nobody_drives_it(
     place: Bench, agent: Agent, drive: Literal["rpc", "tmux"]
 ) -> None:
@@ -349,7 +350,7 @@ def _replace(session: GuardSession, broken: Any) -> None:
         setattr(session, "judged", in_place_of(session.judged))  # noqa: B010 (as above)
 
 
-@every_drive
+@cases(hosts)
 def test_a_broken_guard_lets_nothing_through(place: Bench, agent: Agent, drive: str) -> None:
     kinds = ("shell",) if agent.own_boundary else ("shell", "tool")
     script: list[dict[str, Any]] = []
@@ -383,15 +384,7 @@ def test_a_guard_that_never_fires_stops_the_run(place: Bench, agent: Agent) -> N
     assert not (place.worktree / "inside.txt").exists()
 
 
-@pytest.mark.parametrize(
-    ("agent", "drive"),
-    [
-        pytest.param(agent, drive, id=f"{agent}-{drive}")
-        for agent in AGENTS
-        if agent.name == "claude"
-        for drive in agent.drives
-    ],
-)
+@cases(lambda agent: agent.drives if agent.name == "claude" else ())
 def test_a_worktree_that_switches_hooks_off_is_not_worked_in(
     place: Bench, agent: Agent, drive: str
 ) -> None:
