@@ -79,6 +79,26 @@ def test_it_is_listed_and_runs(plugin: dict[str, str], tmp_path: Path) -> None:
     assert (tmp_path / "hi.txt").read_text() == "hi\n"
 
 
+def test_its_settings_are_read_and_checked(plugin: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / ".bridle/config.yaml"
+    file.parent.mkdir()
+    section = "runtime:\n  default: parrot\n  adapters:\n    parrot:\n      options:\n"
+    with ScriptedModel([{"text": "Done."}]) as model:
+        file.write_text(f"{section}        apiBase: {model.url}/v1\n        model: small\n")
+        env = plugin | {"PARROT_KEY": model.api_key}
+        done = bridle(env, "run", "--json", "Go.", cwd=tmp_path)
+    result = json.loads(done.stdout)
+    assert (result["status"], result["model"]) == ("completed", "small"), done.stderr
+    file.write_text(f"{section}        apiBsae: x\n        model: 3\n")
+    done = bridle(plugin, "runtime", "list", cwd=tmp_path)
+    key = "runtime.adapters.parrot.options"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[:2] == [
+        f"bridle: error: {file}:6: unknown key `{key}.apiBsae`; did you mean `apiBase`?",
+        f"bridle: error: {file}:7: {key}.model: must be a text, not 3",
+    ]
+
+
 @pytest.mark.timeout(700)
 def test_it_passes_the_kit(plugin: dict[str, str], tmp_path: Path) -> None:
     done = bridle(plugin, "conformance", "parrot", "--json", cwd=tmp_path)

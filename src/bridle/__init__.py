@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from bridle.drives.spec import Allow, Deny, PermissionAnswer, Question
     from bridle.running import run_interactive
     from bridle.runtimes.base import AgentRuntime
+    from bridle.runtimes.one_shot import print_once
     from bridle.runtimes.registry import available_runtimes, create_acp_runtime, get_runtime
     from bridle.sessions.clocks import Clocks
     from bridle.sessions.conversation import AgentStep, ToolUse
@@ -120,6 +121,7 @@ __all__ = [
     "get_runtime",
     "load_config",
     "on_hook",
+    "print_once",
     "run",
     "run_interactive",
     "run_sync",
@@ -151,6 +153,7 @@ _HOMES = {
     "bridle.drives.spec": ("Allow", "Deny", "PermissionAnswer", "Question"),
     "bridle.running": ("run_interactive",),
     "bridle.runtimes.base": ("AgentRuntime",),
+    "bridle.runtimes.one_shot": ("print_once",),
     "bridle.runtimes.registry": ("available_runtimes", "create_acp_runtime", "get_runtime"),
     "bridle.core.lifecycle": (
         "ConnectionState",

@@ -198,6 +198,14 @@ class DeploysNothing(Mutant):
         return Deployment()
 
 
+class PrintsMore(Mutant):
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
+        argv = super().build_print_command(prompt, model, env)
+        return ["/bin/sh", "-c", 'echo "Loading."; exec "$@"', "sh", *argv]
+
+
 class CountsWrong(Mutant):
     def parse_transcript(self, path: str) -> TranscriptSummary | None:
         told = super().parse_transcript(path)
@@ -250,6 +258,7 @@ MUTANTS: dict[str, Callable[[], ScriptedRuntime]] = {
     "append_system_prompt": options_change("append_system_prompt", no),
     "system_prompt": options_change("system_prompt", no),
     "instruction_file": DeploysNothing,
+    "print_command": PrintsMore,
     "resume": line_change(
         "session", with_field("id", lambda value: "scripted-other"), when="'resumed': True"
     ),

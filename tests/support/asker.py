@@ -57,7 +57,7 @@ class Asker(AgentRuntime):
     def build_spawn_command(self, options):
         return "asker"
 
-    def build_print_command(self, prompt, model=None):
+    def build_print_command(self, prompt, model=None, env=None):
         return ["asker", prompt]
 
     def build_env(self, model):

@@ -123,7 +123,7 @@ def ensure(name: str, version: str, say: Callable[[str], None] | None = None) ->
     nothing half-installed, ends in bounded time. Raises `RegistryRefused` or `InstallFailed`.
     """
     pin = _pin(name, version)
-    folder = _cache() / f"{name}-{version}"
+    folder = cli_cache() / f"{name}-{version}"
     if (folder / ".complete").exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,8 @@ _START_CACHE = Path(
 """Looked up on import: tests run in homes of their own, and must not each install a CLI there."""
 
 
-def _cache() -> Path:
+def cli_cache() -> Path:
+    """The folder of the installed CLIs, which is the user's own even in a test's home."""
     configured = os.environ.get("BRIDLE_CLI_CACHE")
     return Path(configured) if configured else _START_CACHE
 

@@ -145,7 +145,9 @@ class TinyRuntime(AgentRuntime):
     def build_spawn_command(self, options: SpawnOptions) -> str:
         return "true"
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
         return ["true"]
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:

@@ -91,6 +91,10 @@ class RuntimeContract(ABC):
     options_type: ClassVar[type[msgspec.Struct] | None] = None
     """The shape of `runtime.adapters.<name>.options` in a configuration; None where the adapter
     takes no settings of its own. Its keys, types and limits are checked with file and line."""
+    provider_path: ClassVar[str] = "/v1"
+    """What the address of a provider ends with, after the host, for its CLI."""
+    scripted_model: ClassVar[str] = "scripted"
+    """The model of a one-shot call to a scripted model that names none, as its CLI needs it."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
 
@@ -170,14 +174,25 @@ class RuntimeContract(ABC):
 
     # -- spawning -------------------------------------------------------------------------------
 
+    def command_words(self) -> list[str]:
+        """The words that start its CLI; the name alone when it is not installed."""
+        found = self.find()
+        return list(found.command) if found else [self.settings.binary or self.binary]
+
     @abstractmethod
     def build_spawn_command(self, options: SpawnOptions) -> str:
         """The shell command of an interactive session; working directory and environment are set
         on the terminal, never in the command."""
 
     @abstractmethod
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
-        """The argv of a one-shot call whose answer is plain text on stdout; no shell."""
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """The argv of a one-shot call whose answer is plain text on stdout; no shell.
+
+        `env` is what `build_env` gave: a CLI that takes the address of a provider by flag alone
+        finds it there. The process gets no stdin. Raises `WrongUse` where there is no such call.
+        """
 
     @abstractmethod
     def build_env(self, model: ResolvedModel) -> dict[str, str]:

@@ -438,19 +438,3 @@ def test_a_flag_it_does_not_know_is_drift(version: str, place: Place) -> None:
     assert done.result.error is not None
     assert done.result.error.kind == "protocol_drift"
     assert "--no-such-flag" in done.result.error.message
-
-
-def test_the_print_command_answers_in_plain_text(version: str, place: Place) -> None:
-    with ScriptedModel([{"text": "the answer"}]) as model:
-        argv = runtime_of(version).build_print_command("-what?", "claude-sonnet-4-5")
-        printed = subprocess.run(
-            argv,
-            cwd=place.repo,
-            env=place.environment(ANTHROPIC_BASE_URL=model.url, ANTHROPIC_API_KEY=KEY),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=LIMIT,
-            check=True,
-        )
-        assert model.prompts() == ["-what?"]
-    assert printed.stdout == b"the answer\n"

@@ -49,9 +49,9 @@ def test_a_fork_adds_only_its_own_calls() -> None:
     assert alone is not None
     assert both is not None
     assert copy is not None
-    assert both.input_tokens < alone.input_tokens + copy.input_tokens
-    assert both.input_tokens % 100 == 0
-    assert both.output_tokens == both.input_tokens // 5
+    assert (alone.input_tokens, alone.output_tokens) == (300, 60)
+    assert (copy.input_tokens, copy.output_tokens) == (100, 20)
+    assert (both.input_tokens, both.output_tokens) == (400, 80)
 
 
 def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
@@ -93,3 +93,9 @@ def test_a_long_key_is_looked_for(tmp_path: Path) -> None:
     assert transcript_dir(project, str(tmp_path)) == str(found)
     (tmp_path / "projects" / (project_key(project)[:200] + "-def456")).mkdir()
     assert transcript_dir(project, str(tmp_path)) is None
+
+
+def test_a_fork_without_its_source_counts_its_own_calls_only() -> None:
+    summary = ClaudeRuntime().parse_transcript(str(TRANSCRIPTS / "fork_copy.jsonl"))
+    assert summary is not None
+    assert (summary.input_tokens, summary.output_tokens) == (100, 20)

@@ -208,25 +208,6 @@ def test_no_login_and_an_unknown_flag(place: Place) -> None:
     assert run(place, raw_args=("--zz",)).kind == "protocol_drift"
 
 
-def test_the_print_command(place: Place) -> None:
-    with ScriptedModel([{"text": "the answer"}]) as model:
-        env = {
-            "COPILOT_PROVIDER_BASE_URL": f"{model.url}/v1",
-            "COPILOT_PROVIDER_API_KEY": "k",
-            "COPILOT_OFFLINE": "true",
-        }
-        done = subprocess.run(
-            real_copilot().build_print_command("-x begins with a dash", "m-1"),
-            cwd=place.repo,
-            env=place.env(**env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=60,
-            check=True,
-        )
-    assert done.stdout.decode().strip() == "the answer"
-
-
 def test_instructions_that_were_deployed_are_read(place: Place) -> None:
     from bridle.core.options import HooksDef, OverlayContent
 

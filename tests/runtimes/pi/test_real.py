@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -16,13 +15,11 @@ from bridle.core.errors import UnsupportedOption
 from bridle.core.options import Provider
 from bridle.core.usage import Usage
 from bridle.drives.processes import marked_processes
-from bridle.runtimes.base import AdapterSettings
-from bridle.runtimes.pi import PiRuntime
 from bridle.testing import ScriptedModel
 from bridle.testing.record import key_marker
 from tests.runtimes.pi.support import Place, kinds, place, prepare_real, run_real, steps
 from tests.support.mcp_server import MCP_SERVER
-from tests.support.real_cli import real_cli, versions
+from tests.support.real_cli import versions
 
 pytestmark = [
     pytest.mark.real_cli,
@@ -440,21 +437,3 @@ def test_an_mcp_server_of_the_run(version: str, place: Place) -> None:
     (end,) = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
     assert end.result == "HI"
     assert outcome.result.status == "completed"
-
-
-@pytest.mark.parametrize("prompt", ["-x begins with a dash", "@x begins with an at", "plain"])
-def test_the_print_command(version: str, place: Place, prompt: str) -> None:
-    runtime = PiRuntime(AdapterSettings(binary=str(real_cli("pi", version))))
-    with ScriptedModel([{"text": "the answer"}]) as model:
-        place.login(model)
-        done = subprocess.run(
-            runtime.build_print_command(prompt, "lab/scripted"),
-            cwd=place.repo,
-            env=place.env(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=240,
-            check=True,
-        )
-        assert [said.strip() for said in model.prompts()] == [prompt]
-    assert done.stdout.decode().strip() == "the answer"

@@ -109,3 +109,10 @@ def test_only_the_whole_id_finds_a_session(tmp_path: Path) -> None:
     assert find_session(str(folder), "def") is None
     assert find_session(str(folder), "abc") is None
     assert find_session(str(tmp_path / "none"), "abc-def") is None
+
+
+@pytest.mark.parametrize("version", ["0.74.2", "1.5.0"])
+def test_a_capture_of_json_mode_counts_each_message_once(version: str) -> None:
+    summary = PiRuntime().parse_transcript(str(TESTDATA / f"json-guard-{version}.jsonl"))
+    assert summary is not None
+    assert (summary.input_tokens, summary.output_tokens) == (400, 80)

@@ -27,6 +27,15 @@ from bridle.runtimes.raw import raw_of
 DIALECTS = (Dialect(name="parrot-1", since=(1,), seen=("1.0.0",), capture="hello.jsonl"),)
 
 
+class ParrotOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`runtime.adapters.parrot.options` of the configuration."""
+
+    api_base: str = ""
+    """The model's address; the variable PARROT_URL when absent."""
+    model: str = "parrot-large"
+    """The model of runs that name none."""
+
+
 class ParrotRuntime(AgentRuntime):
     """Parrot, one process for each prompt."""
 
@@ -34,6 +43,7 @@ class ParrotRuntime(AgentRuntime):
     binary = "parrot"
     instruction_path = "PARROT.md"
     stability = "experimental"
+    options_type = ParrotOptions
 
     def dialect(self, version: str | None) -> tuple[Dialect, bool, str]:
         return choose_dialect(self.id, DIALECTS, version)
@@ -67,7 +77,9 @@ class ParrotRuntime(AgentRuntime):
     def build_spawn_command(self, options: SpawnOptions) -> str:
         raise WrongUse("parrot has no terminal interface", hint="run it with `bridle run`")
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
         raise WrongUse("parrot takes its prompt on stdin", hint="run it with `bridle run`")
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
@@ -79,7 +91,10 @@ class ParrotRuntime(AgentRuntime):
         ignored = check_options(self, options, self.features_of(dialect))
         cwd = working_dir(options)
         child = agent_env(env, options, session_id, cwd)
-        child["PARROT_MODEL"] = options.model or child.get("PARROT_MODEL") or "parrot-large"
+        own = msgspec.convert(self.settings.options, ParrotOptions)
+        child["PARROT_MODEL"] = options.model or child.get("PARROT_MODEL") or own.model
+        if own.api_base:
+            child.setdefault("PARROT_URL", own.api_base)
         secrets: tuple[str, ...] = ()
         if options.model_server is not None:
             child["PARROT_URL"] = f"{options.model_server.url.rstrip('/')}/v1"

@@ -151,7 +151,9 @@ class AcpRuntime(AgentRuntime):
                 raise UnsupportedOption(self.id, name, supporters(name, self.id))
         return shlex.join([self.settings.binary or self.binary, *self.agent.flags])
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
         """There is none: the answer comes by the protocol, not as text on stdout."""
         raise WrongUse(
             f"runtime {self.id} answers by the protocol, not with plain text",

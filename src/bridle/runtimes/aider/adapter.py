@@ -1,6 +1,7 @@
 """The adapter to Aider: how its CLI is found, asked, started and stopped."""
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -55,6 +56,7 @@ class AiderRuntime(AgentRuntime):
     id: ClassVar[str] = "aider"
     binary: ClassVar[str] = "aider"
     instruction_path: ClassVar[str] = DEPLOYED
+    scripted_model: ClassVar[str] = own_options.SCRIPTED_MODEL
     install_hint: ClassVar[str] = "uv tool install --python 3.12 aider-chat"
     # Not all of `.aider`: a file in it holds keys that later runs would take.
     state_paths: ClassVar[tuple[str, ...]] = (".aider/bridle", ".aider/caches")
@@ -222,12 +224,16 @@ class AiderRuntime(AgentRuntime):
             words += ["--read", options.append_system_prompt_file]
         return " ".join(shlex.quote(word) for word in words)
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
-        """The argv of a one-shot call whose answer is plain text; a prompt that Aider would take
-        for a command of its own gets a blank before it."""
-        words = [self.settings.binary or self.binary, *DIALECTS[-1].flags, "--no-auto-commits"]
-        words += ["--no-dirty-commits", *(("--model", model) if model is not None else ())]
-        return [*words, f"--message={_as_message(prompt)}"]
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """The argv of a one-shot call. Aider prints more than its answer, so this starts Bridle's
+        own reader of what Aider prints (`__main__`), which starts Aider."""
+        words = [sys.executable, "-m", "bridle.runtimes.aider"]
+        if self.settings.binary is not None:
+            words += ["--binary", self.settings.binary]
+        chosen = ["--model", model] if model is not None else []
+        return [*words, *chosen, f"--prompt={prompt}"]
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """Variables that route Aider to `model`'s provider."""

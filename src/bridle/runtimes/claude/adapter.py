@@ -87,6 +87,8 @@ class ClaudeRuntime(AgentRuntime):
     id = "claude"
     binary = "claude"
     instruction_path = ".claude/CLAUDE.md"
+    provider_path = ""
+    scripted_model = "claude-sonnet-4-5"
     install_hint = "npm install -g @anthropic-ai/claude-code"
 
     def dialect(self, version: str | None) -> tuple[ClaudeDialect, bool, str]:
@@ -334,14 +336,16 @@ class ClaudeRuntime(AgentRuntime):
             words += ["--", options.initial_prompt]
         return shlex.join(words)
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
         """The argv of a one-shot call whose answer is plain text on stdout."""
         chosen = ["--model", model] if model else []
-        return [self.settings.binary or self.binary, "--print", *chosen, "--", prompt]
+        return [*self.command_words(), "--print", *chosen, "--", prompt]
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """Variables that route the agent to `model`'s provider."""
-        routed = provider_env(model.provider, os.environ) if model.provider else {}
+        routed = provider_env(model.provider, {**os.environ, **model.env}) if model.provider else {}
         return {**routed, **model.env}
 
     # -- a session in a terminal ----------------------------------------------------------------

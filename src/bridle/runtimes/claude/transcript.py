@@ -1,7 +1,9 @@
 """Claude Code's transcripts: where they are, and what they say was used.
 
-A message stands on as many lines as it has blocks, each with the whole usage, and a fork copies
-the lines of its source; so each message id counts once, with its last line, across all files.
+A message stands on as many lines as it has blocks, each with the whole usage; so each message id
+counts once, with its last line, across all files. A fork copies the lines of its source, times
+included, below a first line of its own: what is older than the file's first line was paid for by
+the source, and counts in the source's file only.
 """
 
 import contextlib
@@ -26,6 +28,7 @@ class _Message(msgspec.Struct):
 
 class _Line(msgspec.Struct):
     type: str = ""
+    timestamp: str = ""
     message: _Message | None = None
 
 
@@ -40,6 +43,7 @@ class _Named(msgspec.Struct):
 
 class _Kind(msgspec.Struct):
     type: str = ""
+    timestamp: str = ""
 
 
 def project_key(project: str) -> str:
@@ -112,28 +116,35 @@ _kinds = msgspec.json.Decoder(_Kind)
 
 
 def _collect(data: bytes, messages: dict[str, _Message]) -> int:
-    """Take the assistant messages of a file; returns how many lines could be read."""
+    """Take the assistant messages of a file that it did not inherit; returns how many lines could
+    be read. Times are compared as they stand: all are UTC in one form."""
     readable = 0
+    began = ""
     for raw in data.split(b"\n"):
         if b'"assistant"' not in raw:
-            readable += _is_readable(raw)
+            kind = _kind(raw)
+            readable += bool(kind.type)
+            began = began or kind.timestamp
             continue
         try:
             line = _lines.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             continue
         readable += 1
+        began = began or line.timestamp
+        if line.timestamp and line.timestamp < began:
+            continue
         message = line.message
         if line.type == "assistant" and message is not None and message.model != "<synthetic>":
             messages[message.id] = message
     return readable
 
 
-def _is_readable(raw: bytes) -> bool:
+def _kind(raw: bytes) -> _Kind:
     try:
-        return bool(_kinds.decode(raw).type)
+        return _kinds.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
+        return _Kind()
 
 
 def held_messages(path: str, messages: tuple[str, ...]) -> set[str] | None:

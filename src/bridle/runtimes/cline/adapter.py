@@ -322,14 +322,16 @@ class ClineRuntime(AgentRuntime):
         words += ["--", options.initial_prompt] if options.initial_prompt else []
         return shlex.join(words)
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
         """The argv of a one-shot call whose answer is on stdout.
 
         A prompt of one word gets a space after it: Cline takes it for a command otherwise.
         """
         chosen = ["--model", model] if model else []
         words = prompt if any(char.isspace() for char in prompt) else f"{prompt} "
-        return [self.settings.binary or self.binary, *chosen, "--", words]
+        return [*self.command_words(), *chosen, "--", words]
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """Variables that keep the work in the process that is started, and those of the model.

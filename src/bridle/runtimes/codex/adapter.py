@@ -14,11 +14,11 @@ from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan
-from bridle.runtimes.codex.arguments import LONGEST_ARGUMENT, feature_flags
+from bridle.runtimes.codex.arguments import LONGEST_ARGUMENT, environment_flags, feature_flags
 from bridle.runtimes.codex.dialects import DIALECTS, CodexDialect
 from bridle.runtimes.codex.install import codex_home, find_codex
 from bridle.runtimes.codex.normalizer import CodexNormalizer
-from bridle.runtimes.codex.provider_options import read_options
+from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
 from bridle.runtimes.planning import COMMON_OPTIONS
@@ -51,6 +51,7 @@ class CodexRuntime(AgentRuntime):
     id = "codex"
     binary = "codex"
     instruction_path = "AGENTS.md"
+    scripted_model = "gpt-5.5"
     install_hint = "npm install -g @openai/codex"
     confines_itself = True
     worktree_hooks = "it runs only hooks whose hash stands in your own configuration"
@@ -110,17 +111,19 @@ class CodexRuntime(AgentRuntime):
         words = found.command if found else (self.settings.binary or self.binary,)
         return spawn_command(words, dialect, options, os.environ)
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
         """The argv of a one-shot call that only reads. Its stdin must be closed or /dev/null:
         Codex waits for the end of a pipe before it begins."""
         if len(prompt.encode()) > LONGEST_ARGUMENT:
             raise WrongUse("the prompt is too long for a command line", hint="use `bridle run`")
         found = self.find()
         dialect = self.dialect(found.version if found else None)[0]
-        words = found.command if found else (self.settings.binary or self.binary,)
         return [
-            *words,
+            *self.command_words(),
             *feature_flags(dialect),
+            *environment_flags(env or {}, CodexOptions()),
             "exec",
             "--ephemeral",
             "--skip-git-repo-check",
@@ -141,7 +144,7 @@ class CodexRuntime(AgentRuntime):
             return env
         if provider.base_url:
             env["OPENAI_BASE_URL"] = provider.base_url
-        key = os.environ.get(provider.auth_token_env) if provider.auth_token_env else None
+        key = {**os.environ, **env}.get(provider.auth_token_env or "")
         if key:
             env |= {"OPENAI_API_KEY": key, "CODEX_API_KEY": key}
         return env

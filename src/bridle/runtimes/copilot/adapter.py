@@ -325,11 +325,13 @@ class CopilotRuntime(AgentRuntime):
         words += [f"--interactive={options.initial_prompt}"] if options.initial_prompt else []
         return shlex.join(words)
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
         """The argv of a one-shot call whose answer is plain text on stdout."""
         chosen = ["--model", model] if model else []
         words = [f"--prompt={prompt}"] if prompt.startswith("-") else ["-p", prompt]
-        return [self.settings.binary or self.binary, *words, "--allow-all-tools", *chosen]
+        return [*self.command_words(), *words, "--allow-all-tools", *chosen]
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """Variables that route Copilot to `model`'s provider."""

@@ -72,6 +72,8 @@ class GeminiRuntime(AgentRuntime):
     id: ClassVar[str] = "gemini"
     binary: ClassVar[str] = "gemini"
     instruction_path: ClassVar[str] = "GEMINI.md"
+    provider_path: ClassVar[str] = ""
+    scripted_model: ClassVar[str] = "gemini-2.5-flash"
     install_hint: ClassVar[str] = "npm install -g @google/gemini-cli"
 
     # -- identity and availability --------------------------------------------------------------
@@ -321,10 +323,12 @@ class GeminiRuntime(AgentRuntime):
             words.append(f"--prompt-interactive={options.initial_prompt}")
         return shlex.join(words)
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
         """The argv of a one-shot call whose answer is plain text on stdout."""
         dialect = self._installed_dialect()
-        words = [self.settings.binary or self.binary, dialect.trust_flag]
+        words = [*self.command_words(), dialect.trust_flag]
         return [*words, "-m", model or dialect.default_model, f"--prompt={prompt}"]
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:

@@ -81,6 +81,7 @@ class OpenCodeRuntime(AgentRuntime):
     id: ClassVar[str] = "opencode"
     binary: ClassVar[str] = "opencode"
     instruction_path: ClassVar[str] = "AGENTS.md"
+    scripted_model: ClassVar[str] = "lab/scripted"
     install_hint: ClassVar[str] = "npm install -g opencode-ai"
 
     # -- identity and availability --------------------------------------------------------------
@@ -300,12 +301,18 @@ class OpenCodeRuntime(AgentRuntime):
             words.append(f"--prompt={options.initial_prompt}")
         return shlex.join(words)
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
-        """The argv of a one-shot call whose answer is plain text; the prompt is the last word."""
-        words = [self.settings.binary or self.binary, "run"]
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """The argv of a one-shot call whose answer is plain text on stdout.
+
+        The prompt is given word by word: OpenCode joins its words by blanks, and puts quotes around
+        each that holds one.
+        """
+        words = [*self.command_words(), "run"]
         if model is not None:
             words += ["-m", full_model(model, scripted=False) or model]
-        return [*words, "--", prompt]
+        return [*words, "--", *prompt.split(" ")]
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """Variables that route OpenCode to the model's provider; no file is written."""

@@ -55,6 +55,8 @@ class PiRuntime(AgentRuntime):
     id: ClassVar[str] = "pi"
     binary: ClassVar[str] = "pi"
     instruction_path: ClassVar[str] = "AGENTS.md"
+    provider_path: ClassVar[str] = ""
+    scripted_model: ClassVar[str] = "lab/scripted"
     install_hint: ClassVar[str] = "npm install -g @earendil-works/pi-coding-agent"
 
     # -- identity and availability --------------------------------------------------------------
@@ -192,7 +194,9 @@ class PiRuntime(AgentRuntime):
 
         return spawn_command(self, options)
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
         """The argv of a one-shot call whose answer is plain text; the prompt is the last word."""
         from bridle.runtimes.pi.spawn import print_command
 

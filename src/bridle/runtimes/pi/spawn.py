@@ -59,7 +59,7 @@ def spawn_command(runtime: "PiRuntime", options: SpawnOptions) -> str:
 
 def print_command(runtime: "PiRuntime", prompt: str, model: str | None) -> list[str]:
     """The argv of a one-shot call whose answer is plain text; the prompt is the last word."""
-    words = [runtime.settings.binary or runtime.binary, "--print"]
+    words = [*runtime.command_words(), "--print"]
     if model is not None:
         words += ["--model", expand_model(model, runtime.settings.options)]
     return [*words, *prompt_words(prompt, runtime.installed_dialect())]

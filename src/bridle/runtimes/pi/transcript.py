@@ -1,4 +1,8 @@
-"""Pi's session files: where they are, which one an id means, and what they say was used."""
+"""Pi's session files: where they are, which one an id means, and what they say was used.
+
+A capture of `--mode json` begins with the same header, but its lines are events: a message stands
+on many of them, whole each time, and is over with its `message_end`.
+"""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -37,6 +41,12 @@ class Entry(msgspec.Struct, frozen=True):
     id: str = ""
     message: _Message | None = None
     usage: WireUsage | None = None
+
+
+_EVENTS = frozenset(
+    {"message_start", "message_update", "turn_start", "turn_end", "agent_start", "agent_end"}
+)
+"""Events of a capture that repeat a message which its `message_end` counts."""
 
 
 class _Settings(msgspec.Struct, frozen=True, rename="camel"):
@@ -100,7 +110,8 @@ def entries_of(path: str) -> Iterator[Entry]:
 
 
 def summarize(path: str) -> TranscriptSummary | None:
-    """What the conversation in `path` used by itself.
+    """What the conversation in `path` used by itself; `path` may also be a capture of
+    `--mode json`.
 
     Every branch counts, failed and hidden messages too. A fork or clone copies its parent's
     entries with their ids; those count in the parent's file only, when that is still there.
@@ -112,6 +123,8 @@ def summarize(path: str) -> TranscriptSummary | None:
     usage, cost, priced, model = NO_USAGE, 0.0, False, ""
     try:
         for entry in entries_of(path):
+            if entry.type in _EVENTS:
+                continue
             used = entry.usage
             if entry.message is not None and entry.message.role == "assistant":
                 message = entry.message

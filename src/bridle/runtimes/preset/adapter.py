@@ -91,7 +91,9 @@ class PresetRuntime(AgentRuntime):
         words = self._words(options.model, bypass=bypass)
         return shlex.join([*words, *([options.initial_prompt] if options.initial_prompt else [])])
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
         """The argv of a one-shot call; only where the prompt is given by argument."""
         if self._section.prompt == "stdin":
             raise WrongUse(

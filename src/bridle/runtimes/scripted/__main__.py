@@ -5,6 +5,9 @@ import os
 import sys
 from typing import NoReturn
 
+import msgspec
+
+from bridle.config.environment import MODEL_SERVER, model_server
 from bridle.core.errors import BridleError
 from bridle.core.options import RunOptions
 from bridle.runtimes.scripted.adapter import ScriptedRuntime
@@ -15,7 +18,7 @@ def main(argv: list[str]) -> NoReturn:
     parser = argparse.ArgumentParser(
         prog="python -m bridle.runtimes.scripted",
         allow_abbrev=False,
-        description="An agent that plays the script named by BRIDLE_SCRIPT; there is no model.",
+        description="An agent that plays the script named by BRIDLE_SCRIPT, or a scripted model's.",
     )
     parser.add_argument("face", choices=("chat", "print"))
     parser.add_argument("--model")
@@ -35,6 +38,8 @@ def main(argv: list[str]) -> NoReturn:
     )
     face = "text" if words.face == "print" else "chat"
     try:
+        if url := os.environ.get(MODEL_SERVER):
+            options = msgspec.structs.replace(options, model_server=model_server(url, os.environ))
         spec = ScriptedRuntime().plan_face(options, os.environ, face)
     except BridleError as problem:
         sys.stderr.write(f"scripted: {problem.message}\n")

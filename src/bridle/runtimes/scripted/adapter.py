@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from bridle._version import __version__
+from bridle.config.environment import MODEL_SERVER, MODEL_SERVER_KEY
 from bridle.core.errors import WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
@@ -66,6 +67,7 @@ class ScriptedRuntime(AgentRuntime):
     id = "scripted"
     binary = "python"
     instruction_path = "AGENTS.md"
+    provider_path = ""
     install_hint = "nothing: it comes with Bridle"
     tells_version = False
 
@@ -121,7 +123,9 @@ class ScriptedRuntime(AgentRuntime):
             words.append(f"--prompt={options.initial_prompt}")
         return shlex.join(words)
 
-    def build_print_command(self, prompt: str, model: str | None = None) -> list[str]:
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
         """The argv of a one-shot call; the script is named by `BRIDLE_SCRIPT`."""
         named = ["--model", model] if model else []
         return [
@@ -134,8 +138,13 @@ class ScriptedRuntime(AgentRuntime):
         ]
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
-        """Only the variables that the model's own entry asks for: no service is called."""
-        return dict(model.env)
+        """The variables that the model's own entry asks for, and those that name a scripted model
+        where the provider is one: no other service is called."""
+        provider = model.provider
+        if provider is None or provider.base_url is None:
+            return dict(model.env)
+        key = {**os.environ, **model.env}.get(provider.auth_token_env or "", "")
+        return {**model.env, MODEL_SERVER: provider.base_url, MODEL_SERVER_KEY: key}
 
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything, choose and compile the script, and write the request."""

@@ -13,6 +13,7 @@ import msgspec
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.options import DEFAULT_MARKER, HooksDef, ModelServer, OverlayContent
 from bridle.drives.print_drive import PrintRun
+from bridle.runtimes.one_shot import print_once
 from bridle.testing.conformance.lab import Lab, Outcome, Place
 from bridle.testing.conformance.report import Failed, Unsupported
 from bridle.testing.server import ScriptedModel
@@ -55,6 +56,9 @@ TOOLS = [
     {"text": "All three are there.", "usage": TOOLS_USAGE[2]},
 ]
 """No text of it says the marker; its first tool prints it, and a secret."""
+
+PRINT_PROMPT = '-x is a  flag; what is "it"?\nSay it.'
+PRINTED = "It is one.\nAnd ünïcode 漢字."
 
 RETRIED_PROMPT = f"Reply in one line.\nSay {DEFAULT_MARKER} only when all the work is done."
 RETRIED_TEXT = f"I was told: Say {DEFAULT_MARKER} only when all the work is done."
@@ -332,6 +336,29 @@ def unknown_resume(lab: Lab) -> list[Outcome]:
     return [lab.run(place, [{"text": "Never said."}], resume=unknown, **kept)]
 
 
+def printed(lab: Lab) -> list[Outcome]:
+    """One question by the CLI's own one-shot call."""
+    place = lab.place("printed")
+    outcome = Outcome(events=[], lines=[], requests=[], place=place)
+    with ScriptedModel([{"text": PRINTED}], token=lab.key) as model:
+        server = ModelServer(url=model.url, api_key=lab.key)
+        try:
+            text = print_once(
+                PRINT_PROMPT,
+                runtime=lab.runtime,
+                cwd=place.work,
+                env=lab.environment(place),
+                timeout=lab.run_seconds,
+                model_server=server,
+            )
+        except BridleError as refusal:
+            outcome.refusal = refusal
+        else:
+            outcome.lines = [line.encode() for line in text.split("\n")]
+        outcome.requests = [each for each in model.requests if each.outcome != "side"]
+    return [outcome]
+
+
 SCENARIOS: dict[str, Scenario] = {
     "talk": talk,
     "tools": tools,
@@ -348,6 +375,7 @@ SCENARIOS: dict[str, Scenario] = {
     "history": history,
     "unknown_resume": unknown_resume,
     "timed_out": timed_out,
+    "printed": printed,
 }
 """By name, in the order in which they are started."""
 

@@ -2,6 +2,7 @@
 
 import json
 
+from bridle.core.errors import WrongUse
 from bridle.testing.conformance.checks.registry import Check, Seen, refuse_too_large
 from bridle.testing.conformance.lab import Outcome
 from bridle.testing.conformance.report import Unsupported, need, shown
@@ -9,6 +10,8 @@ from bridle.testing.conformance.scenarios import (
     APPENDED,
     DEPLOYED,
     ODD_PROMPT,
+    PRINT_PROMPT,
+    PRINTED,
     PROJECTS_OWN,
     REPLACED,
     long_prompt,
@@ -85,6 +88,24 @@ def _instructions(seen: Seen) -> str:
     return where
 
 
+def _print_command(seen: Seen) -> str:
+    outcome = seen.one("printed")
+    refusal = outcome.refusal
+    if isinstance(refusal, WrongUse):
+        raise Unsupported(shown(refusal))
+    need(refusal is None, f"the one-shot call failed: {shown(refusal)}")
+    said = b"\n".join(outcome.lines).decode()
+    need(said == PRINTED, f"stdout is not the bare answer: {shown(repr(said))}")
+    texts = [
+        text for each in outcome.requests if each.question for text in each.question.user_texts
+    ]
+    need(
+        any(text.strip().endswith(PRINT_PROMPT) for text in texts),
+        f"the model was not sent the prompt as it is: {shown(repr(texts[-1:]))}",
+    )
+    return ""
+
+
 CHECKS = (
     Check("odd_prompt", "odd characters in a prompt arrive unchanged", ("odd_prompt",), _odd),
     Check("long_prompt", "a prompt of 1 MB arrives unchanged", ("big_prompt",), _long),
@@ -105,5 +126,11 @@ CHECKS = (
         "deployed instructions reach the model beside the project's own, and can be withdrawn",
         ("deployed",),
         _instructions,
+    ),
+    Check(
+        "print_command",
+        "a one-shot call prints the bare answer on stdout",
+        ("printed",),
+        _print_command,
     ),
 )

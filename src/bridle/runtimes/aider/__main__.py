@@ -1,0 +1,45 @@
+"""Aider's answer as plain text: `python -m bridle.runtimes.aider --prompt=TEXT`.
+
+Aider itself prints what it loads, counts and costs around every answer, and no flag keeps it from
+that. This is a run of it without events: the answer on stdout, an error on stderr.
+"""
+
+import argparse
+import sys
+
+import anyio
+
+from bridle.core.errors import BridleError
+from bridle.core.options import RunOptions
+from bridle.runtimes.aider.adapter import AiderRuntime
+from bridle.runtimes.base import AdapterSettings
+
+
+def main(argv: list[str]) -> int:
+    """Ask once; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bridle.runtimes.aider",
+        allow_abbrev=False,
+        description="Ask Aider once, and print nothing but its answer.",
+    )
+    parser.add_argument("--binary", help="where Aider is")
+    parser.add_argument("--model")
+    parser.add_argument("--prompt", required=True)
+    words = parser.parse_args(argv)
+    runtime = AiderRuntime(AdapterSettings(binary=words.binary))
+    try:
+        options = RunOptions(prompt=words.prompt, model=words.model)
+        result = anyio.run(runtime.run_once, options)
+    except BridleError as problem:
+        sys.stderr.write(f"aider: {problem.message}\n")
+        return problem.exit_code
+    failure = result.failure()
+    if failure is not None:
+        sys.stderr.write(f"aider: {failure.message}\n")
+        return failure.exit_code
+    sys.stdout.write(f"{result.text}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,125 @@
+"""One question, one plain answer: the CLI's own one-shot call, without events or a session.
+
+For work that needs a text and nothing else (a conflict to resolve, a failure to sort). Everything
+that watches, limits or guards an agent belongs to runs; see `bridle.run`.
+"""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bridle.core.errors import Crashed, TimedOut
+from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions
+from bridle.core.redact import Redactor, secrets_in
+from bridle.drives.processes import kill_marked
+from bridle.runtimes.planning import agent_env, working_dir
+
+if TYPE_CHECKING:
+    from bridle.runtimes.base import AgentRuntime
+
+_KEY = "BRIDLE_ONE_SHOT_KEY"
+"""The variable that holds a scripted model's key on its way into an agent's own."""
+_LAST_WORDS = 500
+"""Characters of standard error that an error repeats."""
+
+
+def print_once(
+    prompt: str,
+    model: str | None = None,
+    *,
+    runtime: "str | AgentRuntime | None" = None,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 300.0,
+    model_server: ModelServer | None = None,
+) -> str:
+    """The answer of a one-shot call, as plain text without the blank around it. Blocks.
+
+    The runtime is the named one, else the configuration's `runtime.printCommand`, else its default.
+    The model goes through the configuration's aliases and providers. `env` is the environment that
+    the agent is started in (the caller's own when None). With a scripted model the agent has a
+    throw-away home and nothing else of `env` but PATH and the language.
+
+    Raises `NotInstalled`, `WrongUse` for a runtime that has no such call, `TimedOut`, and `Crashed`
+    for a call that failed or answered nothing.
+    """
+    from bridle.config import load_config
+    from bridle.running import new_session_id
+    from bridle.runtimes.private import new_private_dir
+    from bridle.runtimes.registry import get_runtime
+
+    given = dict(os.environ if env is None else env)
+    folder = working_dir(RunOptions(prompt=prompt, cwd=cwd))
+    config = load_config(folder, given)
+    if runtime is None or isinstance(runtime, str):
+        runtime = get_runtime(runtime or config.print_runtime(), config)
+    runtime.installation()
+    server = model_server or config.model_server
+    home = None
+    if server is None:
+        wanted = model or config.default_model(runtime.id)
+        resolved = config.resolve_model(wanted) if wanted else None
+    else:
+        home = new_private_dir(given, runtime.id)
+        given = {**_bare(given), "HOME": home, "TMPDIR": given.get("TMPDIR", "/tmp")}
+        resolved = _scripted(runtime, server, model, home)
+    routed = runtime.build_env(resolved) if resolved is not None else {}
+    session_id = new_session_id()
+    child = agent_env({**given, **routed}, RunOptions(prompt=prompt), session_id, folder)
+    argv = runtime.build_print_command(prompt, resolved.model if resolved else None, routed)
+    try:
+        return _answer(runtime.id, argv, child, folder, timeout)
+    finally:
+        kill_marked(session_id)
+        if home is not None:
+            import shutil
+
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _answer(runtime: str, argv: list[str], env: Mapping[str, str], cwd: str, timeout: float) -> str:
+    """What the process prints; it and its group are gone afterwards."""
+    from bridle.drives.processes import send_group_signal
+
+    with subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise TimedOut(f"{runtime}: no answer after {timeout:g} s", runtime=runtime) from None
+        finally:
+            if process.poll() is None:
+                send_group_signal(process.pid, 9)
+    text = out.decode(errors="replace").strip()
+    if process.returncode == 0 and text:
+        return text
+    said = Redactor(secrets_in(env)).text(err.decode(errors="replace").strip() or text)
+    what = "answered nothing" if process.returncode == 0 else f"exited {process.returncode}"
+    raise Crashed(f"{runtime} {what}: {said[-_LAST_WORDS:]}".rstrip(": "), runtime=runtime)
+
+
+def _bare(env: Mapping[str, str]) -> dict[str, str]:
+    """What of `env` says nothing of its user."""
+    names = ("PATH", "LANG", "LC_ALL", "TERM", "BRIDLE_SCRIPT")
+    return {name: env[name] for name in names if name in env}
+
+
+def _scripted(
+    runtime: "AgentRuntime", server: ModelServer, model: str | None, home: str
+) -> ResolvedModel:
+    """A scripted model as a provider of this runtime's. Adapters that make files for a provider
+    make them below the throw-away home."""
+    places = {"HOME": home, "XDG_STATE_HOME": os.path.join(home, "state"), _KEY: server.api_key}
+    provider = Provider(
+        base_url=f"{server.url.rstrip('/')}{runtime.provider_path}", auth_token_env=_KEY
+    )
+    env = {**places, "NO_PROXY": "127.0.0.1"}
+    return ResolvedModel(model=model or runtime.scripted_model, env=env, provider=provider)
