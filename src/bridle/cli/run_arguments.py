@@ -59,6 +59,7 @@ def configure_agent(parser: argparse.ArgumentParser) -> None:
     add("--guard", metavar="C", help="judge every tool call by the rules of this capability")
     add("--unguarded", action="store_true", help="run without the guard of the agent's capability")
     add("--budget", metavar="USD", type=positive_number, help="most the run may cost")
+    add("--schema", metavar="FILE", help="JSON Schema that the answer must fit")
     add("--marker", metavar="TEXT", default=DEFAULT_MARKER, help="how the agent says it is done")
     add(
         "--provider-option",
@@ -153,6 +154,7 @@ def options_of(args: argparse.Namespace) -> RunOptions:
         raw_args=tuple(args.raw_arg),
         timeout=args.timeout,
         budget_usd=args.budget,
+        output_schema=args.schema,
         marker=args.marker,
         resume=args.resume,
         ignore_unsupported=args.ignore_unsupported,

@@ -23,7 +23,7 @@ from bridle.drives.print_drive import remove_folders
 from bridle.drives.recording.tally import Before
 from bridle.drives.recording.tape import utc_now
 from bridle.drives.spec import SESSION_MARK
-from bridle.running import new_session_id
+from bridle.running import new_session_id, refuse_schema
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.given import file_instructions
 from bridle.sessions.clocks import Clocks
@@ -100,6 +100,7 @@ def start_session(
     `plan_live` raises, `WrongUse` for a name that is taken, and `GuardRefused` for an agent with a
     capability that cannot be guarded.
     """
+    refuse_schema(runtime, options, "a session")
     identity = (identity or Identity()).completed({**env, **options.env})
     if identity.project is None:
         identity = msgspec.structs.replace(identity, project=home.project)

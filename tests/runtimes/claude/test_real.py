@@ -454,3 +454,21 @@ def test_the_print_command_answers_in_plain_text(version: str, place: Place) -> 
         )
         assert model.prompts() == ["-what?"]
     assert printed.stdout == b"the answer\n"
+
+
+def test_a_structured_answer(version: str, place: Place) -> None:
+    schema = {
+        "type": "object",
+        "required": ["files"],
+        "properties": {"files": {"type": "array", "items": {"type": "string"}}},
+    }
+    answer = {"tool_calls": [{"name": "StructuredOutput", "args": {"files": ["a.py"]}}]}
+    with ScriptedModel([{"text": "I look.", "shell": "true"}, answer, {"text": "Done."}]) as model:
+        done = run(version, place, model.url, output_schema=schema, permission_mode="ask")
+        offered = str([request.body for request in model.requests])
+    assert "StructuredOutput" in offered
+    assert (done.result.status, done.result.structured) == ("completed", {"files": ["a.py"]})
+    # Claude itself or, when it lets the answer pass, Bridle asks for it again.
+    with ScriptedModel([{"text": "It is a.py."}, answer, {"text": "Done."}]) as model:
+        done = run(version, place, model.url, output_schema=schema)
+    assert (done.result.status, done.result.structured) == ("completed", {"files": ["a.py"]})

@@ -458,3 +458,17 @@ def test_the_print_command(version: str, place: Place, prompt: str) -> None:
         )
         assert [said.strip() for said in model.prompts()] == [prompt]
     assert done.stdout.decode().strip() == "the answer"
+
+
+def test_a_structured_answer_that_is_repaired(version: str, place: Place) -> None:
+    """Pi has no schema of its own: the prompt asks, and the conversation is resumed once."""
+    schema = {"type": "object", "required": ["files"], "properties": {"files": {"type": "array"}}}
+    with ScriptedModel([{"text": "It is a.py."}, {"text": '{"files": ["a.py"]}'}]) as model:
+        outcome = run_real(version, place, model, output_schema=schema)
+        model.assert_finished()
+        asked = [str(request.body) for request in model.requests]
+    assert outcome.result.status == "completed"
+    assert outcome.result.structured == {"files": ["a.py"]}
+    assert "fits this JSON Schema" in asked[0]
+    assert "It is a.py." in asked[1], "the conversation goes on"
+    assert "the answer is not JSON" in asked[1]
