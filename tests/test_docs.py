@@ -32,8 +32,8 @@ EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", re.DOTALL)
 TRACE = re.compile(r"### (.*?)\n.*?```text\n(.*?)```", re.DOTALL)
 
 EVERY = EXAMPLE.findall((DOCS / "library.md").read_text())
-EXAMPLES = [example for example in EVERY if "Session.start" not in example[0]]
-SESSIONS = [example for example in EVERY if "Session.start" in example[0]]
+EXAMPLES = [example for example in EVERY if '"scripted"' not in example[0]]
+SESSIONS = [example for example in EVERY if '"scripted"' in example[0]]
 SESSIONS += EXAMPLE.findall((DOCS / "sessions.md").read_text())
 PLAY = [
     {"text": "I will write it.", "shell": "echo hello > hello.txt"},

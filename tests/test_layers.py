@@ -13,7 +13,7 @@ LAYERS = [
     {"drives"},
     {"sandbox"},
     {"guard"},
-    {"runtimes", "running", "streaming"},
+    {"runtimes", "running", "streaming", "structured"},
     {"usage"},
     {"sessions"},
     {"swarm", "chains"},
@@ -23,8 +23,8 @@ LAYERS = [
     {"doctor"},
     {"cli"},
 ]
-"""From the lowest up. `runtimes`, `running` and `streaming` are one layer: a runtime offers runs of
-itself."""
+"""From the lowest up. `runtimes`, `running`, `streaming` and `structured` are one layer: a runtime
+offers runs of itself."""
 
 BESIDE = {"testing": {"core"}}
 """Public helpers that stand beside the layers, and what they may use. Runtimes and what is above

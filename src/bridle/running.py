@@ -6,14 +6,16 @@ a terminal for a person (`run_interactive`).
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from bridle.core.errors import WrongUse
+from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import RunOptions, guarded_as
 from bridle.core.redact import Redactor, secrets_in
+from bridle.core.results import RunResult
 from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all, remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessSpec
@@ -60,16 +62,47 @@ def prepare(
     """
     _check_values(options)
     environment = dict(os.environ if env is None else env)
+    if options.output_schema is None:
+        return _prepare(runtime, options, environment, permission, config)
+    from bridle.structured import Asking, StructuredRun
+
+    asking = Asking(runtime, options, environment)
+
+    def again(result: RunResult) -> PrintRun | None:
+        wanted = asking.again(result)
+        if wanted is None:
+            return None
+        make = partial(StructuredRun, asking=asking, again=None)
+        return _prepare(runtime, wanted, environment, permission, config, make).run
+
+    try:
+        make = partial(StructuredRun, asking=asking, again=again)
+        return _prepare(runtime, asking.first, environment, permission, config, make)
+    except BaseException:
+        remove_folders(asking.folders)
+        raise
+
+
+def _prepare(
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    environment: dict[str, str],
+    permission: PermissionPolicy,
+    config: "Config | None",
+    make: Callable[..., PrintRun] = PrintRun,
+) -> Prepared:
     capability = guarded_as(options, environment)
     if capability is None or options.unguarded:
         plan = _planned(runtime, options, environment, None)
-        return _discarding(plan, _prepared, runtime, options, plan, permission)
+        return _discarding(plan, _prepared, runtime, options, plan, permission, make)
     from bridle.runtimes.guarded import Guarding
 
     guarding = Guarding(runtime, capability, environment, stdio=True)
     try:
         plan = _planned(runtime, options, environment, guarding)
-        return _discarding(plan, _prepared, runtime, options, plan, permission, guarding, config)
+        return _discarding(
+            plan, _prepared, runtime, options, plan, permission, make, guarding, config
+        )
     except BaseException:
         guarding.close()
         raise
@@ -105,6 +138,7 @@ def _prepared(
     options: RunOptions,
     plan: "RunPlan",
     permission: PermissionPolicy,
+    make: Callable[..., PrintRun],
     guarding: "Guarding | None" = None,
     config: "Config | None" = None,
 ) -> Prepared:
@@ -118,7 +152,7 @@ def _prepared(
         from bridle.runtimes.confined import watched
 
         normalizer = watched(runtime, options, normalizer, recorder)
-    run = PrintRun(
+    run = make(
         plan.spec,
         normalizer,
         recorder,
@@ -170,6 +204,14 @@ def _check_values(options: RunOptions) -> None:
             raise WrongUse(f"{name} must be more than {least}, not {value}")
 
 
+def refuse_schema(runtime: "AgentRuntime", options: RunOptions, where: str) -> None:
+    """Refuse `output_schema` where no single answer ends the work."""
+    if options.output_schema is not None:
+        raise UnsupportedOption(
+            runtime.id, "output_schema", [], reason=f"not in {where}; use `bridle run`"
+        )
+
+
 def connection(
     runtime: "AgentRuntime",
     process: "RpcProcess",
@@ -183,6 +225,7 @@ def connection(
     from bridle.drives.connection import ANSWERING, RuntimeConnection
 
     options = options or RunOptions(prompt="")
+    refuse_schema(runtime, options, "a conversation")
     if plan is None:
         plan = runtime.plan_live(options, os.environ, new_session_id())
         # They were for a process of the plan's own; this one is there already.
@@ -217,6 +260,7 @@ def run_interactive(
     """
     from bridle.drives.interactive import run_at_terminal
 
+    refuse_schema(runtime, options, "a run at the terminal")
     environment = dict(os.environ if env is None else env)
     guarding = _guarding_at_terminal(runtime, options, environment)
     private_dirs: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ STATUS = {
     "crashed": 1,
     "protocol_drift": 1,
     "resume_refused": 1,
+    "schema_mismatch": 1,
     "unavailable": 1,
     "wrong_use": 2,
     "not_installed": 3,

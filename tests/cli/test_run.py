@@ -265,3 +265,24 @@ def test_an_agent_that_cannot_be_guarded_is_not_started(place: Place) -> None:
     done = place.bridle("run", "a", "--runtime", "scripted", "--guard", "nobody", "--json")
     assert done.status == 2
     assert "unknown capability" in result_of(done.out)["error"]["message"]
+
+
+def test_a_structured_answer(place: Place) -> None:
+    schema, script = place.project / "schema.json", place.project / "script.yaml"
+    schema.write_text('{"type": "object", "required": ["files"]}')
+    script.write_text("- text: none\n- text: '{\"files\": []}'\n")
+    scripted = ("--runtime", "scripted", "--provider-option", f"script={script}", "--json")
+    done = place.bridle("run", "List them.", *scripted, "--schema", str(schema))
+    assert (done.status, result_of(done.out)["structured"]) == (0, {"files": []})
+    script.write_text("- text: none\n- text: nor now\n")
+    done = place.bridle("run", "List them.", *scripted, "--schema", str(schema))
+    result = result_of(done.out)
+    assert (done.status, result["error"]["kind"]) == (1, "schema_mismatch")
+    assert "structured" not in result
+    schema.write_text('{"type": "objekt"}')
+    done = place.bridle("run", "List them.", *scripted, "--schema", str(schema))
+    assert (done.status, result_of(done.out)["error"]["kind"]) == (2, "wrong_use")
+    schema.write_text("{}")
+    done = place.bridle("session", "start", "--runtime", "scripted", "--schema", str(schema))
+    assert done.status == 4
+    assert "output_schema" in done.err

@@ -82,6 +82,8 @@ def configure_agent(parser: argparse.ArgumentParser) -> "dict[str, argparse._Arg
         f"the result then says marker_detected ({DEFAULT_MARKER})",
     )
 
+    add("--schema", metavar="FILE", help="the answer must be JSON that fits this JSON Schema")
+
     may = parser.add_argument_group("what it may do")
     add = may.add_argument
     add(
@@ -229,6 +231,7 @@ def options_of(args: argparse.Namespace) -> RunOptions:
         account_dir=_path(args.account_dir),
         timeout=args.timeout,
         budget_usd=args.budget,
+        output_schema=args.schema,
         marker=args.marker,
         resume=args.resume,
         ignore_unsupported=args.ignore_unsupported,

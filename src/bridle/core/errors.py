@@ -18,6 +18,7 @@
         ├── ResumeRefused       start a new session
         ├── ProtocolDrift       the CLI speaks a dialect we do not know
         ├── GuardRefused        guard or sandbox not in force     exit 9
+        ├── AnswerMismatch      change schema or prompt, ask again
         ├── Crashed             the process died
         └── Unavailable         the service cannot be reached, or failed
 
@@ -45,6 +46,7 @@ ErrorKind = Literal[
     "resume_refused",
     "protocol_drift",
     "guard_refused",
+    "schema_mismatch",
     "crashed",
     "unavailable",
     "wrong_use",
@@ -268,6 +270,17 @@ class GuardRefused(AgentError):
     exit_code = 9
 
 
+class AnswerMismatch(AgentError):
+    """The agent did its work, but its answer does not fit the schema that was asked for.
+
+    A kind of its own because no other calls for the reaction: the agent, the service and the CLI
+    are fine, and what has to change is the schema or the prompt.
+    """
+
+    kind = "schema_mismatch"
+    retryable = True
+
+
 class Crashed(AgentError):
     """The agent's process ended without saying how its work went."""
 
@@ -299,6 +312,7 @@ AGENT_ERRORS: dict[str, type[AgentError]] = {
         ResumeRefused,
         ProtocolDrift,
         GuardRefused,
+        AnswerMismatch,
         Crashed,
         Unavailable,
     )

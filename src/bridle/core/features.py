@@ -33,6 +33,8 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     largest_input: int | None = None
     """Characters that it gives its model at the most; a turn that has more ends as
     `context_overflow`. None where it cuts tool output itself and sets no such limit."""
+    output_schema: bool = False
+    """The CLI itself holds the answer to a JSON Schema; otherwise the prompt asks for it."""
     resume: bool = False
     fork: bool = False
     """The provider option `fork`, with `resume`, goes on in a copy of the conversation."""

@@ -106,6 +106,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until the agent is stopped with `TimedOut`; in a session, for each turn."""
     budget_usd: float | None = None
     """Most the run may cost."""
+    output_schema: dict[str, Any] | str | None = None
+    """A JSON Schema that the answer must fit: the schema, the path of its file, or its JSON text.
+    The value is `RunResult.structured`."""
     marker: str = DEFAULT_MARKER
     """The text by which the agent says that its work is complete."""
     resume: str | None = None
@@ -155,6 +158,7 @@ class ResumeOptionsDict(TypedDict, total=False):
     provider_options: dict[str, Any]
     raw_args: Sequence[str]
     budget_usd: float | None
+    output_schema: dict[str, Any] | StrPath | None
     marker: str
     resume: str | None
     ignore_unsupported: bool
@@ -181,6 +185,7 @@ ALWAYS_SUPPORTED = frozenset(
         "cwd",
         "env",
         "timeout",
+        "output_schema",
         "marker",
         "ignore_unsupported",
         "include_raw",

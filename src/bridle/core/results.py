@@ -1,6 +1,6 @@
 """What comes back from a run."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -38,6 +38,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     some CLIs exit 0 after a failure; `status` is decided by evidence."""
     text: str = ""
     """The agent's last text."""
+    structured: Any = msgspec.UNSET
+    """The answer as a value that fits `output_schema`; unset, and not in JSON, without one."""
     marker_detected: bool = False
     """Whether the agent said the completion marker; `docs/marker.md` has the rule."""
     usage: Usage = NO_USAGE

@@ -10,7 +10,9 @@ what is told at an end (`endings`). An adapter is only a translation.
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 import msgspec
 
@@ -30,6 +32,9 @@ from bridle.drives.recording.tape import EventTape, utc_now
 from bridle.drives.recording.tools import ToolCalls
 from bridle.drives.recording.verdicts import VerdictDesk
 from bridle.drives.spec import ProcessExit, Question
+
+if TYPE_CHECKING:
+    from bridle.core.structured import AnswerCheck
 
 
 class Recorder(Outbox):
@@ -73,6 +78,8 @@ class Recorder(Outbox):
         self.cost_at_end = False
         """Set by an adapter whose agent reports what a turn cost only at its end, and keeps to the
         budget itself until then. The others report the cost of each call, or it is not known."""
+        self.answer: AnswerCheck | None = None
+        """Checks the final text of each turn, where the run asks for a structured answer."""
         self.guard: Guard | None = None
         """The session's guard, where it has one; set before the first line is fed."""
         self.unguarded = ""
@@ -165,6 +172,7 @@ class Recorder(Outbox):
             status=outcome.status or "failed",
             exit_code=outcome.exit.code if outcome.exit else None,
             text=self.words.run_text,
+            structured=self.answer.value if self.answer is not None else msgspec.UNSET,
             marker_detected=self.words.run_marker,
             usage=self._tally.usage,
             cost_usd=cost,
@@ -300,6 +308,8 @@ class Recorder(Outbox):
             self.words.said(self.redactor.text(text))
         if self.cost_at_end and self._tally.turn_usage.total and self._tally.cost_usd is None:
             self.unpriced_call()
+        if self.answer is not None and self.error is None:
+            self.error = self.answer.take(self.words.turn_text)
         info = self._outcome.turn_ended(self.error)
         total = self.total()
         self._tape.emit(ev.UsageTotals, usage=total.usage, cost_usd=total.cost_usd)

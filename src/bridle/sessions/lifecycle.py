@@ -23,7 +23,7 @@ from bridle.drives.print_drive import remove_folders
 from bridle.drives.recording.tally import Before
 from bridle.drives.recording.tape import utc_now
 from bridle.drives.spec import SESSION_MARK
-from bridle.running import new_session_id
+from bridle.running import new_session_id, refuse_schema
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.given import file_instructions
 from bridle.runtimes.supporting import forking_runtimes
@@ -104,6 +104,7 @@ def start_session(
     """
     if name is not None:
         check_name(name)
+    refuse_schema(runtime, options, "a session")
     identity = (identity or Identity()).completed({**env, **options.env})
     if identity.project is None:
         identity = msgspec.structs.replace(identity, project=home.project)

@@ -438,3 +438,21 @@ def test_a_flag_it_does_not_know_is_drift(version: str, place: Place) -> None:
     assert done.result.error is not None
     assert done.result.error.kind == "protocol_drift"
     assert "--no-such-flag" in done.result.error.message
+
+
+def test_a_structured_answer(version: str, place: Place) -> None:
+    schema = {
+        "type": "object",
+        "required": ["files"],
+        "properties": {"files": {"type": "array", "items": {"type": "string"}}},
+    }
+    answer = {"tool_calls": [{"name": "StructuredOutput", "args": {"files": ["a.py"]}}]}
+    with ScriptedModel([{"text": "I look.", "shell": "true"}, answer, {"text": "Done."}]) as model:
+        done = run(version, place, model.url, output_schema=schema, permission_mode="ask")
+        offered = str([request.body for request in model.requests])
+    assert "StructuredOutput" in offered
+    assert (done.result.status, done.result.structured) == ("completed", {"files": ["a.py"]})
+    # Claude itself or, when it lets the answer pass, Bridle asks for it again.
+    with ScriptedModel([{"text": "It is a.py."}, answer, {"text": "Done."}]) as model:
+        done = run(version, place, model.url, output_schema=schema)
+    assert (done.result.status, done.result.structured) == ("completed", {"files": ["a.py"]})

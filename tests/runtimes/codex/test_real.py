@@ -361,3 +361,20 @@ def test_a_folder_outside_of_git(bench: Bench) -> None:
     assert result.error is None
     assert (folder / "made.txt").exists()
     assert not (bench.config_home / "config.toml").exists()
+
+
+def test_a_structured_answer(bench: Bench) -> None:
+    schema = {
+        "type": "object",
+        "required": ["files"],
+        "properties": {"files": {"type": "array", "items": {"type": "string"}}},
+        "additionalProperties": False,
+    }
+    with model_of([{"text": "It is a.py."}, {"text": '{"files": ["a.py"]}'}]) as model:
+        result = bench.run(model, output_schema=schema)
+        bodies = [request.body for request in model.requests if request.body]
+    assert (result.status, result.structured) == ("completed", {"files": ["a.py"]})
+    # Held by the service itself, in both turns; what comes back is checked all the same.
+    formats = [body["text"]["format"] for body in bodies if "text" in body]
+    assert [each["schema"] for each in formats] == [schema, schema]
+    assert "It is a.py." in str(bodies[-1]), "the conversation goes on"

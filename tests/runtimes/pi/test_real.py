@@ -437,3 +437,17 @@ def test_an_mcp_server_of_the_run(version: str, place: Place) -> None:
     (end,) = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
     assert end.result == "HI"
     assert outcome.result.status == "completed"
+
+
+def test_a_structured_answer_that_is_repaired(version: str, place: Place) -> None:
+    """Pi has no schema of its own: the prompt asks, and the conversation is resumed once."""
+    schema = {"type": "object", "required": ["files"], "properties": {"files": {"type": "array"}}}
+    with ScriptedModel([{"text": "It is a.py."}, {"text": '{"files": ["a.py"]}'}]) as model:
+        outcome = run_real(version, place, model, output_schema=schema)
+        model.assert_finished()
+        asked = [str(request.body) for request in model.requests]
+    assert outcome.result.status == "completed"
+    assert outcome.result.structured == {"files": ["a.py"]}
+    assert "fits this JSON Schema" in asked[0]
+    assert "It is a.py." in asked[1], "the conversation goes on"
+    assert "the answer is not JSON" in asked[1]

@@ -105,6 +105,7 @@ class ClaudeRuntime(AgentRuntime):
             message_usage=True,
             reports_cost=True,
             retries=True,
+            output_schema=True,
             resume=True,
             fork=True,
             steer=True,

@@ -94,6 +94,8 @@ def headless_flags(options: RunOptions, own: ClaudeOptions) -> list[str]:
         flags += ["--max-turns", str(options.max_turns)]
     if options.budget_usd is not None:
         flags += ["--max-budget-usd", f"{options.budget_usd:.6f}"]
+    if options.output_schema is not None:
+        flags += ["--json-schema", msgspec.json.encode(options.output_schema).decode()]
     if not own.persist_session:
         flags.append("--no-session-persistence")
     return flags

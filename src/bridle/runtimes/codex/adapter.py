@@ -70,6 +70,7 @@ class CodexRuntime(AgentRuntime):
             thinking=True,
             retries=isinstance(dialect, CodexDialect) and bool(dialect.log_filter),
             limit_end=True,
+            output_schema=True,
             resume=True,
             fork=True,
             steer=True,

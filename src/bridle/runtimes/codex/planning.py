@@ -77,7 +77,11 @@ def plan_exec(
         warnings.append("codex: nobody is asked before it changes files in its worktree")
     before += trust_flags(cwd, place, "" if routing.private else routing.home)
     after = [*args.sandbox_flags(mode, own, place), "--skip-git-repo-check"]
-    if own.output_schema:
+    if options.output_schema is not None:
+        path = os.path.join(folder, "output-schema.json")
+        files[path] = msgspec.json.encode(options.output_schema).decode()
+        after += ["--output-schema", path]
+    elif own.output_schema:
         readable_file(own.output_schema, "output schema")
         after += ["--output-schema", os.path.abspath(own.output_schema)]
     after += [*options.raw_args, *args.image_flags(options.images), "--json"]
