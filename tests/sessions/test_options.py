@@ -12,8 +12,9 @@ from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption
 from bridle.core.events import Drive
 from bridle.core.options import ModelServer, Provider, RunOptions
-from bridle.drives.live import LiveFacts
+from bridle.drives.live import CompactionControl, LiveFacts
 from bridle.drives.print_drive import remove_folders
+from bridle.drives.recorder import Recorder
 from bridle.drives.recording.tally import Before
 from bridle.drives.turns.records import Order
 from bridle.running import new_session_id
@@ -21,7 +22,9 @@ from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.confined import planned, planned_live, planned_tmux
 from bridle.runtimes.installation import Installation
 from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.supporting import compacting_runtimes
 from bridle.sessions.clocks import Clocks
+from bridle.sessions.holding import wire_of as wire_of_session
 from bridle.sessions.ledger import Begin
 from bridle.sessions.lifecycle import _kept_options
 from bridle.sessions.turn_planning import _options
@@ -243,3 +246,44 @@ def test_raw_entries_of_a_transcript_are_kept_on_request(name: str) -> None:
     ends = [event for event in recorder.drain() if isinstance(event, ev.MessageEnd)]
     assert ends
     assert all(isinstance(event.raw, dict) for event in ends)
+
+
+@pytest.mark.parametrize(("name", "drive"), list(cases()))
+def test_the_features_of_a_session_are_those_of_its_wire(
+    tmp_path: Path, name: str, drive: Drive
+) -> None:
+    planner = Planner(tmp_path, name)
+    runtime = planner.runtime
+    features = runtime.features.in_session(drive)
+    if drive == "print":
+        assert (features.compact, features.fork, features.steer) == (False, False, False)
+        assert features.follow_up == features.resume
+        return
+    options = RunOptions(
+        prompt="",
+        cwd=str(tmp_path / "work"),
+        sandbox="off",
+        permission_mode="bypass",
+        model_server=ModelServer(url="http://127.0.0.1:9", api_key=KEY),
+    )
+    plan = planner._plan(drive, options, new_session_id())
+    remove_folders(plan.private_dirs)
+    assert plan.live is not None
+    recorder = Recorder(runtime=name, session_id="s", options=options, drive=drive)
+    wire = wire_of_session(drive, runtime, plan.live, recorder)
+    assert features.compact == isinstance(wire, CompactionControl)
+    assert features.fork == (drive == "rpc" and runtime.features.fork)
+    assert features.follow_up
+    if drive == "rpc":
+        # The hint of a refusal names those that can, and no other.
+        assert (name in compacting_runtimes("")) == features.compact
+
+
+@pytest.mark.parametrize("version", ["0.120.0", "0.166.0"])
+def test_every_dialect_of_codex_names_its_terminal(version: str) -> None:
+    runtime = get_runtime("codex")
+    assert "tmux" in runtime.features_of(runtime.dialect(version)[0]).drives
+
+
+def test_opencode_reports_no_compaction() -> None:
+    assert not get_runtime("opencode").features.compaction

@@ -57,6 +57,14 @@ def test_a_capture_keeps_the_order_and_ends_as_it_did(path: Path) -> None:
     assert (done.result.status, done.result.error and done.result.error.kind) == (status, kind)
 
 
+@pytest.mark.parametrize("path", STREAMS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_an_update_is_output_and_not_the_command(path: Path) -> None:
+    done = Replay(read_lines(path))
+    given = [start.args for start in done.of(ev.ToolExecutionStart) if isinstance(start.args, dict)]
+    told = {str(args.get(name)) for args in given for name in ("command", "description")}
+    assert not [each.text for each in done.of(ev.ToolExecutionUpdate) if each.text in told]
+
+
 KILLED = "sigterm_tool"
 """The one capture whose process gave no totals."""
 

@@ -76,6 +76,7 @@ class AiderRuntime(AgentRuntime):
             reports_cost=True,
             cache_usage=False,
             resume=True,
+            follow_up=True,
             instruction_file=self.instruction_path,
         )
 
