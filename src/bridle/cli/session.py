@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bridle.cli import session_arguments
-from bridle.cli.output import one_line, safe, warn, write_json, write_line
+from bridle.cli.output import end_with_reader, one_line, safe, warn, write_json, write_line
 from bridle.cli.run_arguments import options_of, read_text, runtime_of
 from bridle.cli.session_questions import tell_questions, wait_idle
 from bridle.core.errors import WrongUse, exit_code_of
@@ -194,6 +194,8 @@ def _model(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 
 def _logs(desk: SessionDesk, args: argparse.Namespace) -> int:
+    if args.follow:
+        end_with_reader()
     for event in desk.events(args.session, after=args.after, follow=args.follow):
         write_line(encode_event(event))
     return 0

@@ -40,6 +40,10 @@ class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     deny_tools: tuple[str, ...] = ()
 
 
+TRACKERS = ("ov", "overstory", "bd", "sd", "mulch", "ml")
+"""Trackers that are known to keep to their own data."""
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a verdict depends on beside the call and the disk."""
 
@@ -65,7 +69,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     quality_gates: tuple[str, ...] = ()
     allow_commands: tuple[str, ...] = ()
     allow_paths: tuple[str, ...] = ()
-    safe_commands: tuple[str, ...] = ("ov", "overstory", "bd", "sd", "mulch", "ml")
+    safe_commands: tuple[str, ...] = TRACKERS
     """Trackers and stores that every capability may call; their data is their own."""
     overrides: dict[str, Override] = {}
 
@@ -123,7 +127,21 @@ def _check_commands(policy: Policy) -> None:
     for command in (*every, *own.deny_commands):
         if not command.strip():
             raise PolicyError("an empty command cannot be allowed, denied or a quality gate")
+    for name in set(policy.safe_commands) - set(TRACKERS):
+        if not name.strip() or set(name) & set(" \t/") or _is_known(name):
+            raise PolicyError(f"{name!r} cannot be a safe command: name a program without rules")
     for command in every:
         words = command.split()
         if len(words) == 1 and words[0].rsplit("/", 1)[-1] in TOO_BROAD:
             raise PolicyError(f"{command!r} alone would allow every command; name what it runs")
+
+
+def _is_known(name: str) -> bool:
+    """Whether a program has rules of its own, which calling it safe would lift."""
+    from bridle.guard.commands.registry import HANDLERS
+    from bridle.guard.commands.table import READERS as PROGRAMS
+    from bridle.guard.commands.table import SPECS
+    from bridle.guard.commands.wrappers import WRAPPERS
+
+    tables = (HANDLERS, SPECS, PROGRAMS, WRAPPERS)
+    return name in TOO_BROAD or any(name in table for table in tables)

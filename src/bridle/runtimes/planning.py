@@ -38,7 +38,8 @@ def check_options(
     if missing and not options.ignore_unsupported:
         from bridle.runtimes.supporting import supporters
 
-        raise UnsupportedOption(runtime.id, missing[0], supporters(missing[0], runtime.id))
+        able = supporters(missing[0], runtime.id)
+        raise UnsupportedOption(runtime.id, missing[0], able, ignorable=True)
     return missing
 
 

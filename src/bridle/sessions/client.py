@@ -222,7 +222,9 @@ def _no_daemon(home: StateHome, what: str) -> Unavailable:
         lines = [line.strip() for line in file.read()[-_CHUNK:].splitlines() if line.strip()]
         last = lines[-1].removeprefix("bridle daemon: ")[:_SHOWN] if lines else ""
     if not last:
-        return Unavailable(what, hint=f"see that {home.root} can be written and has room, then try again")
+        return Unavailable(
+            what, hint=f"see that {home.root} can be written and has room, then try again"
+        )
     return Unavailable(f"{what}: {last}", hint=f"{log} may tell more")
 
 

@@ -31,7 +31,9 @@ def plan(
     ignored = runtime._checked(options, dialect)
     for name in _HEADLESS_ONLY:
         if getattr(options, name) and not options.ignore_unsupported:
-            raise UnsupportedOption(runtime.id, name, [], reason="only in a headless run")
+            raise UnsupportedOption(
+                runtime.id, name, [], reason="only in a headless run", ignorable=True
+            )
     own, cwd = read_options(options.provider_options), working_dir(options)
     new = options.resume is None or own.fork
     native = session_id if new else options.resume

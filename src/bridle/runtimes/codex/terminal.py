@@ -45,7 +45,9 @@ def plan(
     ignored = check_options(runtime, options, runtime.features_of(dialect))
     for name in _NOT_HERE:
         if getattr(options, name) and not options.ignore_unsupported:
-            raise UnsupportedOption(runtime.id, name, [], reason="not in a terminal session")
+            raise UnsupportedOption(
+                runtime.id, name, [], reason="not in a terminal session", ignorable=True
+            )
     if options.resume:
         args.refuse_bad_resume(options.resume)
     cwd, own = working_dir(options), read_options(options.provider_options)

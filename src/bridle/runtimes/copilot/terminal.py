@@ -32,7 +32,9 @@ def plan(
     options, ignored = runtime._checked(options, dialect)
     for name in _HEADLESS_ONLY:
         if getattr(options, name) and not options.ignore_unsupported:
-            raise UnsupportedOption(runtime.id, name, [], reason="only in a headless run")
+            raise UnsupportedOption(
+                runtime.id, name, [], reason="only in a headless run", ignorable=True
+            )
     own, cwd = read_options(options.provider_options), working_dir(options)
     added = added_instructions(options)
     native = options.resume or session_id
