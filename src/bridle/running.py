@@ -16,7 +16,8 @@ from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import RunOptions, guarded_as
 from bridle.core.redact import Redactor, secrets_in
 from bridle.core.results import RunResult
-from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all, remove_folders
+from bridle.drives.owned_folders import claim_folders, remove_folders
+from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessSpec
 
@@ -271,6 +272,7 @@ def run_interactive(
         if on_warning is not None:
             for warning in warnings:
                 on_warning(warning)
+        claim_folders(private_dirs)
         status = run_at_terminal(spec)
         guard = None if guarding is None else guarding.session.guard
         if guard is not None and not guard.take() and on_warning is not None:

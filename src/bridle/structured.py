@@ -17,7 +17,8 @@ from bridle.core.errors import AnswerMismatch, BridleError
 from bridle.core.options import RunOptions
 from bridle.core.results import GuardReport, RunResult
 from bridle.core.structured import AnswerCheck, check_schema
-from bridle.drives.print_drive import PrintRun, remove_folders
+from bridle.drives.owned_folders import remove_folders
+from bridle.drives.print_drive import PrintRun
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec
 from bridle.runtimes.given import json_object

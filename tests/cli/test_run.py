@@ -165,6 +165,12 @@ def test_ignored_options_are_reported(place: Place) -> None:
     assert result_of(done.out)["ignored_options"] == ["model"]
 
 
+def test_the_way_to_ignore_an_option_is_named_as_a_flag(place: Place) -> None:
+    done = place.bridle("run", "echo a", "--model", "m")
+    assert done.status == 4
+    assert done.err.splitlines()[1].endswith("or pass --ignore-unsupported")
+
+
 def test_precedence_of_the_runtime(place: Place) -> None:
     def runtime(*words: str, **env: str) -> str:
         out = place.bridle("run", "echo a", "--json", *words, env=env).out

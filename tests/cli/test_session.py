@@ -278,6 +278,32 @@ def test_attach_shows_and_sends(shell: Shell) -> None:
     assert shell.json("session", "show", name)["state"] == "stopped"
 
 
+@pytest.mark.parametrize("verb", [("attach",), ("logs", "-f")])
+def test_a_view_ends_with_its_reader(shell: Shell, verb: tuple[str, ...]) -> None:
+    name = shell.start("- text: first answer\n")["session_id"]
+    reading, writing = os.pipe()
+    with subprocess.Popen(
+        [BRIDLE, "session", verb[0], name, *verb[1:]],
+        cwd=shell.work,
+        env=shell.env,
+        # Somebody is at the other end, and types nothing.
+        stdin=subprocess.PIPE,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        os.close(writing)
+        assert process.stderr is not None
+        if verb == ("attach",):
+            assert "attached to" in process.stderr.readline()
+        else:
+            assert os.read(reading, 1)
+        os.close(reading)
+        assert process.wait(60) == 130
+        assert "Traceback" not in process.stderr.read()
+    assert shell.json("session", "show", name)["state"] == "ready"
+
+
 TOY = """\
 runtime:
   adapters:

@@ -23,6 +23,8 @@ def some(size: int, letters: str = LETTERS) -> str:
 # Made up here, so that no file holds anything that looks like a real one.
 SAMPLES = [
     ("anthropic", "sk-ant-" + "api03-" + some(90)),
+    ("anthropic", "sk-ant-" + "sid07-" + some(80)),
+    ("anthropic", "sk-ant-" + some(40)),
     ("openrouter", "sk-or-v1-" + some(64, HEX)),
     ("openai", "sk-proj-" + some(60)),
     ("openai", "sk-" + some(20, string.ascii_letters) + "T3BlbkFJ" + some(20)),
@@ -85,6 +87,7 @@ HARMLESS = [
     "the column api_key_id and the table pk_live_orders",
     "toolu_01A09q90qw90lq917835lq9",
     "src/bridle/runtimes/claude/normalizer_of_the_wire.py",
+    "sk-ant- is how such a key begins, as in sk-ant-xxxx",
     "AKIA is a prefix; AKIAlowercase is no key",
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
 ]

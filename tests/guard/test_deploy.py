@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,25 @@ def test_status_notices_what_was_taken_away(place: Bench) -> None:
     script.write_text("exit 0\n")
     found = status(str(place.worktree), place.env).guards
     assert [each.fires for each in found] == [False]
+
+
+@pytest.mark.parametrize(("agent", "status"), [("", 0), ("alice", 2)], ids=["person", "agent"])
+def test_a_guard_whose_files_are_gone_holds_agents_alone(
+    place: Bench, agent: str, status: int
+) -> None:
+    put(place)
+    shutil.rmtree(place.home / ".local/state/bridle/guard")
+    hooks = json.loads(settings(place).read_text())["hooks"]["PreToolUse"]
+    done = subprocess.run(
+        ["/bin/sh", "-c", hooks[-1]["hooks"][0]["command"]],
+        input=b'{"hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{}}',
+        env={"PATH": os.defpath, "BRIDLE_AGENT_NAME": agent},
+        cwd=place.worktree,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
 
 
 @pytest.mark.real_cli

@@ -7,6 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from bridle.config import Config
+from bridle.config.schema import GuardsSection
+from bridle.core.errors import ConfigError
 from bridle.guard import (
     CAPABILITIES,
     Call,
@@ -18,6 +21,7 @@ from bridle.guard import (
     explain,
     judge,
 )
+from bridle.guard.configured import configured_policy
 from bridle.guard.policy import check
 from bridle.guard.verdict import ADVICE
 from tests.guard.conftest import bash
@@ -69,6 +73,10 @@ def test_the_users_own_session_is_left_alone(policy: Policy) -> None:
         {"allow_commands": ("git",)},
         {"allow_commands": ("bash",)},
         {"quality_gates": ("",)},
+        {"safe_commands": ("",)},
+        {"safe_commands": ("git",)},
+        {"safe_commands": ("rm",)},
+        {"safe_commands": ("/tmp/tracker",)},
         {"branch_prefix": "*"},
         {"agent": "../x"},
         {"overrides": {"bilder": Override()}},
@@ -243,3 +251,17 @@ def test_a_forced_add_of_a_folder_with_settings_of_an_agent_is_refused(
     verdict = judge(call, policy)
     assert (verdict.allowed, verdict.rule) == (False, "path-protected")
     assert judge(Call(tool="Bash", input={"command": "git add -A"}), policy).allowed
+
+
+def test_safe_commands_of_the_configuration(policy: Policy) -> None:
+    def judged(section: GuardsSection, command: str) -> str:
+        config = Config(guards=section)
+        made = configured_policy(config, capability="scout", worktree=policy.worktree)
+        return judge(Call(tool="Bash", input={"command": command}), made).decision
+
+    command = "tracker update 7 --write"
+    assert judged(GuardsSection(), command) == "block"
+    assert judged(GuardsSection(safe_commands=("tracker",)), command) == "allow"
+    assert judged(GuardsSection(safe_commands=("tracker",)), "bd update 7 --write") == "allow"
+    with pytest.raises(ConfigError, match="safe command"):
+        judged(GuardsSection(safe_commands=("git",)), command)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bridle.core.errors import GuardRefused
-from bridle.drives.print_drive import remove_folders
+from bridle.drives.owned_folders import remove_folders
 from bridle.drives.spec import ProcessSpec
 from bridle.sandbox import Enforcement, confine, policy_for, preflight
 from bridle.sandbox.preflight import enforcement_of

@@ -13,7 +13,7 @@ from bridle.core.errors import UnsupportedOption
 from bridle.core.events import Drive
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.drives.live import CompactionControl, LiveFacts
-from bridle.drives.print_drive import remove_folders
+from bridle.drives.owned_folders import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.recording.tally import Before
 from bridle.drives.turns.records import Order

@@ -7,7 +7,8 @@ from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut, Wro
 from bridle.core.events import Event
 from bridle.drives.attached import AttachedProcess
 from bridle.drives.live import Delivery, LiveWire, Outgoing
-from bridle.drives.print_drive import PermissionPolicy, refuse_all, remove_folders
+from bridle.drives.owned_folders import remove_folders
+from bridle.drives.print_drive import PermissionPolicy, refuse_all
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Patience, ProcessExit, ProcessSpec, Question, decision_of
 

@@ -162,6 +162,7 @@ def _refuse(problem: "BridleError", argv: list[str], module: "Command | None") -
     """Say an error: one line and a hint on stderr, with --json also as data on stdout."""
     from bridle.cli.output import error_object, say_error, write_line
 
+    problem.hint = getattr(problem, "command_line_hint", problem.hint)
     make = getattr(module, "failure", None)
     if make is not None:
         data = make(problem, argv)

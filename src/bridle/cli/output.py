@@ -12,6 +12,10 @@ _UNSAFE = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code
 """Control characters: an agent's text must not move the cursor or write to the clipboard."""
 
 
+READER_GONE = 130
+"""Exit status of a command whose reader went away."""
+
+
 def write_line(data: bytes) -> None:
     """Write one line to stdout and hand it over at once."""
     out = sys.stdout.buffer
@@ -22,6 +26,28 @@ def write_line(data: bytes) -> None:
 def write_json(value: Any) -> None:
     """Write one value as one line of JSON."""
     write_line(msgspec.json.encode(value))
+
+
+def end_with_reader() -> None:
+    """End this process when nobody reads its stdout any more, also while it has nothing to write.
+
+    For views that go on until something happens: `bridle … | head` must end with `head`.
+    """
+    import select
+    import threading
+
+    gone = select.poll()
+    try:
+        gone.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):
+        return
+
+    def watch() -> None:
+        while not gone.poll():
+            pass
+        os._exit(READER_GONE)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def error_object(problem: BridleError) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from bridle.cli import session_arguments
-from bridle.cli.output import safe, warn, write_json, write_line
+from bridle.cli.output import end_with_reader, safe, warn, write_json, write_line
 from bridle.cli.progress import Spinner
 from bridle.cli.prompt_text import prompt_text
 from bridle.cli.run_arguments import options_of, runtime_of
@@ -370,6 +370,8 @@ def _model(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 
 def _logs(desk: SessionDesk, args: argparse.Namespace) -> int:
+    if args.follow:
+        end_with_reader()
     events = desk.events(args.session, after=args.after, follow=args.follow)
     if args.json or not sys.stdout.isatty():
         for event in events:

@@ -8,7 +8,7 @@ had, that is shown instead.
 import sys
 import threading
 
-from bridle.cli.output import one_line, safe, say_error
+from bridle.cli.output import end_with_reader, one_line, safe, say_error
 from bridle.cli.run_view import HumanView
 from bridle.core.errors import BridleError
 from bridle.core.events import AgentEnd, Event, PermissionRequest, SessionEnd
@@ -42,6 +42,9 @@ class _Attached:
                     self._show(event)
         except BridleError as problem:
             say_error(problem)
+        except BrokenPipeError:
+            # Its reader is gone, which ends all of this.
+            return
         self.over.set()
 
     def _seen(self, desk: SessionDesk) -> int:
@@ -68,6 +71,7 @@ class _Attached:
 def attach(desk: SessionDesk, record: SessionRecord) -> int:
     """Watch `record`'s session and pass on what is typed; returns the exit status."""
     attached = _Attached(record)
+    end_with_reader()
     sys.stderr.write(f"attached to {record.session_id}, {record.state}; {_HELP}\n")
     watcher = threading.Thread(target=attached.follow, daemon=True)
     watcher.start()

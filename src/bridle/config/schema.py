@@ -202,6 +202,8 @@ class GuardsSection(_Section, frozen=True, kw_only=True):
     """Further commands that are allowed, by their first words."""
     allow_paths: tuple[str, ...] = ()
     """Further folders that may be written, absolute."""
+    safe_commands: tuple[str, ...] = ()
+    """Further trackers and stores that every capability may call, by their program's name."""
     overrides: dict[str, GuardOverrideSection] = {}
     """What single capabilities get beyond, or short of, their role."""
 

@@ -118,23 +118,43 @@ class UnknownRuntime(WrongUse):
 
 
 class UnsupportedOption(WrongUse):
-    """A runtime cannot honour an option; names the option and the runtimes that can."""
+    """A runtime cannot honour an option; names the option and the runtimes that can.
+
+    An empty `supported_by` says nothing about other runtimes. `ignorable` says that the option is
+    left out and reported where the caller wants that (`RunOptions.ignore_unsupported`).
+    """
 
     kind = "unsupported_option"
     exit_code = 4
 
     def __init__(
-        self, runtime: str, option: str, supported_by: list[str], *, reason: str = ""
+        self,
+        runtime: str,
+        option: str,
+        supported_by: list[str],
+        *,
+        reason: str = "",
+        ignorable: bool = False,
     ) -> None:
         why = f" ({reason})" if reason else ""
-        others = f"supported by: {', '.join(supported_by)}" if supported_by else "no runtime does"
+        others = f"; supported by: {', '.join(supported_by)}" if supported_by else ""
+        ways = ["drop it", *(["choose another runtime"] if supported_by else [])]
         super().__init__(
-            f"runtime {runtime} does not support option {option}{why}; {others}",
-            hint="drop the option, choose another runtime, or pass --ignore-unsupported",
+            f"runtime {runtime} does not support option {option}{why}{others}",
+            hint=_one_of([*ways, "set `ignore_unsupported`"] if ignorable else ways),
         )
+        self.command_line_hint = _one_of(
+            [*ways, "pass --ignore-unsupported"] if ignorable else ways
+        )
+        """The same for somebody at the command line."""
         self.runtime = runtime
         self.option = option
         self.supported_by = supported_by
+
+
+def _one_of(ways: list[str]) -> str:
+    *first, last = ways
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 class AgentError(BridleError):

@@ -8,7 +8,7 @@ variable's name, a user in an address.
 _WORD = r"[A-Za-z0-9_-]"
 
 SHAPES: tuple[tuple[str, str, str], ...] = (
-    ("anthropic", "sk-ant-", rf"sk-ant-(?:api|admin|oat|ort)\d\d-{_WORD}{{16,}}"),
+    ("anthropic", "sk-ant-", rf"sk-ant-{_WORD}{{16,}}"),
     ("openrouter", "sk-or-v1-", r"sk-or-v1-[0-9a-f]{64}"),
     ("openai", "sk-", rf"sk-(?:proj|svcacct|admin)-{_WORD}{{20,}}"),
     ("api-key", "sk-", r"sk-(?=[A-Za-z0-9]*\d)[A-Za-z0-9]{32,}"),

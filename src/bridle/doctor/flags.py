@@ -14,7 +14,7 @@ from bridle.core.errors import BridleError
 from bridle.core.options import ModelServer, RunOptions, SpawnOptions
 from bridle.doctor.commands import ask
 from bridle.doctor.report import Finding
-from bridle.drives.print_drive import remove_folders
+from bridle.drives.owned_folders import remove_folders
 from bridle.running import new_session_id
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.dialects import Dialect

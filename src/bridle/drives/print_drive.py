@@ -8,6 +8,7 @@ from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut
 from bridle.core.events import Event
 from bridle.core.results import RunResult
 from bridle.drives.attached import AttachedProcess
+from bridle.drives.owned_folders import claim_folders, remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import (
     Normalizer,
@@ -63,6 +64,7 @@ class PrintRun:
         self._begun = False
         self._patience: Patience | None = None
         self._patient_until = 0.0
+        claim_folders(private_dirs)
         # Also when the run is dropped before it was started.
         self._clean_up = weakref.finalize(self, _clean_up, private_dirs, at_end)
 
@@ -228,20 +230,3 @@ def _clean_up(folders: tuple[str, ...], at_end: Callable[[], None] | None) -> No
     if at_end is not None:
         at_end()
     remove_folders(folders)
-
-
-def remove_folders(folders: tuple[str, ...]) -> None:
-    """Remove folders that were made for one run, with all in them. A hold on a repository
-    (`git_hold`) is released first, and stays when it cannot be released in full."""
-    if not folders:
-        return
-    # Costs more to import than the rest of a run's end, and most runs have no such folder.
-    import shutil
-
-    from bridle.git_hold import is_hold, release
-
-    for folder in folders:
-        if is_hold(folder):
-            release(folder)
-        if not is_hold(folder):
-            shutil.rmtree(folder, ignore_errors=True)

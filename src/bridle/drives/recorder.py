@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-import msgspec
-
 from bridle.core import events as ev
 from bridle.core.errors import STDOUT_TAIL, AgentError
 from bridle.core.options import RunOptions

@@ -6,7 +6,7 @@ import msgspec
 
 from bridle.config import Config
 from bridle.core.errors import ConfigError
-from bridle.guard.policy import Override, Policy, PolicyError, check
+from bridle.guard.policy import TRACKERS, Override, Policy, PolicyError, check
 
 
 def configured_policy(
@@ -39,6 +39,7 @@ def configured_policy(
         quality_gates=(*section.quality_gates, *gates),
         allow_commands=section.allow_commands,
         allow_paths=section.allow_paths,
+        safe_commands=(*TRACKERS, *section.safe_commands),
         overrides=overrides,
     )
     try:

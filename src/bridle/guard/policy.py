@@ -10,6 +10,7 @@ from bridle.core.capabilities import (
     CAPABILITIES,
     COORDINATORS,
     IMPLEMENTERS,
+    TOO_BROAD,
     branch_problem,
     command_problem,
     path_problem,
@@ -30,6 +31,10 @@ class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allow_tools: tuple[str, ...] = ()
     deny_commands: tuple[str, ...] = ()
     deny_tools: tuple[str, ...] = ()
+
+
+TRACKERS = ("ov", "overstory", "bd", "sd", "mulch", "ml")
+"""Trackers that are known to keep to their own data."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +62,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     quality_gates: tuple[str, ...] = ()
     allow_commands: tuple[str, ...] = ()
     allow_paths: tuple[str, ...] = ()
-    safe_commands: tuple[str, ...] = ("ov", "overstory", "bd", "sd", "mulch", "ml")
+    safe_commands: tuple[str, ...] = TRACKERS
     """Trackers and stores that every capability may call; their data is their own."""
     overrides: dict[str, Override] = {}
 
@@ -105,5 +110,24 @@ def check(policy: Policy) -> None:
     opened = (*policy.allow_commands, *policy.quality_gates, *own.allow_commands)
     problems += [command_problem(command, allows=True) for command in opened]
     problems += [command_problem(command, allows=False) for command in own.deny_commands]
+    problems += [_safe_problem(name) for name in set(policy.safe_commands) - set(TRACKERS)]
     for problem in filter(None, problems):
         raise PolicyError(problem)
+
+
+def _safe_problem(name: str) -> str:
+    """Why a program cannot be called safe; empty when it can."""
+    if not name.strip() or set(name) & set(" \t/") or _is_known(name):
+        return f"{name!r} cannot be a safe command: name a program without rules"
+    return ""
+
+
+def _is_known(name: str) -> bool:
+    """Whether a program has rules of its own, which calling it safe would lift."""
+    from bridle.guard.commands.registry import HANDLERS
+    from bridle.guard.commands.table import READERS as PROGRAMS
+    from bridle.guard.commands.table import SPECS
+    from bridle.guard.commands.wrappers import WRAPPERS
+
+    tables = (HANDLERS, SPECS, PROGRAMS, WRAPPERS)
+    return name in TOO_BROAD or any(name in table for table in tables)

@@ -7,7 +7,7 @@ import msgspec
 
 from bridle.core.errors import AgentError, GuardRefused
 from bridle.core.options import RunOptions
-from bridle.drives.print_drive import remove_folders
+from bridle.drives.owned_folders import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec, StderrReader
 from bridle.repository import own_branches

@@ -123,15 +123,20 @@ def _put(
         alone=alone_command(settings),
         seconds=SECONDS,
     )
-    # Before anything else: to a person's own session the hook says what it says to allow.
-    consent = shlex.quote(shape.allowed().decode()) if shape.consent is not None else ""
-    says = f"printf '%s\\n' {consent}; " if consent else ""
-    nobody = f'[ -n "${CAPABILITY}${AGENT_NAME}" ] || {{ {says}exit 0; }}\n'
-    path = write_private(folder, "hook.sh", nobody + script)
-    file = runtime.deploy_guard(root, hook_command(path, shape), folder)
+    path = write_private(folder, "hook.sh", script)
+    file = runtime.deploy_guard(root, _command(path, shape), folder)
     record = _Record(runtime=runtime.id, capability=capability, file=file)
     write_private(folder, "record.json", msgspec.json.encode(record))
     return Deployed(runtime=runtime.id, worktree=root, guarded=True, files=(file, path))
+
+
+def _command(path: str, shape: HookShape) -> str:
+    """What the agent runs for its hook. Before anything else, also before the look whether the
+    script is there: to a person's own session it says what it says to allow."""
+    consent = shlex.quote(shape.allowed().decode()) if shape.consent is not None else ""
+    says = f"printf '%s\\n' {consent}; " if consent else ""
+    nobody = f'[ -n "${CAPABILITY}${AGENT_NAME}" ] || {{ {says}exit 0; }}'
+    return f"{nobody}; {hook_command(path, shape)}"
 
 
 def undo(
@@ -199,7 +204,7 @@ def _asked(folder: str, shape: Mapping[str, Any], root: str, path: str, *, agent
         shape["input"]: {"file_path": path, "content": ""},
         shape["cwd"]: root,
     }
-    command = hook_command(os.path.join(folder, "hook.sh"), msgspec.convert(shape, HookShape))
+    command = _command(os.path.join(folder, "hook.sh"), msgspec.convert(shape, HookShape))
     done = subprocess.run(
         ["/bin/sh", "-c", command],
         input=json.dumps(payload).encode(),

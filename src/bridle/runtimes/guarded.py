@@ -16,6 +16,7 @@ import msgspec
 from bridle.core.errors import ConfigError, GuardRefused, WrongUse
 from bridle.core.options import CAPABILITY
 from bridle.drives.guarding import Guard
+from bridle.drives.owned_folders import claim_folders, remove_folders
 from bridle.drives.spec import ProcessSpec
 from bridle.guard.policy import CAPABILITIES
 from bridle.repository import find_git
@@ -60,6 +61,7 @@ class Guarding:
         using = service or self._own_service
         assert using is not None
         folder = new_private_dir(env, "guard")
+        claim_folders((folder,))
         self.session = using.open(folder, stdio=stdio)
 
     def adapt(self, plan: "RunPlan") -> "RunPlan":
@@ -78,6 +80,7 @@ class Guarding:
     def close(self) -> None:
         """Answer no more, and remove the guard's files."""
         self.session.close()
+        remove_folders((self.session.folder,))
         if self._own_service is not None:
             self._own_service.close()
 

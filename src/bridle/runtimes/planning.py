@@ -38,7 +38,8 @@ def check_options(
     if missing and not options.ignore_unsupported:
         from bridle.runtimes.supporting import supporters
 
-        raise UnsupportedOption(runtime.id, missing[0], supporters(missing[0], runtime.id))
+        able = supporters(missing[0], runtime.id)
+        raise UnsupportedOption(runtime.id, missing[0], able, ignorable=True)
     return missing
 
 
@@ -49,7 +50,9 @@ def check_terminal_options(
     default = RunOptions(prompt="")
     missing = tuple(each for each in names if getattr(options, each) != getattr(default, each))
     if missing and not options.ignore_unsupported:
-        raise UnsupportedOption(runtime.id, missing[0], [], reason="not in a terminal session")
+        raise UnsupportedOption(
+            runtime.id, missing[0], [], reason="not in a terminal session", ignorable=True
+        )
     return missing
 
 

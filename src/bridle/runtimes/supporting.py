@@ -1,9 +1,13 @@
 """Which other runtimes can do what one cannot: the hint of a refusal."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from bridle.core.errors import ConfigError
 from bridle.core.features import Features
+
+if TYPE_CHECKING:
+    from bridle.runtimes.base import AgentRuntime
 
 
 def supporters(option: str, besides: str) -> list[str]:
@@ -26,6 +30,11 @@ def terminal_runtimes(besides: str) -> list[str]:
     return _runtimes_whose(lambda features: "tmux" in features.drives, besides)
 
 
+def print_runtimes(besides: str) -> list[str]:
+    """Names of the other runtimes whose sessions can have a process for each turn."""
+    return _runtimes_that(lambda runtime: runtime.session_by_print, besides)
+
+
 def compacting_runtimes(besides: str) -> list[str]:
     """Names of the other runtimes that can be asked to shorten their context."""
     return _runtimes_whose(lambda features: features.compact, besides)
@@ -39,6 +48,12 @@ def forking_runtimes(besides: str, drive: str | None = None) -> list[str]:
 
 
 def _runtimes_whose(holds: Callable[[Features], bool], besides: str) -> list[str]:
+    return _runtimes_that(
+        lambda runtime: holds(runtime.features_of(runtime.dialect(None)[0])), besides
+    )
+
+
+def _runtimes_that(holds: "Callable[[AgentRuntime], bool]", besides: str) -> list[str]:
     from bridle.runtimes.registry import available_runtimes, get_runtime
 
     names = []
@@ -50,6 +65,6 @@ def _runtimes_whose(holds: Callable[[Features], bool], besides: str) -> list[str
         except ConfigError:
             # A stranger's adapter that does not load must not hide the answer for the others.
             continue
-        if holds(runtime.features_of(runtime.dialect(None)[0])):
+        if holds(runtime):
             names.append(name)
     return names

@@ -19,7 +19,7 @@ from bridle.core.options import CAPABILITY, RunOptions, guarded_as
 from bridle.core.redact import secrets_in
 from bridle.drives.detached import DetachedProcess
 from bridle.drives.guarding import GuardFacts
-from bridle.drives.print_drive import remove_folders
+from bridle.drives.owned_folders import remove_folders
 from bridle.drives.recording.tally import Before
 from bridle.drives.recording.tape import utc_now
 from bridle.drives.spec import SESSION_MARK

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from bridle.drives.print_drive import remove_folders
+from bridle.drives.owned_folders import remove_folders
 from bridle.drives.spec import StopStep
 
 TYPE_CHECKING = False

@@ -17,7 +17,7 @@ import msgspec
 from bridle.core.errors import BridleError, ErrorInfo
 from bridle.core.redact import Redactor
 from bridle.drives.detached import DetachedProcess
-from bridle.drives.print_drive import remove_folders
+from bridle.drives.owned_folders import remove_folders
 from bridle.drives.processes import Process, end_marked, environment, send_signal
 from bridle.drives.run_files import FILES_HINT, HoldingFailed, read_number, read_word
 from bridle.drives.spec import SESSION_MARK, ProcessExit

@@ -294,7 +294,9 @@ class ClineRuntime(AgentRuntime):
         options, _ = self._checked(options, dialect)
         for name in _HEADLESS_ONLY:
             if getattr(options, name) and not options.ignore_unsupported:
-                raise UnsupportedOption(self.id, name, [], reason="only in a headless run")
+                raise UnsupportedOption(
+                    self.id, name, [], reason="only in a headless run", ignorable=True
+                )
         own = read_options(options.provider_options)
         cwd = working_dir(options)
         argv = [*found.command, "--tui", *_flags(options, own), *options.raw_args]

@@ -107,7 +107,9 @@ def plan_app_server(
 
 def _refuse(options: RunOptions, name: str, reason: str) -> str:
     if not options.ignore_unsupported:
-        raise UnsupportedOption("codex", f"provider option {name}", [], reason=reason)
+        raise UnsupportedOption(
+            "codex", f"provider option {name}", [], reason=reason, ignorable=True
+        )
     return name
 
 

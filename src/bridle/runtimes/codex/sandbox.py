@@ -33,6 +33,7 @@ def sandbox_mode(options: RunOptions) -> str:
                 [],
                 reason="`codex exec` cannot ask, so nothing would hold it; "
                 "give permission bypass with it",
+                ignorable=True,
             )
         return FULL_ACCESS if bypass else READ_ONLY
     if options.sandbox == "read-only":

@@ -45,7 +45,9 @@ def refuse_shared(options: RunOptions, own: CodexOptions, where: str) -> tuple[s
     if not own.shared_socket:
         return ()
     if not options.ignore_unsupported:
-        raise UnsupportedOption("codex", f"provider option {OPTION}", [], reason=where)
+        raise UnsupportedOption(
+            "codex", f"provider option {OPTION}", [], reason=where, ignorable=True
+        )
     return (OPTION,)
 
 

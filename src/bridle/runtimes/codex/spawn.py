@@ -96,7 +96,9 @@ def plan_terminal(
     check_options(runtime, options, runtime.features_of(dialect))
     for name in ("model_server", "mcp_config"):
         if getattr(options, name) is not None and not options.ignore_unsupported:
-            raise UnsupportedOption("codex", name, [], reason="not in an interactive run")
+            raise UnsupportedOption(
+                "codex", name, [], reason="not in an interactive run", ignorable=True
+            )
     if options.resume:
         args.refuse_bad_resume(options.resume)
     cwd, own = working_dir(options), read_options(options.provider_options)

@@ -295,7 +295,9 @@ class CopilotRuntime(AgentRuntime):
         options, _ = self._checked(options, self.dialect(found.version)[0])
         for name in (*_HEADLESS_ONLY, "append_system_prompt_file"):
             if getattr(options, name) and not options.ignore_unsupported:
-                raise UnsupportedOption(self.id, name, [], reason="only in a headless run")
+                raise UnsupportedOption(
+                    self.id, name, [], reason="only in a headless run", ignorable=True
+                )
         own = read_options(options.provider_options)
         cwd = working_dir(options)
         argv = [*found.command, *command.choice_flags(options, own), "--no-auto-update"]

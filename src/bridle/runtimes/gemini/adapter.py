@@ -16,7 +16,7 @@ from bridle.core.options import (
 )
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.guarding import GuardHook, HookShape
-from bridle.drives.print_drive import remove_folders
+from bridle.drives.owned_folders import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir

@@ -7,7 +7,7 @@ import msgspec
 from bridle.core import events as ev
 from bridle.core.options import ModelServer
 from bridle.core.results import RunResult
-from bridle.drives.print_drive import remove_folders
+from bridle.drives.owned_folders import remove_folders
 from bridle.drives.spec import ProcessExit
 from bridle.running import recorder_for
 from bridle.runtimes.base import RunPlan
