@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from bridle.config.environment import environment_values
+from bridle.config.environment import environment_values, runtime_in
 from bridle.config.places import project_file, user_file
 from bridle.config.schema import Config
 from bridle.core.errors import ConfigError
@@ -36,6 +36,8 @@ def load_config(cwd: str | None = None, env: Mapping[str, str] | None = None) ->
             merge(merged, values)
     if problems:
         raise ConfigError("\n".join(problems))
+    adapters = merged.get("runtime", {}).get("adapters", {})
+    runtime = runtime_in(environment, merged.get("profiles", ()), adapters)
     if runtime is not None:
         merge(merged, {"runtime": {"default": runtime}})
     import msgspec
