@@ -73,7 +73,9 @@ def write_list(records: list[SessionRecord], *, places: bool = False) -> None:
         for row in rows:
             head = "  ".join(cell for cell in row[:4] if cell)
             sys.stdout.write(one_line(head, width) + "\n")
-            more = " · ".join(cell for cell in row[4:] if cell)
+            tokens = f"{row[6]} tokens" if row[6] else ""
+            parts = (row[4], f"turn {row[5]}", tokens, *row[7:])
+            more = " · ".join(cell for cell in parts if cell)
             sys.stdout.write(f"  {one_line(more, width - 2)}\n")
         return
     heads = ["ID", "NAME", "STATE", "AGE", "RUNTIME", "TURNS", "TOKENS", "COST"]

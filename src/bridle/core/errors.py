@@ -123,10 +123,16 @@ class UnsupportedOption(WrongUse):
         self, runtime: str, option: str, supported_by: list[str], *, reason: str = ""
     ) -> None:
         why = f" ({reason})" if reason else ""
-        others = f"supported by: {', '.join(supported_by)}" if supported_by else "no runtime does"
+        others = f"; supported by: {', '.join(supported_by)}" if supported_by else ""
+        if not supported_by and not reason:
+            others = "; no runtime does"
+        # A drive or an operation cannot be ignored: nothing would be left to do.
+        can_be_ignored = not option.startswith("drive ") and option not in ("fork", "compact")
         super().__init__(
-            f"runtime {runtime} does not support option {option}{why}; {others}",
-            hint="drop the option, choose another runtime, or pass --ignore-unsupported",
+            f"runtime {runtime} does not support option {option}{why}{others}",
+            hint="drop the option, choose another runtime, or pass --ignore-unsupported"
+            if can_be_ignored
+            else "choose another drive or another runtime",
         )
         self.runtime = runtime
         self.option = option

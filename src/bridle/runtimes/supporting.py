@@ -26,6 +26,14 @@ def terminal_runtimes(besides: str) -> list[str]:
     return _runtimes_whose(lambda features: "tmux" in features.drives, besides)
 
 
+def printing_runtimes(besides: str) -> list[str]:
+    """Names of the other runtimes whose sessions can have a process for each turn."""
+    from bridle.runtimes.registry import get_runtime
+
+    found = _runtimes_whose(lambda features: True, besides)
+    return [name for name in found if get_runtime(name).session_by_print]
+
+
 def compacting_runtimes(besides: str) -> list[str]:
     """Names of the other runtimes that can be told to shorten their context."""
     return _runtimes_whose(lambda features: features.compaction, besides)

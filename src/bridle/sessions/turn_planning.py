@@ -25,6 +25,7 @@ from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.confined import planned, session_scratch, watched, with_scratch
 from bridle.runtimes.installation import Installation, find_executable
 from bridle.runtimes.provider_options import refuse_fork
+from bridle.runtimes.supporting import printing_runtimes
 from bridle.sessions.ledger import Begin
 
 Adapt = Callable[[RunPlan], RunPlan]
@@ -58,7 +59,10 @@ def plan_session(
     """
     if not runtime.session_by_print:
         raise UnsupportedOption(
-            runtime.id, "drive print", [], reason="its sessions are of the drive rpc"
+            runtime.id,
+            "drive print",
+            printing_runtimes(runtime.id),
+            reason="its sessions are of the drive rpc",
         )
     # Here every turn resumes the one before: the conversation itself would be gone on with.
     fork = msgspec.convert(options.provider_options.get("fork", False), bool, strict=False)
