@@ -74,6 +74,10 @@ def test_whoever_waits_is_told_what_the_agent_asks(shell: Shell) -> None:
     words = hint.split("`")[1].split()
     assert words[:4] == ["bridle", "session", "permit", "two"]
     assert words[4] in shell.run("session", "show", "two").stderr
+    late = shell.run("session", "wait", "two", "--timeout", "0.5")
+    assert late.returncode == 7
+    assert "still waits for an answer after 0.5 s" in late.stderr
+    assert "it asks: shell" in late.stderr
     shell.json(*words[1:])
     said, more = waiter.communicate(timeout=60)
     assert (said, more, waiter.returncode) == ("done\n", "", 0)

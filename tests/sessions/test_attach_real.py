@@ -104,6 +104,11 @@ def test_codex_itself_at_the_terminal(shell: Shell) -> None:
         shell.sees("Answer number 2.")
         wait(lambda: shell.run("show", "talk")["turn"] == 2)
         assert shell.run("wait", "talk")["text"] == "Answer number 2."
+        exported = shell.run("export", "talk")["messages"]
+        assert [(each["text"], each["typed"]) for each in exported][-1] == (
+            "Typed by a person.",
+            True,
+        )
 
         shell.types("/quit")
         wait(lambda: shell.tmux.pane("person").dead)

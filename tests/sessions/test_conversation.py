@@ -1,11 +1,13 @@
 """Live sessions of the scripted agent: turns, steering, queues, aborts, permissions."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from bridle.core import events as ev
 from bridle.core.errors import WrongUse
+from bridle.core.events import Drive
 from bridle.drives.processes import marked_processes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.lock import SessionOver
@@ -212,3 +214,22 @@ def test_usage_adds_up_over_processes(place: Place) -> None:
     totals = [event.usage.input_tokens for event in events if isinstance(event, ev.UsageTotals)]
     assert totals == [10, 30]
     assert check_event_order(events) == []
+
+
+@pytest.mark.parametrize("drive", ["rpc", "print"])
+def test_a_running_shell_tells_what_it_prints(place: Place, drive: Drive) -> None:
+    host = place.host()
+    shell = r"printf 'first \303'; while [ ! -e go ]; do sleep 0.02; done; printf '\251 last'"
+    record = place.start(json.dumps([{"shell": shell}, {"text": "done"}]), drive=drive)
+
+    def pieces() -> list[str]:
+        return [e.text for e in place.events(record) if isinstance(e, ev.ToolExecutionUpdate)]
+
+    host.send(record, "go")
+    wait(pieces)
+    assert pieces() == ["first "]
+    (place.work / "go").touch()
+    host.idle(record)
+    [end] = [e for e in place.events(record) if isinstance(e, ev.ToolExecutionEnd)]
+    assert end.result == "first é last"
+    assert end.result.startswith("".join(pieces()))

@@ -217,21 +217,24 @@ def test_a_killed_agent_is_not_running(studio: Studio) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "field"),
+    ("made", "fields", "field"),
     [
-        (lambda: StartOptions(work_dir=".", mode="foo"), "StartOptions.mode cannot be 'foo'"),
-        (lambda: SessionFilter(state="bogus"), "SessionFilter.state cannot be 'bogus'"),
-        (lambda: Message(text="x", delivery="mail"), "Message.delivery cannot be 'mail'"),
+        (StartOptions, {"work_dir": ".", "mode": "foo"}, "StartOptions.mode cannot be 'foo'"),
+        (SessionFilter, {"state": "bogus"}, "SessionFilter.state cannot be 'bogus'"),
+        (Message, {"text": "x", "delivery": "mail"}, "Message.delivery cannot be 'mail'"),
         (
-            lambda: RunOptions(prompt="x", permission_mode="allways"),
+            RunOptions,
+            {"prompt": "x", "permission_mode": "allways"},
             "RunOptions.permission_mode cannot be 'allways'",
         ),
-        (lambda: RunOptions(prompt="x", sandbox="on"), "RunOptions.sandbox cannot be 'on'"),
-        (lambda: SpawnOptions(model="m", permission_mode=""), "permission_mode cannot be ''"),
+        (RunOptions, {"prompt": "x", "sandbox": "on"}, "RunOptions.sandbox cannot be 'on'"),
+        (SpawnOptions, {"model": "m", "permission_mode": ""}, "permission_mode cannot be ''"),
     ],
 )
-def test_closed_values_are_checked_in_python(make: Callable[[], object], field: str) -> None:
+def test_closed_values_are_checked_in_python(
+    made: Callable[..., object], fields: dict[str, Any], field: str
+) -> None:
     with pytest.raises(WrongUse, match=field) as raised:
-        make()
+        made(**fields)
     assert raised.value.hint.startswith("it is one of: ")
     assert SessionFilter().state is None

@@ -162,7 +162,7 @@ def test_the_default_is_rpc_where_it_is_there_and_print_elsewhere() -> None:
 def test_features_of_a_print_session_say_what_it_cannot() -> None:
     here = get_runtime("scripted").features
     features = here.in_session("print")
-    assert (features.steer, features.fork, features.compaction) == (False, False, False)
+    assert (features.steer, features.fork, features.compact) == (False, False, False)
     assert (features.abort, features.follow_up) == (True, True)
     assert here.in_session("rpc") == here
 

@@ -8,7 +8,7 @@ import sqlite3
 import msgspec
 import pytest
 
-from bridle.core.events import AgentEnd, PermissionRequest, SessionEnd, StateChange
+from bridle.core.events import AgentEnd, Drive, PermissionRequest, SessionEnd, StateChange
 from bridle.core.usage import Usage
 from bridle.sessions.hooks import hook_events
 from bridle.sessions.store import OpenQuestion, SessionRecord, SessionStore
@@ -43,9 +43,10 @@ def test_the_last_turn_stands_in_the_record(place: Place) -> None:
     assert host.idle(record).marker_detected
 
 
-def test_the_open_turn_has_its_number_at_once(place: Place) -> None:
+@pytest.mark.parametrize("drive", ["rpc", "print"])
+def test_the_open_turn_has_its_number_at_once(place: Place, drive: Drive) -> None:
     host = place.host()
-    record = place.start(LONG)
+    record = place.start(LONG, drive=drive)
     receipt = host.send(record, "go")
     assert receipt is not None
     assert receipt.turn == 1

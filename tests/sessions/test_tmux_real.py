@@ -18,6 +18,7 @@ from bridle.drives.processes import marked_processes
 from bridle.running import prepare
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.store import SessionRecord
+from bridle.sessions.user_messages import user_messages
 from bridle.testing import ScriptedModel
 from tests.conftest import wait_until
 from tests.guard.sessions import DEADLINE, GuardedSession
@@ -99,6 +100,9 @@ def test_the_same_events_as_in_a_run_and_a_person_may_type(
         assert (typed.turn, typed.text) == (3, "Three.")
         prompts = [" ".join(prompt.split()) for prompt in given(model)]
         assert prompts == ["Do it.", " ".join(lines.split()), "typed by a person"]
+        told = user_messages(session.home, session.driver.record)
+        assert [(each.turn, each.typed) for each in told] == [(1, False), (2, False), (3, True)]
+        assert told[-1].text == "typed by a person"
         kill_server(session)
         assert over(session).state == "lost"
     check_order(session.events())

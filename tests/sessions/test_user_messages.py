@@ -1,10 +1,14 @@
 """Which turn each message of the user belongs to."""
 
+import json
 from pathlib import Path
 
 from bridle.drives.spec import ProcessExit
 from bridle.sessions.conversation import AgentStep, conversation
+from bridle.sessions.hooks import hook_events
 from bridle.sessions.user_messages import UserMessage, user_messages
+from tests.sessions.test_export import exported
+from tests.support.driving import check_order
 from tests.support.sessions import MadeSession, live_session
 
 
@@ -109,3 +113,43 @@ def test_a_steer_of_a_real_session_stands_in_its_turn(tmp_path: Path) -> None:
         ("Begin.", 1, False),
         ("Stop waiting.", 1, True),
     ]
+
+
+def test_what_a_person_typed_is_a_message_of_its_turn(tmp_path: Path) -> None:
+    made = MadeSession(tmp_path)
+    made.ask("m1", "sent")
+    made.say("one")
+    made.do(lambda: made.recorder.typed("typed while it works"))
+    made.say("two")
+    made.end_turn()
+    made.do(made.recorder.turn_started)
+    made.do(lambda: made.recorder.typed("typed"))
+    made.say("three")
+    made.end_turn()
+    made.ask("m2", "sent again")
+    made.say("four")
+    made.end_turn()
+    told = user_messages(made.home, made.record)
+    assert [(each.text, each.turn, each.steered, each.typed) for each in told] == [
+        ("sent", 1, False, False),
+        ("typed while it works", 1, True, True),
+        ("typed", 2, False, True),
+        ("sent again", 3, False, False),
+    ]
+    parts = [
+        part.text
+        for part in conversation(made.home, made.record)
+        if isinstance(part, UserMessage | AgentStep)
+    ]
+    assert parts == [
+        *("sent", "one", "typed while it works", "two", "typed", "three", "sent again", "four"),
+    ]
+    hooks = hook_events(made.record, made.log.read())
+    said = [hook.data["message"] for hook in hooks if hook.event == "OnMessage"]
+    assert said == ["one", "two", "three", "four"]
+    made.do(lambda: made.recorder.finish(ProcessExit(code=0)))
+    check_order(list(made.log.read()))
+    for format in ("markdown", "html", "json"):
+        assert "typed while it works" in exported(made.home, made.record, format)
+    steps = json.loads(exported(made.home, made.record, "atif"))["steps"]
+    assert [step["source"] for step in steps][:8] == ["user", "agent"] * 4

@@ -18,6 +18,7 @@ from bridle.core.events import (
     AutoCompactionStart,
     Event,
     MessageEnd,
+    MessageStart,
     MessageUpdate,
     PermissionDecision,
     Retry,
@@ -80,14 +81,20 @@ class HumanView:
         self._width = terminal_width(sys.stderr)
         self._at_line_start = True
         self._shown = ""
+        self._typed = ""
+        """The message that a person is shown to have typed elsewhere."""
 
     def event(self, event: Event) -> None:
         """Text as it streams; one line for each tool call, retry and refusal."""
-        if isinstance(event, MessageUpdate):
-            if self._live and event.kind == "text_delta":
+        if isinstance(event, MessageStart):
+            self._typed = event.message_id if event.role == "user" else ""
+        elif isinstance(event, MessageUpdate):
+            if self._live and event.kind == "text_delta" and event.message_id != self._typed:
                 self._text(event.text)
             elif self._thinking:
                 self._thought(event)
+        elif isinstance(event, MessageEnd) and event.role == "user":
+            self._note(f"> {event.text}")
         elif isinstance(event, MessageEnd):
             self._shown = event.text
             self._fresh_line()

@@ -152,7 +152,7 @@ class BudgetSection(_Section, frozen=True, kw_only=True):
     run_usd: Above | None = None
     """Most a run may cost, in US dollars."""
     run_seconds: Above | None = None
-    """Longest a run may take."""
+    """Longest a run, or a turn of a session, may take."""
 
 
 class GuardOverrideSection(_Section, frozen=True, kw_only=True):

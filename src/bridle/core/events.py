@@ -89,7 +89,8 @@ class AgentStart(Event, frozen=True, kw_only=True, tag="agent_start"):
 
 
 class MessageStart(Event, frozen=True, kw_only=True, tag="message_start"):
-    """A message begins."""
+    """A message begins. One with the role `user` is what a person typed at the agent's own
+    terminal; messages that were sent through Bridle have no events."""
 
     message_id: str
     role: Role = "assistant"
@@ -108,6 +109,7 @@ class MessageEnd(Event, frozen=True, kw_only=True, tag="message_end"):
     own, null where the runtime only tells totals."""
 
     message_id: str
+    role: Role = "assistant"
     text: str = ""
     usage: Usage | None = None
     model: str | None = None

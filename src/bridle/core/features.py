@@ -39,17 +39,25 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     steer: bool = False
     """A message can reach the model at the next tool boundary of the running turn."""
     follow_up: bool = False
-    """A message can be queued for when the turn ends."""
+    """A session takes a further message, queued until the turn ends."""
     abort: bool = False
     compaction: bool = False
+    """Events tell when it shortens its context."""
+    compact: bool = False
+    """A session of the drive `rpc` can be asked to shorten its context."""
     drives: tuple[str, ...] = ("print",)
     instruction_file: str | None = None
 
     def in_session(self, drive: str) -> "Features":
-        """What it can do in a session of `drive`: with a process for each turn there is none that
-        could be reached while it works, or told anything between turns."""
-        if drive != "print":
-            return self
-        return msgspec.structs.replace(
-            self, steer=False, fork=False, compaction=False, follow_up=True, abort=True
-        )
+        """What it can do in a session of `drive`. With a process for each turn there is none that
+        could be reached while it works, or told anything between turns; a terminal has no way to
+        copy a conversation or to ask for a shorter context."""
+        if drive == "print":
+            return msgspec.structs.replace(
+                self, steer=False, fork=False, compact=False, follow_up=self.resume, abort=True
+            )
+        if drive == "tmux":
+            return msgspec.structs.replace(
+                self, fork=False, compact=False, follow_up=True, abort=True
+            )
+        return self

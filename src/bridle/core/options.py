@@ -102,7 +102,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     raw_args: tuple[str, ...] = ()
     """Arguments passed to the CLI as they are; the last resort."""
     timeout: float | None = None
-    """Seconds until the agent is stopped with `TimedOut`."""
+    """Seconds until the agent is stopped with `TimedOut`; in a session, for each turn."""
     budget_usd: float | None = None
     """Most the run may cost."""
     marker: str = DEFAULT_MARKER

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from bridle.core import events as ev
 from bridle.core.errors import AgentError
 from bridle.core.options import RunOptions
@@ -103,6 +105,10 @@ class Recorder(Outbox):
         """Name the wire message that the following events come from; kept only if asked for."""
         if self.options.include_raw:
             self._tape.raw = self.redactor.value(raw)
+
+    def source_unknown(self) -> None:
+        """The following events come from no wire message: the driver decided something."""
+        self._tape.raw = msgspec.UNSET
 
     def finish(self, exit: ProcessExit) -> None:
         """Close everything that is open: the process is gone.
@@ -367,6 +373,20 @@ class Recorder(Outbox):
             usage=usage, model=self.model, stop_reason=stop_reason, synthetic=synthetic
         )
         self.words.said(text)
+
+    def typed(self, text: str) -> None:
+        """A person typed a message at the agent's own terminal, and the agent took it."""
+        if self._tape.closed or not text.strip():
+            return
+        self._need_turn()
+        self.message_ended(synthetic=True)
+        self.words.instructed(text)
+        message = self._message
+        # By the number of its first event, so that it is the same whenever the session is replayed.
+        message.start(f"user_{self._tape.seq + 1}", False, "user")
+        message.start_block("text", True)
+        message.add(text, True)
+        message.end(usage=None, model=None, stop_reason=None, synthetic=False)
 
     # -- tools ----------------------------------------------------------------------------------
 

@@ -42,6 +42,17 @@ def check_options(
     return missing
 
 
+def check_terminal_options(
+    runtime: "RuntimeContract", options: RunOptions, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """As `check_options`, for the options `names` that a runtime honours in runs alone."""
+    default = RunOptions(prompt="")
+    missing = tuple(each for each in names if getattr(options, each) != getattr(default, each))
+    if missing and not options.ignore_unsupported:
+        raise UnsupportedOption(runtime.id, missing[0], [], reason="not in a terminal session")
+    return missing
+
+
 def agent_env(
     env: Mapping[str, str], options: RunOptions, session_id: str, cwd: str
 ) -> dict[str, str]:

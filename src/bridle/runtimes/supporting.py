@@ -35,8 +35,8 @@ def printing_runtimes(besides: str) -> list[str]:
 
 
 def compacting_runtimes(besides: str) -> list[str]:
-    """Names of the other runtimes that can be told to shorten their context."""
-    return _runtimes_whose(lambda features: features.compaction, besides)
+    """Names of the other runtimes that can be asked to shorten their context."""
+    return _runtimes_whose(lambda features: features.compact, besides)
 
 
 def forking_runtimes(besides: str, drive: str | None = None) -> list[str]:

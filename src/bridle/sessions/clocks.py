@@ -26,3 +26,9 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True):
     """From an abort until the agent's process is ended because its turn goes on."""
     leave: Seconds = 10.0
     """From a polite goodbye until the agent's process is ended because it stays."""
+
+    def with_turn(self, seconds: float | None) -> "Clocks":
+        """These clocks with at most `seconds` for a turn; None adds no limit."""
+        if seconds is None or (self.turn is not None and self.turn <= seconds):
+            return self
+        return msgspec.structs.replace(self, turn=seconds)

@@ -115,6 +115,7 @@ class _Builder:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._turn = 0
+        self._typed: str | None = None
 
     def parts(self, events: Iterator[ev.AnyEvent]) -> Iterator[Part]:
         for event in events:
@@ -146,7 +147,14 @@ class _Builder:
             case ev.MessageStart():
                 self._steered(event.ts)
                 self._close_message()
-                self._begin_step(event.ts)
+                # What a person typed is among the user's messages.
+                self._typed = event.message_id if event.role == "user" else None
+                if self._typed is None:
+                    self._begin_step(event.ts)
+            case ev.MessageUpdate(message_id=name) | ev.MessageEnd(message_id=name) if (
+                name == self._typed
+            ):
+                pass
             case ev.MessageUpdate():
                 self._update(event)
             case ev.MessageEnd():

@@ -151,7 +151,7 @@ class SessionDriver:
         begin = entries[starts[-1]]
         assert isinstance(begin, Begin)
         self._begin = begin
-        self.clocks = begin.clocks or self.clocks
+        self.clocks = (begin.clocks or self.clocks).with_turn(begin.options.get("timeout"))
         folder = self._home.run_folder(self.record.session_id, begin.run)
         self._process = process_of(begin, folder, self._runtime)
         self._process.take_up()

@@ -106,7 +106,7 @@ def _told(
                 "signal": event.signal,
                 "reason": event.reason,
             }
-        case ev.MessageEnd() if event.text:
+        case ev.MessageEnd() if event.text and event.role == "assistant":
             return "OnMessage", {
                 "message": event.text,
                 "message_id": event.message_id,

@@ -473,7 +473,7 @@ def _kept_options(options: RunOptions) -> dict[str, Any]:
     kept: dict[str, Any] = msgspec.to_builtins(options)
     bare: dict[str, Any] = msgspec.to_builtins(RunOptions(prompt=""))
     kept = {name: value for name, value in kept.items() if value != bare[name]}
-    for name in ("prompt", "images", "resume", "include_raw"):
+    for name in ("prompt", "images", "resume"):
         kept.pop(name, None)
     for name in _PATHS & kept.keys():
         kept[name] = _whole_path(kept[name])

@@ -142,6 +142,7 @@ class Player:
 
     def apply(self, entry: Entry) -> None:
         """The driver decided something."""
+        self.recorder.source_unknown()
         match entry:
             case Accept():
                 self.messages.setdefault(entry.id, MessageState(message=entry))
@@ -187,6 +188,7 @@ class Player:
             return
         self.finished = True
         recorder = self.recorder
+        recorder.source_unknown()
         if recorder.turn_open and recorder.error is None and recorder.stop_requested is None:
             here = [each for each in self.messages.values() if each.turn == recorder.turn]
             self.cut_off = tuple(each.message for each in here if each.status == "taken")

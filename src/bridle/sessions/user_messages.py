@@ -1,8 +1,9 @@
 """What the user told the agent of a session, and when it reached it.
 
-Events hold the agent's side alone. The user's is in the ledger: what was accepted and what was
-handed to the agent. Which turn a message began is not written there, so the two are laid side by
-side, process by process: a prompt is only sent while no turn is open, and the next turn is its own.
+What was sent through Bridle is in the ledger: what was accepted and what was handed to the agent.
+Which turn a message began is not written there, so ledger and events are laid side by side, process
+by process: a prompt is only sent while no turn is open, and the next turn is its own. What a person
+typed at the agent's own terminal is in the events alone.
 """
 
 import os
@@ -11,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from bridle.core.events import AgentStart, SessionEnd, decode_event
+from bridle.core.events import AgentStart, MessageEnd, SessionEnd, decode_event
 from bridle.core.redact import Redactor, secrets_in
 from bridle.core.secret_shapes import without_shapes
 from bridle.sessions.event_log import EventLog
@@ -41,6 +42,8 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
     steered: bool = False
     """Whether it was sent into a turn that was open, rather than to begin one."""
     fate: MessageFate = "queued"
+    typed: bool = False
+    """Whether a person typed it at the agent's own terminal."""
 
 
 class TextCleaner:
@@ -65,6 +68,8 @@ class _Sent(msgspec.Struct):
 class _Turn(msgspec.Struct):
     number: int
     ts: float
+    typed: bool = False
+    """Whether a message that a person typed began it."""
 
 
 def user_messages(
@@ -91,15 +96,21 @@ def user_messages(
             sent[entry.id] = _Sent(entry.id, run, entry.ts, entry.steer)
         elif isinstance(entry, Drop):
             dropped.add(entry.id)
-    turns = _turns_by_run(folder)
+    turns, typed = _read_events(folder, cleaner)
     reached = _reached(list(sent.values()), turns)
     made = [
         _message(accepted[name], sent.get(name), reached.get(name), name in dropped, cleaner)
         for name in [*sent, *(each for each in accepted if each not in sent)]
         if name in accepted
     ]
-    # A turn's prompt was sent before its steers, and sorting keeps that order.
-    return sorted(made, key=lambda each: float("inf") if each.turn is None else each.turn)
+    return sorted([*made, *typed], key=_place)
+
+
+def _place(message: UserMessage) -> tuple[float, bool, str]:
+    """Where a message stands: in its turn, the prompt first, then the steers as they came."""
+    if message.turn is None:
+        return (float("inf"), False, "")
+    return (message.turn, message.steered, (message.sent_at or "") if message.steered else "")
 
 
 def _message(
@@ -138,19 +149,52 @@ def ledger_entries(folder: str) -> Iterator[Entry]:
         return
 
 
-def _turns_by_run(folder: str) -> list[list[_Turn]]:
-    """The turns of each process of the session: every process's events end with `session_end`."""
+def _read_events(folder: str, cleaner: TextCleaner) -> tuple[list[list[_Turn]], list[UserMessage]]:
+    """The turns of each process of the session (every process's events end with `session_end`), and
+    the messages that a person typed."""
     runs: list[list[_Turn]] = [[]]
+    typed: list[UserMessage] = []
+    fresh = False
     for line in EventLog(folder).lines():
         # One event of a thousand is looked into; the tag comes first in each line.
-        if not line.startswith((b'{"type":"agent_start"', b'{"type":"session_end"')):
+        if not line.startswith(_LOOKED_INTO):
+            continue
+        if line.startswith(_BY_AGENT) and b'"role":"user"' not in line:
+            # No text can look like that role: its quotes would be escaped.
+            fresh = False
             continue
         event = decode_event(line)
         if isinstance(event, AgentStart):
             runs[-1].append(_Turn(event.turn, seconds(event.ts)))
+            fresh = True
         elif isinstance(event, SessionEnd):
             runs.append([])
-    return runs
+        elif isinstance(event, MessageEnd) and runs[-1]:
+            turn = runs[-1][-1]
+            turn.typed = turn.typed or fresh
+            typed.append(_typed_message(event, turn.number, not fresh, cleaner))
+            fresh = False
+    return runs, typed
+
+
+_BY_AGENT = (b'{"type":"message_end"', b'{"type":"tool_execution_start"')
+_LOOKED_INTO = (b'{"type":"agent_start"', b'{"type":"session_end"', *_BY_AGENT)
+
+
+def _typed_message(
+    event: MessageEnd, turn: int, steered: bool, cleaner: TextCleaner
+) -> UserMessage:
+    return UserMessage(
+        id=event.message_id,
+        kind="steer" if steered else "prompt",
+        text=cleaner.text(event.text),
+        accepted_at=event.ts,
+        sent_at=event.ts,
+        turn=turn,
+        steered=steered,
+        fate="delivered",
+        typed=True,
+    )
 
 
 def _reached(sent: list[_Sent], runs: list[list[_Turn]]) -> dict[str, int]:
@@ -159,7 +203,7 @@ def _reached(sent: list[_Sent], runs: list[list[_Turn]]) -> dict[str, int]:
     for number, turns in enumerate(runs):
         here = [each for each in sent if each.run == number]
         prompts = [each for each in here if not each.steer]
-        found |= _begun(prompts, turns)
+        found |= _begun(prompts, [turn for turn in turns if not turn.typed])
         for steer in here:
             before = [turn for turn in turns if turn.ts < steer.ts + _MILLISECOND]
             if steer.steer and before:

@@ -1,6 +1,7 @@
 """Transcripts of real terminal sessions, read line by line."""
 
 from pathlib import Path
+from typing import Any, TypeGuard
 
 import pytest
 
@@ -91,10 +92,10 @@ CAPTURES: dict[str, tuple[list[Told], list[tuple[str, bool]]]] = {
 NAMES = sorted(CAPTURES)
 
 
-def wire_of(name: str) -> tuple[TranscriptWire, Recorder]:
+def wire_of(name: str, **options: Any) -> tuple[TranscriptWire, Recorder]:
     runtime = get_runtime(name.partition("/")[0])
     recorder = Recorder(
-        runtime=runtime.id, session_id="s", options=RunOptions(prompt=""), drive="tmux"
+        runtime=runtime.id, session_id="s", options=RunOptions(prompt="", **options), drive="tmux"
     )
     facts = LiveFacts(runtime=runtime.id, runtime_version="", dialect="", cwd="")
     wire = runtime.tmux_wire(facts, recorder)
@@ -122,6 +123,13 @@ def test_a_transcript_tells_the_turns(name: str) -> None:
     assert [(end.status, end.text, end.error and end.error.kind) for end in ends] == turns
     assert [(tool.tool_name, tool.is_error) for tool in tools] == calls
     assert not [event for event in events if isinstance(event, ev.Unknown)]
+    typed = [event.text for event in events if _is_typed(event)]
+    assert typed[-1] in ("typed by human", "now fail")
+    assert len(typed) >= len(ends) - 1
+
+
+def _is_typed(event: ev.Event) -> TypeGuard[ev.MessageEnd]:
+    return isinstance(event, ev.MessageEnd) and event.role == "user"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if DONE in CAPTURES[name][0]])
@@ -136,6 +144,9 @@ def test_our_own_prompts_are_told_from_a_persons(name: str) -> None:
     (taken,) = recorder.deliveries
     turn = 1 if name.startswith("copilot") else 2
     assert (taken.id, taken.taken, taken.turn) == ("ours", True, turn)
+    events = recorder.drain()
+    assert "typed by human" in [event.text for event in events if _is_typed(event)]
+    assert not [e for e in events if _is_typed(e) and e.text.startswith("Line one")]
     assert wire.waits
     wire.settle()
     refused = recorder.deliveries[-1]

@@ -30,17 +30,17 @@ class MessageWriter:
         """The id of the open message."""
         self._tape = tape
         self._redactor = redactor
+        self._role: ev.Role = "assistant"
         self._text: list[str] = []
         self._held = ""
         self._delta: ev.UpdateKind = "text_delta"
 
-    def start(self, message_id: str, synthetic: bool) -> None:
+    def start(self, message_id: str, synthetic: bool, role: ev.Role = "assistant") -> None:
         """Open a message."""
         self.id = message_id
+        self._role = role
         self._text = []
-        self._tape.emit(
-            ev.MessageStart, message_id=message_id, role="assistant", synthetic=synthetic
-        )
+        self._tape.emit(ev.MessageStart, message_id=message_id, role=role, synthetic=synthetic)
 
     def start_block(self, kind: str, synthetic: bool) -> None:
         """Open a block, after the one that may be open."""
@@ -87,6 +87,7 @@ class MessageWriter:
         self._tape.emit(
             ev.MessageEnd,
             message_id=message_id,
+            role=self._role,
             text=text,
             usage=usage,
             model=model,

@@ -347,9 +347,15 @@ class FollowingWire:
             self._end_turn()
         recorder.turn_started(evidence=evidence)
         self._final = False
+        self._user_said(text)
+
+    def _user_said(self, text: str) -> None:
+        """A message of the user is part of the open turn: one of ours, or else a person's."""
         message_id = self._receipt(text)
         if message_id is not None:
-            recorder.message_taken(message_id)
+            self.recorder.message_taken(message_id)
+        else:
+            self.recorder.typed(text)
 
     def _receipt(self, text: str) -> str | None:
         """Which of our messages the agent wrote down as `text`."""

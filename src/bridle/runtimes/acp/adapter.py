@@ -110,6 +110,7 @@ class AcpRuntime(AgentRuntime):
             follow_up=True,
             abort=True,
             compaction=bool(agent.compact_command),
+            compact=bool(agent.compact_command),
             drives=("print", "rpc"),
             instruction_file=self.instruction_path,
         )

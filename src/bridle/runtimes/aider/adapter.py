@@ -74,6 +74,7 @@ class AiderRuntime(AgentRuntime):
             reports_cost=True,
             cache_usage=False,
             resume=True,
+            follow_up=True,
             instruction_file=self.instruction_path,
         )
 

@@ -109,6 +109,7 @@ class ClaudeRuntime(AgentRuntime):
             follow_up=True,
             abort=True,
             compaction=True,
+            compact=True,
             drives=("print", "rpc", "tmux"),
             instruction_file=self.instruction_path,
         )

@@ -313,6 +313,8 @@ class ClaudeNormalizer:
             self._recorder.compaction_ended(line.compact_result if done else failed)
 
     def _task(self, line: wire.System) -> None:
+        """Which tasks run. What these lines say of a task describes it (a command line, a purpose)
+        and is not its output, so no update comes from them."""
         if line.subtype == "task_started":
             self._settle()
             self._tasks.add(line.task_id)
@@ -320,9 +322,6 @@ class ClaudeNormalizer:
             line.patch is not None and line.patch.status in _ENDED
         ):
             self._tasks.discard(line.task_id)
-        text = line.summary or line.description
-        if line.tool_use_id is not None and text:
-            self._recorder.tool_updated(line.tool_use_id, text)
 
     def _denied(self, call_id: str, tool_name: str, reason: str) -> None:
         if call_id in self._decided:

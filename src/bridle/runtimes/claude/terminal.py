@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.drives.live import LiveFacts
 from bridle.drives.spec import ProcessSpec
@@ -13,6 +12,7 @@ from bridle.runtimes.claude.command import PrivateFiles, run_flags
 from bridle.runtimes.claude.environment import config_home
 from bridle.runtimes.claude.provider_options import read_options
 from bridle.runtimes.claude.transcript import transcript_dir
+from bridle.runtimes.planning import check_terminal_options
 
 if TYPE_CHECKING:
     from bridle.runtimes.claude.adapter import ClaudeRuntime
@@ -29,9 +29,7 @@ def plan(
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)
     ignored = runtime._checked(options, dialect)
-    for name in _HEADLESS_ONLY:
-        if getattr(options, name) and not options.ignore_unsupported:
-            raise UnsupportedOption(runtime.id, name, [], reason="only in a headless run")
+    ignored = (*ignored, *check_terminal_options(runtime, options, _HEADLESS_ONLY))
     own, cwd = read_options(options.provider_options), working_dir(options)
     new = options.resume is None or own.fork
     native = session_id if new else options.resume

@@ -208,8 +208,6 @@ class System(msgspec.Struct, tag_field="type", tag="system"):
     task_id: str = ""
     tool_use_id: str | None = None
     tool_name: str = ""
-    description: str = ""
-    summary: str = ""
     patch: "TaskPatch | None" = None
     message: str | None = None
     # informational

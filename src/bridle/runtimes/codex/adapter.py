@@ -75,7 +75,8 @@ class CodexRuntime(AgentRuntime):
             follow_up=True,
             abort=True,
             compaction=True,
-            drives=("print", "rpc", *(("tmux",) if _followed(dialect) else ())),
+            compact=True,
+            drives=("print", "rpc", "tmux"),
             instruction_file=self.instruction_path,
         )
 
@@ -294,8 +295,3 @@ class CodexRuntime(AgentRuntime):
         from bridle.runtimes.codex.transcript import find_rollout
 
         return find_rollout(codex_home(env), session_id)
-
-
-def _followed(dialect: Dialect) -> bool:
-    """Whether its transcript tells enough to drive the terminal interface by."""
-    return isinstance(dialect, CodexDialect) and dialect.usage_records

@@ -118,9 +118,7 @@ class CodexFollower(FollowingWire):
     def _user(self, item: dict[str, Any]) -> None:
         """Codex opens its turn before it writes the message, and takes others into it."""
         self.recorder.turn_started(evidence="UserMessage")
-        message_id = self._receipt(_joined(item.get("content")))
-        if message_id is not None:
-            self.recorder.message_taken(message_id)
+        self._user_said(_joined(item.get("content")))
 
     def _command(self, item_id: str, item: dict[str, Any]) -> None:
         from shlex import join

@@ -58,6 +58,8 @@ class OlderCodexFollower(CodexFollower):
             super()._take(line)
             return
         payload = _payloads.decode(entry.payload)
+        if self.recorder.options.include_raw:
+            self.recorder.source(msgspec.json.decode(line))
         if entry.type == "response_item":
             self._call(payload)
         elif not self._told_event(payload):
@@ -68,9 +70,7 @@ class OlderCodexFollower(CodexFollower):
         recorder = self.recorder
         if payload.type == "user_message":
             recorder.turn_started(evidence="user_message")
-            message_id = self._receipt(payload.message)
-            if message_id is not None:
-                recorder.message_taken(message_id)
+            self._user_said(payload.message)
         elif payload.type == "agent_message" and recorder.turn_open:
             self._answered = True
             if not recorder.message_open:

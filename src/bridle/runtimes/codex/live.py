@@ -49,7 +49,11 @@ class CodexLiveWire:
         self._facts = facts
         self._recorder = recorder
         self._line = msgspec.json.Decoder(wire.Line)
-        self._outbox = Outbox(recorder, told_ids=bool(facts.own.get("told_ids")))
+        self._outbox = Outbox(
+            recorder,
+            told_ids=bool(facts.own.get("told_ids")),
+            shared=bool(facts.own.get("socket")),
+        )
         self._items = ItemPlayer(recorder, self._outbox.read)
         self._desk = Desk(self._items)
         self._requests: dict[int, Callable[[wire.Line], None]] = {}

@@ -26,7 +26,9 @@ class ItemPlayer:
     themselves.
     """
 
-    def __init__(self, recorder: Recorder, message_read: Callable[[str | None, str], None]) -> None:
+    def __init__(
+        self, recorder: Recorder, message_read: Callable[[str | None, str, str], None]
+    ) -> None:
         self.notifications: dict[str, Callable[[bytes], None]] = {
             "item/started": self._on_started,
             "item/completed": self.completed,
@@ -76,7 +78,7 @@ class ItemPlayer:
             return
         item = told.item
         if isinstance(item, wire.UserMessage):
-            self._message_read(item.client_id, told.turn_id)
+            self._message_read(item.client_id, told.turn_id, item.text)
         elif isinstance(item, wire.Compaction):
             self._recorder.compaction_started("automatic")
         elif not isinstance(item, wire.AgentMessage | wire.Reasoning):

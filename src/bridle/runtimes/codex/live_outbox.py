@@ -11,8 +11,10 @@ class Outbox:
     when it comes back as an item. Between the two an interrupt makes Codex forget it.
     """
 
-    def __init__(self, recorder: Recorder, *, told_ids: bool) -> None:
+    def __init__(self, recorder: Recorder, *, told_ids: bool, shared: bool) -> None:
         self._recorder = recorder
+        self._shared = shared
+        """Whether a person can join the session, and type."""
         self._told_ids = told_ids
         """Whether items tell our ids; else they come back in the order of sending, each in the
         turn it was meant for."""
@@ -32,13 +34,16 @@ class Outbox:
             if not turn_runs:
                 self.refused(message_id)
 
-    def read(self, told_id: str | None, turn_id: str) -> None:
-        """A message came back in a turn; one of somebody else's is none of ours."""
+    def read(self, told_id: str | None, turn_id: str, text: str) -> None:
+        """A message came back in a turn; in a shared session one that was never sent here was
+        typed by a person."""
         meant = (each for each in self._waiting if self._turns[each] in (None, turn_id))
         message_id = told_id if self._told_ids else next(meant, None)
         if message_id is not None and message_id in self._waiting:
             del self._waiting[message_id]
             self._recorder.message_taken(message_id)
+        elif self._shared and self._told_ids and message_id not in self._turns:
+            self._recorder.typed(text)
 
     def refused(self, message_id: str, error: AgentError | None = None) -> None:
         """Codex does not have the message and will not get it."""

@@ -209,6 +209,12 @@ class UserMessage(msgspec.Struct, frozen=True, tag="userMessage", rename="camel"
 
     id: str
     client_id: str | None = None
+    content: list[dict[str, Any]] = []
+
+    @property
+    def text(self) -> str:
+        """What it says, without its images."""
+        return "".join(str(part.get("text") or "") for part in self.content)
 
 
 class AgentMessage(msgspec.Struct, frozen=True, tag="agentMessage"):

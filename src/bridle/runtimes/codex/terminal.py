@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.drives.live import LiveFacts
 from bridle.drives.spec import ProcessSpec
@@ -26,6 +25,7 @@ from bridle.runtimes.codex.sharing import refuse_shared
 from bridle.runtimes.codex.spawn import instruction_flags, mode_flags, terminal_flags
 from bridle.runtimes.codex.transcript import find_rollout
 from bridle.runtimes.given import added_instructions
+from bridle.runtimes.planning import check_terminal_options
 from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ def plan(
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)
     ignored = check_options(runtime, options, runtime.features_of(dialect))
-    for name in _NOT_HERE:
-        if getattr(options, name) and not options.ignore_unsupported:
-            raise UnsupportedOption(runtime.id, name, [], reason="not in a terminal session")
+    ignored = (*ignored, *check_terminal_options(runtime, options, _NOT_HERE))
     if options.resume:
         args.refuse_bad_resume(options.resume)
     cwd, own = working_dir(options), read_options(options.provider_options)

@@ -93,6 +93,7 @@ class CopilotRuntime(AgentRuntime):
             thinking=True,
             retries=True,
             resume=True,
+            follow_up=True,
             abort=True,
             compaction=True,
             drives=("print", "tmux"),

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.drives.live import LiveFacts
 from bridle.drives.spec import ProcessSpec
@@ -13,6 +12,7 @@ from bridle.runtimes.copilot import command, environment
 from bridle.runtimes.copilot.provider_options import read_options
 from bridle.runtimes.copilot.transcript import copilot_home, sessions_dir
 from bridle.runtimes.given import added_instructions
+from bridle.runtimes.planning import check_terminal_options
 from bridle.runtimes.private import new_private_dir
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ def plan(
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)
     options, ignored = runtime._checked(options, dialect)
-    for name in _HEADLESS_ONLY:
-        if getattr(options, name) and not options.ignore_unsupported:
-            raise UnsupportedOption(runtime.id, name, [], reason="only in a headless run")
+    ignored = (*ignored, *check_terminal_options(runtime, options, _HEADLESS_ONLY))
     own, cwd = read_options(options.provider_options), working_dir(options)
     added = added_instructions(options)
     native = options.resume or session_id

@@ -87,6 +87,7 @@ class GeminiRuntime(AgentRuntime):
             interactive=True,
             streaming=True,
             resume=True,
+            follow_up=True,
             retries=True,
             drives=("print",),
             instruction_file=self.instruction_path,

@@ -98,9 +98,9 @@ class OpenCodeRuntime(AgentRuntime):
             message_usage=True,
             reports_cost=True,
             resume=True,
+            follow_up=True,
             fork=True,
             retries=True,
-            compaction=True,
             drives=("print",),
             instruction_file=self.instruction_path,
         )

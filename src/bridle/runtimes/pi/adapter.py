@@ -77,8 +77,10 @@ class PiRuntime(AgentRuntime):
             resume=True,
             fork=True,
             steer=True,
+            follow_up=True,
             abort=True,
             compaction=True,
+            compact=True,
             drives=("print", "rpc", "tmux"),
             instruction_file=self.instruction_path,
         )

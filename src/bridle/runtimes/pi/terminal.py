@@ -14,6 +14,7 @@ from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import provider_options
 from bridle.runtimes.pi.planning import JSON_MODE
 from bridle.runtimes.pi.transcript import find_session, read_header, session_dir
+from bridle.runtimes.planning import check_terminal_options
 from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:
@@ -28,13 +29,15 @@ def plan(
     given = provider_options(options.provider_options, dialect)
     refuse_fork(runtime.id, options, given.fork, "not in a terminal session")
     # A person at the terminal is asked by Pi itself; the run's own way to refuse is not needed.
-    made = runtime.plan_run(options, env, session_id)
+    ignored = check_terminal_options(runtime, options, ("images",))
+    made = runtime.plan_run(msgspec.structs.replace(options, images=()), env, session_id)
     words = list(made.installation.command)
     words += made.spec.argv[len(words) + len(JSON_MODE) :]
     spec = msgspec.structs.replace(made.spec, argv=tuple(words), stdin=None)
     folder = session_dir(home.agent_dir(spec.env), spec.cwd, spec.env)
     own = {"folder": folder, "session": made.native_session_id, "began": time.time() - 1.0}
-    in_pane = msgspec.structs.replace(made, spec=spec)
+    ignored = (*made.ignored_options, *ignored)
+    in_pane = msgspec.structs.replace(made, spec=spec, ignored_options=ignored)
     return in_pane.conversing(runtime.id, resume=options.resume, own=own)
 
 

@@ -87,6 +87,7 @@ class ScriptedRuntime(AgentRuntime):
             resume=True,
             abort=True,
             steer=True,
+            follow_up=True,
             drives=("print", "rpc"),
             instruction_file=self.instruction_path,
         )

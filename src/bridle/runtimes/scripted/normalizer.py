@@ -54,6 +54,8 @@ class ScriptedNormalizer:
                 )
             case wire.ToolStart():
                 recorder.tool_started(message.id, message.name, message.args)
+            case wire.ToolUpdate(id=name, text=text):
+                recorder.tool_updated(name, text)
             case wire.ToolEnd():
                 recorder.tool_ended(message.id, is_error=message.is_error, result=message.result)
             case wire.Session():

@@ -72,6 +72,13 @@ class ToolStart(_Message, frozen=True, kw_only=True, tag="tool_start"):
     args: Any = None
 
 
+class ToolUpdate(_Message, frozen=True, kw_only=True, tag="tool_update"):
+    """The next piece of what a tool printed, while it still runs."""
+
+    id: str
+    text: str
+
+
 class ToolEnd(_Message, frozen=True, kw_only=True, tag="tool_end"):
     """A tool ended."""
 
@@ -162,6 +169,7 @@ Message = (
     | Thinking
     | MessageEnd
     | ToolStart
+    | ToolUpdate
     | ToolEnd
     | Refused
     | Permission

@@ -19,8 +19,11 @@ _ABILITIES = (
     "retries",
     "resume",
     "fork",
+    "steer",
+    "follow_up",
     "abort",
     "compaction",
+    "compact",
 )
 
 

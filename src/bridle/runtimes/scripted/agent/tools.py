@@ -10,6 +10,8 @@ import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
     from typing import Any
 
     from .guard import Guard
@@ -26,6 +28,8 @@ _NEEDED = {
 _ACTS = ("shell", "write_file", "edit_file")
 _KEPT = 30_000
 _SHELL_LIMIT = 600.0
+_TELLING = 0.5
+"""Seconds between pieces of what a running shell prints; one that ends sooner has no pieces."""
 _ABORTED = (True, "the turn was aborted")
 _running: set[int] = set()
 """Process groups of the shells that run now, for the signal handler."""
@@ -148,7 +152,14 @@ class Toolbox:
             if self._interrupt.requested:
                 result = _ABORTED
             elif call["name"] == "shell":
-                result = _shell(args["command"], args.get("timeout"), self._interrupt)
+                result = _shell(
+                    args["command"],
+                    args.get("timeout"),
+                    self._interrupt,
+                    lambda text: self._face.emit(
+                        {"type": "tool_update", "id": call["id"], "text": text}
+                    ),
+                )
             else:
                 path = os.path.join(self._cwd, args["path"])
                 result = _FILE_TOOLS[call["name"]](path, args)
@@ -165,7 +176,10 @@ class Toolbox:
             self._guard.ended(call, *result)
 
 
-def _shell(command: str, limit: Any, interrupt: Interrupt) -> tuple[bool, str]:
+def _shell(
+    command: str, limit: Any, interrupt: Interrupt, tell: Callable[[str], None]
+) -> tuple[bool, str]:
+    """Run a command; `tell` gets what it prints while it runs."""
     import subprocess
     import threading
 
@@ -187,7 +201,7 @@ def _shell(command: str, limit: Any, interrupt: Interrupt) -> tuple[bool, str]:
     reader.start()
     seconds = float(limit) if isinstance(limit, int | float) and limit > 0 else _SHELL_LIMIT
     try:
-        code = process.wait(timeout=seconds)
+        code = _wait(process, seconds, kept, tell)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -203,6 +217,30 @@ def _shell(command: str, limit: Any, interrupt: Interrupt) -> tuple[bool, str]:
     if left_out[0]:
         text += f"\n[{left_out[0]} more bytes left out]"
     return (True, f"exit status {code}\n{text}") if code else (False, text)
+
+
+def _wait(
+    process: subprocess.Popen[bytes], seconds: float, kept: bytearray, tell: Callable[[str], None]
+) -> int:
+    """The exit status, at most `seconds` from now; what is `kept` meanwhile is told in pieces."""
+    import codecs
+    import subprocess
+    import time
+
+    until, told = time.monotonic() + seconds, 0
+    # A piece may end within a character.
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    while True:
+        left = until - time.monotonic()
+        try:
+            return process.wait(timeout=max(0.0, min(left, _TELLING)))
+        except subprocess.TimeoutExpired:
+            if left <= _TELLING:
+                raise
+        fresh = bytes(kept[told:])
+        told += len(fresh)
+        if text := decoder.decode(fresh):
+            tell(text)
 
 
 def _collect(stream: Any, kept: bytearray, left_out: list[int]) -> None:
