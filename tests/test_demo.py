@@ -95,6 +95,18 @@ def test_keep_leaves_the_repository(env: dict[str, str]) -> None:
     assert said.stdout == b"Hello, you!\n"
 
 
+def test_the_command_keeps_it_too(env: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bridle", "demo", "--keep", "--json"],
+        env=env,
+        cwd=env["HOME"],
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert Path(msgspec.json.decode(done.stdout)["folder"]).is_dir()
+
+
 def _only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, job: Job) -> None:
     monkeypatch.setattr(demo, "JOBS", (job,))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.preset_agent import Place
+from tests.support.terminal import Terminal
+
 BRIDLE = str(Path(sys.executable).parent / "bridle")
 CORPUS = Path(__file__).parents[1] / "guard" / "corpus.jsonl"
 
@@ -56,7 +59,8 @@ def test_what_is_no_call_is_blocked(tmp_path: Path, payload: str) -> None:
 def test_an_explanation_shows_each_part(tmp_path: Path) -> None:
     call = {"tool": "Bash", "input": {"command": "ls && git push"}}
     code, told, _ = guard(
-        "explain", "--capability", "builder", "--worktree", str(tmp_path), stdin=json.dumps(call)
+        *("explain", "--json", "--capability", "builder", "--worktree", str(tmp_path)),
+        stdin=json.dumps(call),
     )
     assert code == 2
     assert told["verdict"]["rule"] == "git-push"
@@ -118,3 +122,39 @@ def test_a_corpus_that_is_none_is_refused(tmp_path: Path) -> None:
     assert code == 2
     assert "1" in err
     assert guard("eval", str(tmp_path / "missing"))[0] == 2
+
+
+def test_wrong_use_of_check_blocks_and_says_so(place: Place) -> None:
+    done = place.bridle("guard", "check", "--worktree", ".", stdin="{}")
+    assert done.status == 2
+    found = json.loads(done.out)
+    assert (found["decision"], found["rule"]) == ("block", "wrong-use")
+    assert "--capability" in found["reason"]
+    assert done.err.startswith("bridle: error: ")
+
+
+def test_check_at_a_terminal_says_that_it_waits(place: Place) -> None:
+    words = ("guard", "check", "--capability", "builder", "--worktree", ".")
+    with Terminal(place.command(*words), place.environment(), place.project) as seen:
+        seen.wait_for("end it with Ctrl-D")
+        seen.type('{"tool":"Bash","input":{"command":"ls"}}\n\x04')
+        assert seen.finish() == 0
+    assert '"decision":"allow"' in seen.screen
+
+
+def test_explain_is_readable(place: Place) -> None:
+    words = ("guard", "explain", "--capability", "builder", "--worktree", ".")
+    call = '{"tool":"Bash","input":{"command":"ls && git push"}}'
+    done = place.bridle(*words, stdin=call)
+    assert done.status == 2
+    assert done.out.startswith("block  rule git-push, action ")
+    assert "{" not in done.out
+    assert json.loads(place.bridle(*words, "--json", stdin=call).out)["parts"]
+
+
+def test_a_plain_path_outside_leads_nowhere_else(place: Place) -> None:
+    words = ("guard", "check", "--capability", "builder", "--worktree", ".")
+    call = '{"tool":"Write","input":{"file_path":"/elsewhere/x","content":""}}'
+    reason = json.loads(place.bridle(*words, stdin=call).out)["reason"]
+    assert reason.startswith("/elsewhere/x is outside the worktree")
+    assert "mail" not in reason

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import asker
 from tests.support.preset_agent import CONFIG, Place
+from tests.support.terminal import Terminal
 
 
 @pytest.fixture
@@ -53,6 +54,18 @@ def test_the_list_for_people(place: Place, lib: dict[str, str]) -> None:
     assert "1.0" in rows["asker"]
     assert "not installed" in rows["absent"]
     assert "install it with `get no-such-agent`" in rows["absent"]
+
+
+def test_the_list_fits_the_terminal(place: Place, lib: dict[str, str]) -> None:
+    env = place.environment(**lib)
+    with Terminal(place.command("runtime", "list"), env, place.project, columns=60) as seen:
+        assert seen.finish() == 0
+    assert max(map(len, seen.screen.splitlines())) <= 60
+
+
+def test_doctor_shows_how_to_install_what_is_missing(place: Place) -> None:
+    done = place.bridle("runtime", "doctor")
+    assert "hint: install it with `get no-such-agent`" in done.out
 
 
 def test_one_runtime_is_shown(place: Place, lib: dict[str, str]) -> None:

@@ -198,12 +198,17 @@ def test_a_narrow_list_keeps_state_and_answer(shell: Shell) -> None:
     told = shell.start("- text: the first answer\n", "-n", "talk")
     shell.json("session", "ask", "talk", "hello")
     env = {**shell.env, "TERM": "xterm"}
-    with Terminal([BRIDLE, "session", "list"], env, shell.work) as seen:
+    with Terminal([BRIDLE, "session", "list"], env, shell.work, columns=100) as seen:
         assert seen.finish() == 0
-    # A pseudo-terminal without a size has 80 columns.
     assert "ID        NAME" in seen.screen
     assert told["session_id"] not in seen.screen
     assert told["session_id"][:8] in seen.screen
+    with Terminal([BRIDLE, "session", "list"], env, shell.work, columns=40) as seen:
+        assert seen.finish() == 0
+    first, second = seen.screen.splitlines()
+    assert first.startswith(f"{told['session_id'][:8]} talk ready")
+    assert "turn 1" in second
+    assert max(len(first), len(second)) <= 40
 
 
 def test_logs_on_a_terminal_are_a_transcript(shell: Shell) -> None:
@@ -271,3 +276,27 @@ def test_an_interrupted_start_says_what_became_of_it(shell: Shell) -> None:
     assert "was stopped, and its prompt was not sent" in seen.screen
     [left] = shell.json("session", "list")["sessions"]
     assert left["state"] in ("stopped", "failed")
+
+
+def test_a_drive_that_a_runtime_lacks_names_those_that_have_it(shell: Shell) -> None:
+    done = shell.run("session", "start", "-r", "claude-acp", "--drive", "print")
+    assert done.returncode == 4
+    assert "supported by: " in done.stderr
+    assert "gemini" in done.stderr
+    assert "--ignore-unsupported" not in done.stderr
+
+
+def test_a_spent_session_takes_no_other_model(shell: Shell) -> None:
+    agent = shell.work / "agent"
+    agent.write_text("#!/bin/sh\necho said\n")
+    agent.chmod(0o755)
+    (shell.work / ".bridle").mkdir()
+    (shell.work / ".bridle" / "config.yaml").write_text(
+        "runtime:\n  adapters:\n    one: {binary: ./agent, modelFlag: --model}\n"
+    )
+    told = shell.json("session", "start", "-r", "one", "-n", "once", "--permission", "bypass")
+    shell.sessions.append(told["session_id"])
+    assert shell.run("session", "ask", "once", "hello").stdout == "said\n"
+    done = shell.run("session", "model", "once", "other")
+    assert done.returncode == 2
+    assert "has had its one turn" in done.stderr

@@ -85,7 +85,8 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     ),
     "unknown profile": (
         "profiles: [gastwon]\n",
-        '1: profiles[0]: must be gastown or overstory, not "gastwon"; did you mean `gastown`?',
+        '1: profiles[0]: must be forge or gastown or overstory, not "gastwon"; '
+        "did you mean `gastown`?",
     ),
     "a number for the runtime": (
         "runtime: 3\n",

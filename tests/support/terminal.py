@@ -20,8 +20,12 @@ class Terminal:
     Use it in `with`; leaving ends the command.
     """
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, *, columns: int | None = None
+    ) -> None:
         self._master, slave = pty.openpty()
+        if columns is not None:
+            termios.tcsetwinsize(slave, (24, columns))
         settings = termios.tcgetattr(slave)
         settings[3] &= ~termios.ECHO
         termios.tcsetattr(slave, termios.TCSANOW, settings)

@@ -32,6 +32,7 @@ COMMANDS = {
     "runtime": ("bridle.cli.runtime", "list, show, check and choose runtimes"),
     "session": ("bridle.cli.session", "start agents that go on, and talk to them"),
     "daemon": ("bridle.cli.daemon", "look at the process that drives sessions, or end it"),
+    "config": ("bridle.cli.config", "show, check and create configuration files"),
     "model-server": ("bridle.cli.model_server", "serve a scripted model on loopback"),
     "conformance": ("bridle.cli.conformance", "prove that a runtime keeps the contract, offline"),
     "guard": ("bridle.cli.guard", "judge tool calls, and score the judge"),

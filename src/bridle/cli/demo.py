@@ -9,6 +9,9 @@ EXAMPLES = ("bridle demo",)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `bridle demo`."""
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the demo's repository, and name its folder"
+    )
     add_json(parser)
 
 
@@ -16,4 +19,4 @@ def execute(args: argparse.Namespace) -> int:
     """Run the demo."""
     from bridle.demo import main
 
-    return main(json=args.json)
+    return main(json=args.json, keep=args.keep)

@@ -2,11 +2,15 @@
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
-from bridle.cli.output import one_line, write_json
+from bridle.cli.output import Style, error_object, one_line, write_json
 from bridle.cli.parsing import Verbs
-from bridle.core.errors import WrongUse
+from bridle.core.errors import BridleError, WrongUse
 from bridle.core.options import CAPABILITY_NAMES
+
+if TYPE_CHECKING:
+    from bridle.guard.explain import Explanation
 
 BLOCKED = 2
 NOT_GUARDED = 9
@@ -157,6 +161,9 @@ def _judge(args: argparse.Namespace) -> int:
         agent=args.agent,
         cwd=args.cwd,
     )
+    if sys.stdin.isatty():
+        sys.stderr.write('type the call, {"tool": …, "input": {…}}, and end it with Ctrl-D\n')
+        sys.stderr.flush()
     call = read_call(sys.stdin.buffer.read())
     if isinstance(call, Verdict):
         verdict = call
@@ -166,11 +173,55 @@ def _judge(args: argparse.Namespace) -> int:
         if args.verb == "explain":
             explanation = explain(call, policy)
             verdict = explanation.verdict
-            write_json(explanation)
+            if args.json:
+                write_json(explanation)
+            else:
+                _show_explanation(explanation)
         else:
             verdict = judge(call, policy)
             write_json(verdict)
     return 0 if verdict.allowed else BLOCKED
+
+
+def _show_explanation(explanation: "Explanation") -> None:
+    """The verdict, then each part with its own."""
+    verdict = explanation.verdict
+    style = Style(sys.stdout)
+    word = "allow" if verdict.allowed else style.red("block")
+    sys.stdout.write(f"{word}  rule {verdict.rule}, action {explanation.action}\n")
+    if verdict.reason:
+        sys.stdout.write(f"  {one_line(verdict.reason)}\n")
+    for part in explanation.parts:
+        sys.stdout.write(f"{part.decision:<5}  {one_line(part.part, 200)}  ({part.rule})\n")
+    if explanation.parse is not None:
+        sys.stdout.write("parse\n")
+        _show_tree(explanation.parse, 1)
+
+
+def _show_tree(node: object, depth: int, name: str = "") -> None:
+    """A syntax tree with one node a line."""
+    lead = "  " * depth + (f"{name}: " if name else "")
+    if isinstance(node, dict):
+        sys.stdout.write(f"{lead}{node.get('type', '')}\n")
+        for key, value in node.items():
+            if key != "type":
+                _show_tree(value, depth + 1, key)
+    elif isinstance(node, list):
+        for each in node:
+            _show_tree(each, depth, name)
+    else:
+        sys.stdout.write(f"{lead}{one_line(str(node), 200)}\n")
+
+
+def failure(problem: BridleError, argv: list[str]) -> bytes | None:
+    """A check that could not be made blocks, in the shape of every verdict: a caller that reads
+    only the verdict must not take wrong use for an allowed call."""
+    if "check" in argv:
+        import msgspec
+
+        verdict = {"decision": "block", "reason": problem.message, "rule": "wrong-use"}
+        return msgspec.json.encode({**verdict, "error": problem.info()})
+    return error_object(problem) if "--json" in argv else None
 
 
 def _eval(args: argparse.Namespace) -> int:

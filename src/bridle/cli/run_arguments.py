@@ -14,6 +14,10 @@ from bridle.config.environment import model_server, runtime_of_backend
 from bridle.core.errors import WrongUse
 from bridle.core.options import CAPABILITY_NAMES, DEFAULT_MARKER, RunOptions
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bridle.config import Config
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `bridle run`."""
@@ -185,9 +189,13 @@ def output_of(args: argparse.Namespace) -> str:
     return str(args.output_format or "text")
 
 
-def runtime_of(args: argparse.Namespace) -> str | None:
+def runtime_of(args: argparse.Namespace, config: "Config") -> str | None:
     """The runtime that the caller named, under either name of the flag."""
-    backend = None if args.backend is None else runtime_of_backend(args.backend)
+    backend = None
+    if args.backend is not None:
+        from bridle.runtimes.registry import available_runtimes
+
+        backend = runtime_of_backend(args.backend, available_runtimes(config))
     if args.runtime and backend and args.runtime != backend:
         raise WrongUse("--runtime and --backend name different agents", hint="use --runtime")
     if args.runtime == "" or backend == "":

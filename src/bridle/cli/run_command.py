@@ -35,10 +35,9 @@ EXAMPLES = (
 
 def execute(args: argparse.Namespace) -> int:
     """Run the prompt and show it in the way that was asked for."""
-    name = run_arguments.runtime_of(args)
     wanted = run_arguments.options_of(args)
     config = load_config(args.cwd)
-    runtime = get_runtime(name, config)
+    runtime = get_runtime(run_arguments.runtime_of(args, config), config)
     options = apply_config(wanted, config, runtime.id)
     if args.interactive:
         return _interactive(runtime, options, config, run_arguments.output_of(args))

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from bridle.cli.output import Style, one_line, warn, write_json
+from bridle.cli.output import Style, one_line, terminal_width, warn, write_json
 from bridle.cli.parsing import Verbs
 from bridle.config import Config, load_config
 from bridle.runtimes.report import RuntimeReport, report_runtime, report_runtimes
@@ -64,9 +64,29 @@ def _list(config: Config, *, as_json: bool) -> int:
         version = report.version or ("unknown" if report.installed else "not installed")
         mark = "*" if report.default else ""
         rows.append([mark, report.name, version, report.dialect or "", _notes(report)])
-    _table(rows)
+    width = terminal_width(sys.stdout)
+    if sys.stdout.isatty() and any(sum(map(len, row)) + 8 > width for row in rows):
+        _narrow(rows, width)
+    else:
+        _table(rows)
     sys.stdout.write("* is the default\n")
     return 0
+
+
+def _narrow(rows: list[list[str]], width: int) -> None:
+    """The rows with their last cell below them, wrapped: a terminal would break it anywhere."""
+    import textwrap
+
+    heads = [row[:-1] for row in rows]
+    sizes = [max(len(row[at]) for row in heads) for at in range(len(heads[0]))]
+    for row, head in zip(rows[1:], heads[1:], strict=True):
+        cells = [cell.ljust(size) for cell, size in zip(head, sizes, strict=True)]
+        line = "  ".join(cells).rstrip()
+        if len(line) > width:
+            line = " ".join(" ".join(head).split())
+        sys.stdout.write(f"{line}\n")
+        for text in textwrap.wrap(row[-1], max(16, width - 6)):
+            sys.stdout.write(f"      {text}\n")
 
 
 def _notes(report: RuntimeReport) -> str:
@@ -141,7 +161,7 @@ def _show_checks(checks: "Sequence[Finding]") -> None:
     for check in checks:
         line = f"  {words[check.status]}  {check.name:<{width}}  {one_line(check.detail, 400)}"
         sys.stdout.write(f"{line.rstrip()}\n")
-        if check.hint and check.status in ("warn", "fail"):
+        if check.hint and check.status != "ok":
             sys.stdout.write(f"  {'':{width + 4}}  hint: {one_line(check.hint)}\n")
 
 

@@ -68,7 +68,7 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
     from bridle.sessions.lifecycle import Identity
 
     config = load_config(args.cwd)
-    runtime = get_runtime(runtime_of(args), config)
+    runtime = get_runtime(runtime_of(args, config), config)
     options = apply_config(options_of(args), config, runtime.id)
     identity = Identity(
         agent=args.agent, capability=args.capability, task=args.task, actor=args.actor

@@ -72,7 +72,7 @@ def attach(desk: SessionDesk, record: SessionRecord) -> int:
     """Watch `record`'s session and pass on what is typed; returns the exit status."""
     attached = _Attached(record)
     end_with_reader()
-    sys.stderr.write(f"attached to {record.session_id}, {record.state}; {_HELP}\n")
+    sys.stderr.write(f"attached to {record.name or record.session_id}, {record.state}; {_HELP}\n")
     watcher = threading.Thread(target=attached.follow, daemon=True)
     watcher.start()
     try:

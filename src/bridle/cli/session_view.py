@@ -73,7 +73,9 @@ def write_list(records: list[SessionRecord], *, places: bool = False) -> None:
         for row in rows:
             head = "  ".join(cell for cell in row[:4] if cell)
             sys.stdout.write(one_line(head, width) + "\n")
-            more = " · ".join(cell for cell in row[4:] if cell)
+            tokens = f"{row[6]} tokens" if row[6] else ""
+            parts = (row[4], f"turn {row[5]}", tokens, *row[7:])
+            more = " · ".join(cell for cell in parts if cell)
             sys.stdout.write(f"  {one_line(more, width - 2)}\n")
         return
     heads = ["ID", "NAME", "STATE", "AGE", "RUNTIME", "TURNS", "TOKENS", "COST"]
@@ -199,7 +201,8 @@ class Transcript:
 
     def _text(self, event: Event) -> str:
         if isinstance(event, MessageEnd):
-            return safe(event.text).rstrip()
+            text = safe(event.text).rstrip()
+            return _said(text) if event.role == "user" else text
         if isinstance(event, MessageUpdate):
             return self._thought(event)
         if isinstance(event, AgentStart):
@@ -222,10 +225,7 @@ class Transcript:
             each for each in self._messages() if each.turn == turn and each.id not in self._told
         ]
         self._told |= {each.id for each in found}
-        return [
-            "\n".join(f"> {line}" for line in safe(each.text).splitlines() or [""])
-            for each in found
-        ]
+        return [_said(safe(each.text)) for each in found]
 
     def _note(self, event: Event) -> str:
         line = ""
@@ -264,6 +264,11 @@ class Transcript:
 
     def _dim(self, text: str) -> str:
         return self._style.dim(text)
+
+
+def _said(text: str) -> str:
+    """What the user said, marked on every line."""
+    return "\n".join(f"> {line}" for line in text.splitlines() or [""])
 
 
 def place_of(record: SessionRecord) -> str:

@@ -1,6 +1,6 @@
 """What environment variables say, in the place they have in a configuration."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer
@@ -25,17 +25,22 @@ def environment_values(env: Mapping[str, str]) -> tuple[str | None, dict[str, ob
         fields["profiles"] = named
     if url := env.get(MODEL_SERVER):
         fields["model_server"] = model_server(url, env)
-    return _runtime(env), fields
+    return runtime_in(env), fields
 
 
-def _runtime(env: Mapping[str, str]) -> str | None:
+def runtime_in(
+    env: Mapping[str, str], profiles: Collection[str] = (), declared: Collection[str] = ()
+) -> str | None:
+    """The runtime that `env` names; `profiles` are switched on beside those of `env`, `declared`
+    are the runtimes that files declare."""
     if name := env.get(RUNTIME):
         return name
     if name := env.get(BACKEND):
-        return runtime_of_backend(name)
+        return runtime_of_backend(name, declared)
     for profile, variable in _BACKENDS.items():
-        if profile in _profiles(env.get(PROFILE, "")) and (name := env.get(variable)):
-            return runtime_of_backend(name)
+        switched_on = profile in profiles or profile in _profiles(env.get(PROFILE, ""))
+        if switched_on and (name := env.get(variable)):
+            return runtime_of_backend(name, declared)
     return None
 
 
@@ -50,9 +55,10 @@ def _profiles(named: str) -> tuple[str, ...]:
     return found
 
 
-def runtime_of_backend(name: str) -> str:
-    """The runtime that an older program's backend name means: `claude-cli` is `claude`."""
-    return name.removesuffix("-cli")
+def runtime_of_backend(name: str, known: Collection[str] = ()) -> str:
+    """The runtime that an older program's backend name means: `claude-cli` is `claude`, unless
+    there is a runtime that is really called so."""
+    return name if name in known else name.removesuffix("-cli")
 
 
 def model_server(url: str, env: Mapping[str, str]) -> ModelServer:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from bridle.config.environment import environment_values
+from bridle.config.environment import environment_values, runtime_in
 from bridle.config.places import project_file, user_file
 from bridle.config.schema import Config
 from bridle.core.errors import ConfigError
@@ -29,6 +29,8 @@ def load_config(
     merged, problems = _read(files, environment, ignoring)
     if problems:
         raise ConfigError("\n".join(problems))
+    adapters = merged.get("runtime", {}).get("adapters", {})
+    runtime = runtime_in(environment, merged.get("profiles", ()), adapters)
     if runtime is not None:
         merge(merged, {"runtime": {"default": runtime}})
     import msgspec

@@ -108,6 +108,26 @@ def _line(root: Node | None, key: tuple[str | int, ...]) -> int:
     return found[-1][0].start_mark.line + 1 if found else 1
 
 
+def key_lines(path: str) -> dict[str, int]:
+    """The line of every key of the file at `path`, by the key with dots; empty when the file cannot
+    be read. Keys of mappings are listed, not the places in lists."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            root = YAML(typ="safe", pure=True).compose(file.read(_LARGEST))
+    except (OSError, UnicodeDecodeError, YAMLError):
+        return {}
+    found: dict[str, int] = {}
+    left = [("", root)]
+    while left and len(found) < _MOST_NODES:
+        where, node = left.pop()
+        if isinstance(node, MappingNode):
+            for key, value in node.value:
+                name = _join(where, str(key.value))
+                found[name] = key.start_mark.line + 1
+                left.append((name, value))
+    return found
+
+
 def yaml_problem(path: str, problem: YAMLError) -> str:
     """One line that says where and why a text is not YAML."""
     if not isinstance(problem, MarkedYAMLError):

@@ -269,8 +269,9 @@ class ConfigFile(_Section, frozen=True, kw_only=True):
     """Clocks of live sessions."""
     hooks: HooksSection = HooksSection()
     """Commands that are told of what happens in sessions."""
-    profiles: tuple[Literal["gastown", "overstory"], ...] = ()
-    """Other systems whose names for an agent's variables it is given beside ours."""
+    profiles: tuple[Literal["gastown", "overstory", "forge"], ...] = ()
+    """Other systems whose names for an agent's variables it is given beside ours. `forge` reads the
+    default runtime from `FORGE_BACKEND`."""
 
 
 class Config(ConfigFile, frozen=True, kw_only=True):

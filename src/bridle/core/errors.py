@@ -109,6 +109,9 @@ class UnknownRuntime(WrongUse):
 
         near = nearest(name, available)
         suggested = f"did you mean `{near}`?" if near else "see `bridle runtime list`"
+        base = name.removesuffix("-sdk")
+        if base != name and base in available:
+            suggested = f"`{base}` drives the same agent, by its CLI"
         super().__init__(
             f'Unknown runtime: "{name}". Available: {", ".join(available)}',
             hint=hint or suggested,

@@ -106,6 +106,10 @@ class TurnByTurn(Protocol):
     settled_number: int
     """The last process of which nothing more is to be learned: its files may go."""
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether no further turn is possible: the agent cannot resume its conversation."""
+
     def settled(self, total: "Before", native_session_id: str | None, model: str | None) -> None:
         """What the session had come to when the turn was over; it holds."""
 

@@ -125,7 +125,7 @@ class Places:
         """Refuse to change the resolved path unless it may be."""
         if not self.inside(real):
             rule = "path-device" if real.startswith("/dev/") else "path-outside"
-            raise Blocked(rule, f"{shown} leads to {real}, outside the worktree {self.worktree}")
+            raise Blocked(rule, f"{_led(shown, real)} outside the worktree {self.worktree}")
         if mode in ("tree", "entry") and self._is_root(real):
             raise Blocked("path-outside", f"{shown} is the whole of {real}")
         if real.startswith(self._root):
@@ -199,7 +199,7 @@ class Places:
             joined = self._tilde(base)
         real = self.real(joined, "write")
         if not self.inside(real):
-            raise Blocked("path-outside", f"{shown} leads to {real}, outside {self.worktree}")
+            raise Blocked("path-outside", f"{_led(shown, real)} outside {self.worktree}")
         self._check_matches(real, wild, shown, mode)
 
     def _check_matches(self, real: str, wild: list[str], shown: str, mode: Mode) -> None:
@@ -273,6 +273,11 @@ def resolve(base: str, path: str) -> str:
             current = ""
         rest.extend(c for c in reversed(target.split("/")) if c and c != ".")
     return current or "/"
+
+
+def _led(shown: str, real: str) -> str:
+    """A path, and where it leads when that is somewhere else."""
+    return f"{shown} is" if shown == real else f"{shown} leads to {real},"
 
 
 def _split_last(path: str) -> tuple[str, str]:

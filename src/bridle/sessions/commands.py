@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
-from bridle.drives.live import CompactionControl, ModelSwitch
+from bridle.drives.live import CompactionControl, ModelSwitch, TurnByTurn
 from bridle.runtimes.supporting import compacting_runtimes
 from bridle.sessions.decisions import Decisions
 from bridle.sessions.ledger import (
@@ -95,6 +95,12 @@ class Commands:
         self._refuse_if_over()
         if not isinstance(self._player.wire, ModelSwitch):
             raise WrongUse(f"{self._record().runtime} cannot change its model in a session")
+        wire = self._player.wire
+        if isinstance(wire, TurnByTurn) and wire.is_spent:
+            raise WrongUse(
+                f"this session has had its one turn: {self._record().runtime} cannot resume it",
+                hint="start a new session with that model",
+            )
         self._refuse_unless_idle()
         self._decisions.make(Model(model=model, **self._decisions.now()))
         self._poll()

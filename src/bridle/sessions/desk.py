@@ -272,8 +272,8 @@ class SessionDesk:
         told = client.request("wait_ready", session=record.session_id, timeout=timeout)
         if told is None:
             raise TimedOut(
-                f"session {record.session_id} is not ready after {timeout:g} s",
-                hint=f"look at it with `bridle session show {record.session_id}`",
+                f"session {record.name or record.session_id} is not ready after {timeout:g} s",
+                hint=f"look at it with `bridle session show {record.name or record.session_id}`",
             )
         record = msgspec.convert(told, SessionRecord)
         if record.is_over:
@@ -534,6 +534,6 @@ def why_over(record: SessionRecord) -> BridleError:
         {
             "type": cls.__name__,
             "message": error.get("message") or f"the agent ended: {record.evidence}",
-            "hint": f"`bridle session logs {record.session_id}` shows what happened",
+            "hint": f"`bridle session logs {record.name or record.session_id}` shows what happened",
         }
     )

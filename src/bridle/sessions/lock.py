@@ -23,7 +23,7 @@ class SessionOver(WrongUse):
     def __init__(self, record: SessionRecord) -> None:
         super().__init__(
             f"session {record.name or record.session_id} is {record.state}",
-            hint=f"go on with it by `bridle session resume {record.session_id}`",
+            hint=f"resume it with `bridle session resume {record.name or record.session_id}`",
         )
 
 

@@ -63,10 +63,15 @@ class TurnWire:
         """There is nothing to wait for."""
         self._recorder.ready(AT_REST)
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether it had its one turn, of an agent that cannot resume."""
+        return bool(self._turns) and not self._resumes
+
     def prompt(self, message: Outgoing) -> None:
         """Have a process started for it."""
         recorder = self._recorder
-        if self._turns and not self._resumes:
+        if self.is_spent:
             error = ResumeRefused(
                 f"{recorder.runtime} cannot take up a conversation in another process",
                 hint="this session has had its one turn: start a new session for the next",
