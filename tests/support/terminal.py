@@ -20,11 +20,22 @@ class Terminal:
     Use it in `with`; leaving ends the command.
     """
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        *,
+        echo: bool = False,
+        limit: float = LIMIT,
+    ) -> None:
+        """`echo` shows what is typed, as a terminal does; `limit` bounds each waiting."""
+        self._limit = limit
         self._master, slave = pty.openpty()
-        settings = termios.tcgetattr(slave)
-        settings[3] &= ~termios.ECHO
-        termios.tcsetattr(slave, termios.TCSANOW, settings)
+        if not echo:
+            settings = termios.tcgetattr(slave)
+            settings[3] &= ~termios.ECHO
+            termios.tcsetattr(slave, termios.TCSANOW, settings)
         self.process = subprocess.Popen(
             argv,
             stdin=slave,
@@ -53,9 +64,16 @@ class Terminal:
 
     def wait_for(self, text: str) -> None:
         """Read until `text` shows; fails past the deadline."""
-        until = time.monotonic() + LIMIT
+        until = time.monotonic() + self._limit
         while text not in self.screen:
             assert self._read(until), f"{text!r} never showed:\n{self.screen}"
+
+    def wait_for_count(self, text: str, count: int) -> bool:
+        """Read until `text` shows `count` times, or the command ends; whether it does."""
+        until = time.monotonic() + self._limit
+        while self.screen.count(text) < count and self._read(until):
+            pass
+        return self.screen.count(text) >= count
 
     def type(self, text: str) -> None:
         """Type a text."""
@@ -67,10 +85,10 @@ class Terminal:
 
     def finish(self) -> int:
         """Read to the end; returns the exit status."""
-        until = time.monotonic() + LIMIT
+        until = time.monotonic() + self._limit
         while self._read(until):
             pass
-        return self.process.wait(timeout=LIMIT)
+        return self.process.wait(timeout=self._limit)
 
     def _read(self, until: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], max(0.0, until - time.monotonic()))

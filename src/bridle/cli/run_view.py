@@ -13,6 +13,7 @@ from bridle.core.events import (
     MessageEnd,
     MessageUpdate,
     PermissionDecision,
+    PermissionRequest,
     Retry,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -72,6 +73,8 @@ class HumanView:
         self._width = _terminal_width()
         self._at_line_start = True
         self._shown = ""
+        self._refused: set[str | None] = set()
+        """Calls whose refusal was shown: that they then failed says nothing more."""
 
     def event(self, event: Event) -> None:
         """Text as it streams; one line for each tool call, retry and refusal."""
@@ -84,10 +87,14 @@ class HumanView:
         elif isinstance(event, ToolExecutionStart):
             self._note(f"· {event.tool_name} {_gist(event.args)}")
         elif isinstance(event, ToolExecutionEnd):
-            if event.is_error:
+            if event.is_error and event.tool_call_id not in self._refused:
                 self._note(f"  {event.tool_name} failed: {_gist(event.result)}")
+        elif isinstance(event, PermissionRequest):
+            # The question that follows is written by whoever asks the person.
+            self._fresh_line()
         elif isinstance(event, PermissionDecision):
             if event.decision == "deny":
+                self._refused.add(event.tool_call_id)
                 self._note(f"  {event.tool_name} refused: {event.reason}")
         elif isinstance(event, Retry):
             delay = f" in {event.delay_ms / 1000:.1f} s" if event.delay_ms else ""
@@ -128,8 +135,11 @@ class HumanView:
 
 
 def closing_line(result: RunResult) -> str:
-    """How the run ended: time, tokens, cost."""
-    parts = [f"{result.status.replace('_', ' ')} in {result.duration_ms / 1000:.1f} s"]
+    """How the run ended: what was refused, time, tokens, cost."""
+    ended = result.status.replace("_", " ")
+    if result.refusals:
+        ended += f", {result.refusals} tool call{'s' if result.refusals > 1 else ''} refused"
+    parts = [f"{ended} in {result.duration_ms / 1000:.1f} s"]
     usage = result.usage
     if usage.total:
         cached = usage.cache_read_tokens + usage.cache_write_tokens
@@ -140,7 +150,17 @@ def closing_line(result: RunResult) -> str:
     return " · ".join(parts)
 
 
-_TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description")
+_TELLING = (
+    "command",
+    "cmd",
+    "file_path",
+    "path",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "title",
+)
 
 
 def _gist(value: Any) -> str:

@@ -73,6 +73,7 @@ class GeminiRuntime(AgentRuntime):
     binary: ClassVar[str] = "gemini"
     instruction_path: ClassVar[str] = "GEMINI.md"
     install_hint: ClassVar[str] = "npm install -g @google/gemini-cli"
+    asking_sibling: ClassVar[str] = "gemini-acp"
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -89,6 +90,7 @@ class GeminiRuntime(AgentRuntime):
             resume=True,
             retries=True,
             drives=("print",),
+            asks=("acp",),
             instruction_file=self.instruction_path,
         )
 
@@ -183,6 +185,10 @@ class GeminiRuntime(AgentRuntime):
         from bridle.runtimes.gemini.confinement import sandbox_needs
 
         return sandbox_needs(spec.env)
+
+    def unasked(self, options: RunOptions) -> str:
+        """A headless Gemini asks nobody."""
+        return "tools that need permission are not offered to the model"
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

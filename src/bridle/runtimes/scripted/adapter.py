@@ -88,6 +88,7 @@ class ScriptedRuntime(AgentRuntime):
             abort=True,
             steer=True,
             drives=("print", "rpc"),
+            asks=("print", "rpc"),
             instruction_file=self.instruction_path,
         )
 
