@@ -11,7 +11,7 @@ from bridle.core.options import ModelServer, RunOptions
 from bridle.drives.spec import Question
 from bridle.running import prepare
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.permission import Way, way_of
+from bridle.runtimes.permission import Way, unasked_in, way_of
 from bridle.runtimes.preset import PresetRuntime
 from bridle.runtimes.registry import available_runtimes, get_runtime
 from bridle.runtimes.scripted import ScriptedRuntime
@@ -111,6 +111,25 @@ def test_codex_does_not_ask_in_a_named_sandbox(mode: Any) -> None:
     assert not found.live
     assert bool(found.warnings) is (mode == "read-only")
     assert way("codex", sandbox="off").live
+
+
+@pytest.mark.parametrize(
+    ("runtime", "drive", "asks"),
+    [
+        ("gemini", "print", False),
+        ("codex", "print", False),
+        ("codex", "rpc", True),
+        ("copilot", "tmux", True),
+        ("claude", "print", True),
+        ("aider", "print", False),
+    ],
+)
+def test_a_session_that_asks_nobody_says_so(runtime: str, drive: str, asks: bool) -> None:
+    told = unasked_in(get_runtime(runtime), RunOptions(prompt=""), drive)
+    line = f"{runtime}: it asks nobody in a session of the drive {drive}: "
+    assert [each.startswith(line) for each in told] == ([] if asks else [True])
+    bypass = RunOptions(prompt="", permission_mode="bypass")
+    assert unasked_in(get_runtime(runtime), bypass, drive) == ()
 
 
 def test_every_registered_runtime_says_where_it_asks() -> None:

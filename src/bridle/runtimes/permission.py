@@ -50,6 +50,14 @@ def way_of(runtime: "AgentRuntime", options: RunOptions, *, answered: bool) -> W
     return way
 
 
+def unasked_in(runtime: "AgentRuntime", options: RunOptions, drive: str) -> tuple[str, ...]:
+    """What the user should know of a session of `drive` in which the agent asks nobody; empty where
+    it asks."""
+    if options.permission_mode != "ask" or drive in runtime.features.asks:
+        return ()
+    return _unasked(runtime, options, f"it asks nobody in a session of the drive {drive}").warnings
+
+
 def _asking(runtime: "AgentRuntime", asks: tuple[str, ...]) -> Way | None:
     if "rpc" in asks:
         return Way(runtime=runtime, live=True)
