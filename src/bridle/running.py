@@ -19,13 +19,14 @@ from bridle.core.results import RunResult
 from bridle.drives.owned_folders import claim_folders, remove_folders
 from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all
 from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessSpec
+from bridle.drives.spec import Normalizer, ProcessSpec
 
 if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.drives.connection import RpcProcess, RuntimeConnection
     from bridle.runtimes.base import AgentRuntime, RunPlan
     from bridle.runtimes.guarded import Guarding
+    from bridle.runtimes.permission import Way
     from bridle.streaming import AsyncPermissionPolicy
 
 _T = TypeVar("_T")
@@ -58,8 +59,10 @@ def prepare(
 ) -> Prepared:
     """Check `options` against `runtime` and make the run ready; starts nothing.
 
-    `config` holds the rules of a guarded run; that of its folder when None. Raises what
-    `AgentRuntime.plan_run` raises, and `GuardRefused`, before anything happened.
+    `permission` answers the agent's requests; with one, a run in permission mode `ask` takes the
+    drive in which the runtime asks (`bridle.runtimes.permission`). `config` holds the rules of a
+    guarded run; that of its folder when None. Raises what `AgentRuntime.plan_run` raises, and
+    `GuardRefused`, before anything happened.
     """
     _check_values(options)
     environment = dict(os.environ if env is None else env)
@@ -92,37 +95,44 @@ def _prepare(
     config: "Config | None",
     make: Callable[..., PrintRun] = PrintRun,
 ) -> Prepared:
+    from bridle.runtimes.permission import way_of
+
     capability = guarded_as(options, environment)
+    way = way_of(runtime, options, answered=permission is not refuse_all)
     if capability is None or options.unguarded:
-        plan = _planned(runtime, options, environment, None)
-        return _discarding(plan, _prepared, runtime, options, plan, permission, make)
+        plan = _planned(way, options, environment, None)
+        return _discarding(plan, _prepared, way, options, plan, permission, make)
     from bridle.runtimes.guarded import Guarding
 
-    guarding = Guarding(runtime, capability, environment, stdio=True)
+    guarding = Guarding(way.runtime, capability, environment, stdio=True)
     try:
-        plan = _planned(runtime, options, environment, guarding)
-        return _discarding(
-            plan, _prepared, runtime, options, plan, permission, make, guarding, config
-        )
+        plan = _planned(way, options, environment, guarding)
+        return _discarding(plan, _prepared, way, options, plan, permission, make, guarding, config)
     except BaseException:
         guarding.close()
         raise
 
 
 def _planned(
-    runtime: "AgentRuntime",
+    way: "Way",
     options: RunOptions,
     env: dict[str, str],
     guarding: "Guarding | None",
 ) -> "RunPlan":
     """The plan of a run, its guard inside its sandbox."""
+    runtime = way.runtime
     if options.sandbox is None:
-        plan = runtime.plan_run(options, env, new_session_id())
-        return plan if guarding is None else _discarding(plan, guarding.adapt, plan)
-    from bridle.runtimes.confined import planned
+        plan_it = runtime.plan_live if way.live else runtime.plan_run
+        plan = plan_it(options, env, new_session_id())
+        if guarding is not None:
+            plan = _discarding(plan, guarding.adapt, plan)
+    else:
+        from bridle.runtimes.confined import planned, planned_live
 
-    adapt = None if guarding is None else guarding.adapt
-    return planned(runtime, options, env, new_session_id(), adapt)
+        adapt = None if guarding is None else guarding.adapt
+        confined = planned_live if way.live else planned
+        plan = confined(runtime, options, env, new_session_id(), adapt)
+    return msgspec.structs.replace(plan, warnings=(*plan.warnings, *way.warnings))
 
 
 def _discarding(plan: "RunPlan", step: Callable[..., _T], *arguments: Any) -> _T:
@@ -135,7 +145,7 @@ def _discarding(plan: "RunPlan", step: Callable[..., _T], *arguments: Any) -> _T
 
 
 def _prepared(
-    runtime: "AgentRuntime",
+    way: "Way",
     options: RunOptions,
     plan: "RunPlan",
     permission: PermissionPolicy,
@@ -143,12 +153,13 @@ def _prepared(
     guarding: "Guarding | None" = None,
     config: "Config | None" = None,
 ) -> Prepared:
-    recorder = recorder_for(runtime, options, plan)
+    runtime = way.runtime
+    recorder = recorder_for(runtime, options, plan, "rpc" if way.live else "print", live=False)
     if guarding is not None:
         recorder.guard = guarding.begin(plan, config)
     elif options.unguarded:
         recorder.unguarded = guarded_as(options, plan.spec.env) or "none"
-    normalizer = runtime.normalizer(plan, recorder)
+    normalizer = _normalizer(way, options, plan, recorder)
     if options.sandbox is not None:
         from bridle.runtimes.confined import watched
 
@@ -164,10 +175,31 @@ def _prepared(
     return Prepared(run, plan, recorder.redactor)
 
 
+def _normalizer(way: "Way", options: RunOptions, plan: "RunPlan", recorder: Recorder) -> Normalizer:
+    if not way.live:
+        return way.runtime.normalizer(plan, recorder)
+    from bridle.drives.live import Outgoing
+    from bridle.drives.one_prompt import OnePrompt
+    from bridle.runtimes.images import image_data
+
+    assert plan.live is not None
+    for path in options.images:
+        image_data(path, way.runtime.id)
+    images = tuple(os.path.abspath(os.path.expanduser(path)) for path in options.images)
+    prompt = Outgoing(id=new_session_id(), text=options.prompt, images=images)
+    return OnePrompt(way.runtime.live_wire(plan.live, recorder), recorder, prompt)
+
+
 def recorder_for(
-    runtime: "AgentRuntime", options: RunOptions, plan: "RunPlan", drive: Drive = "print"
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    plan: "RunPlan",
+    drive: Drive = "print",
+    *,
+    live: bool | None = None,
 ) -> Recorder:
-    """The recorder of a planned run, which knows every secret that the run is given."""
+    """The recorder of a planned run, which knows every secret that the run is given. `live` is
+    that of `Recorder`."""
     recorder = Recorder(
         runtime=runtime.id,
         session_id=plan.session_id,
@@ -177,6 +209,7 @@ def recorder_for(
         redactor=Redactor([*secrets_in(plan.spec.env), *plan.secrets]),
         ignored_options=plan.ignored_options,
         drive=drive,
+        live=live,
     )
 
     def in_files() -> str:

@@ -24,7 +24,9 @@ RESULT_KEYS = [
     "duration_ms",
     "ignored_options",
     "error",
+    "refusals",
 ]
+BYPASS = ("--permission", "bypass")
 
 
 def result_of(out: str) -> dict[str, Any]:
@@ -34,14 +36,14 @@ def result_of(out: str) -> dict[str, Any]:
 
 
 def test_piped_output_is_the_final_text_alone(place: Place) -> None:
-    done = place.bridle("run", "echo hello\nyou")
+    done = place.bridle("run", "echo hello\nyou", *BYPASS)
     assert (done.status, done.out) == (0, "hello\nyou\n")
     assert done.err.startswith("completed in ")
     assert "\x1b" not in done.err
 
 
 def test_json_is_one_object_with_exactly_the_promised_keys(place: Place) -> None:
-    done = place.bridle("run", "echo done\nORCHESTRA_COMPLETE", "--json")
+    done = place.bridle("run", "echo done\nORCHESTRA_COMPLETE", "--json", *BYPASS)
     result = result_of(done.out)
     assert list(result) == RESULT_KEYS
     assert (done.status, done.err) == (0, "")
@@ -71,7 +73,7 @@ def test_stream_json_is_every_event_and_the_result(place: Place) -> None:
 
 
 def test_a_failed_run_has_status_1_and_says_why(place: Place) -> None:
-    done = place.bridle("run", "fail no disk")
+    done = place.bridle("run", "fail no disk", *BYPASS)
     assert (done.status, done.out) == (1, "half done\n")
     closing, error, hint = done.err.splitlines()
     assert closing.startswith("failed in ")
@@ -159,7 +161,8 @@ def test_a_broken_configuration_is_told_line_by_line(place: Place) -> None:
 
 
 def test_ignored_options_are_reported(place: Place) -> None:
-    done = place.bridle("run", "echo a", "--model", "m", "--ignore-unsupported", "--json")
+    words = ("--model", "m", "--ignore-unsupported", "--json", *BYPASS)
+    done = place.bridle("run", "echo a", *words)
     assert done.status == 0
     assert done.err == "bridle: warning: not supported, ignored: model\n"
     assert result_of(done.out)["ignored_options"] == ["model"]

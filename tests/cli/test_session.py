@@ -359,6 +359,20 @@ def test_a_conversation_on_a_scripted_model_stays_there(shell: Shell) -> None:
         assert model.api_key not in ledger.read_text()
 
 
+def test_a_session_that_asks_nobody_says_so_at_its_start(shell: Shell) -> None:
+    (shell.work / ".bridle").mkdir()
+    (shell.work / ".bridle" / "config.yaml").write_text(
+        "runtime:\n  adapters:\n    plain:\n      binary: /bin/echo\n"
+    )
+    words = ("session", "start", "--runtime", "plain", "--drive", "print", "--json")
+    told = shell.run(*words)
+    assert told.returncode == 0, told.stderr
+    shell.sessions.append(json.loads(told.stdout)["session_id"])
+    line = "plain: it asks nobody in a session of the drive print: its own settings decide"
+    assert line in told.stderr
+    shell.json("session", "stop", shell.sessions[-1])
+
+
 def test_what_a_start_left_open_is_told_and_kept(shell: Shell) -> None:
     told = shell.run(
         *("session", "start", "--runtime", "scripted", "--name", "open", "--json"),

@@ -1,5 +1,6 @@
 """What a person at a terminal sees, is asked, and can stop."""
 
+import json
 from pathlib import Path
 from signal import SIGINT as _INT
 
@@ -20,7 +21,7 @@ def terminal(place: Place, env: dict[str, str], *words: str) -> Terminal:
 
 
 def test_text_shows_as_it_streams_and_once(place: Place, env: dict[str, str]) -> None:
-    with terminal(place, env, "run", "lines 3") as screen:
+    with terminal(place, env, "run", "lines 3", "--permission", "bypass") as screen:
         assert screen.finish() == 0
     lines = screen.screen.splitlines()
     assert lines[:3] == ["line 0", "line 1", "line 2"]
@@ -62,7 +63,8 @@ def test_no_color(place: Place, env: dict[str, str]) -> None:
         ("YES\n", '[true, "allowed at the terminal"]'),
         ("\n", '[false, "refused at the terminal"]'),
         ("n\n", '[false, "refused at the terminal"]'),
-        ("sure\n", '[false, "refused at the terminal"]'),
+        ("sure\nyess\ny\n", '[true, "allowed at the terminal"]'),
+        ("yn\n\n", '[false, "refused at the terminal"]'),
     ],
 )
 def test_the_person_is_asked(place: Place, env: dict[str, str], typed: str, answer: str) -> None:
@@ -77,6 +79,35 @@ def test_the_person_is_asked(place: Place, env: dict[str, str], typed: str, answ
     assert "· shell rm [31mx" in screen.screen
     assert "1,000 tokens in, 20 out · $0.0100" in screen.screen
     assert "\x1b[31m" not in screen.screen
+
+
+def test_a_slip_of_the_finger_is_asked_again(place: Place, env: dict[str, str]) -> None:
+    with terminal(place, env, "run", "1", "--runtime", "asker") as screen:
+        screen.wait_for("Allow it? [y]es, [N]o, [a]lways this tool: ")
+        screen.type("maybe\n")
+        screen.wait_for("tool: [y]es, [N]o, [a]lways this tool: ")
+        screen.type("n\n")
+        assert screen.finish() == 0
+    assert screen.screen.count("answer: [false") == 1
+    assert "completed, 1 tool call refused in" in screen.screen
+
+
+def test_the_question_comes_after_the_text_that_explains_it(
+    place: Place, env: dict[str, str], tmp_path: Path
+) -> None:
+    """The agent says both in one breath; the person reads the text first."""
+    script = tmp_path / "script.json"
+    script.write_text('[{"text": "I write the file now.", "shell": "echo > x"}, {"text": "Done."}]')
+    words = ("run", "x", "--runtime", "scripted", "--provider-option", f"script={script}")
+    for _ in range(3):
+        with terminal(place, env, *words) as screen:
+            screen.wait_for("Allow it?")
+            screen.type("n\n")
+            assert screen.finish() == 0
+        shown = screen.screen
+        assert shown.index("I write the file now.\n") < shown.index("The agent asks to use shell")
+        assert "shell refused: refused at the terminal" in shown
+        assert "failed:" not in shown
 
 
 def test_always_holds_for_the_run(place: Place, env: dict[str, str]) -> None:
@@ -107,6 +138,22 @@ def test_nobody_there_means_no(place: Place, env: dict[str, str]) -> None:
     assert done.status == 0
     assert done.out.startswith('answer: [false, "nobody is there to give permission')
     assert "shell refused: nobody is there" in done.err
+    warned = "bridle: warning: asker: nobody is there to give permission: its permission requests"
+    assert done.err.count(warned) == 1
+    assert "completed, 1 tool call refused in" in done.err
+
+
+def test_what_happens_instead_of_asking_is_no_part_of_the_json(
+    place: Place, env: dict[str, str]
+) -> None:
+    path = {"PYTHONPATH": env["PYTHONPATH"]}
+    done = place.bridle("run", "2", "--runtime", "asker", "--json", env=path)
+    assert json.loads(done.out)["refusals"] == 2
+    assert json.loads(done.out)["status"] == "completed"
+    assert "asker: nobody is there to give permission" in done.err
+    allowed = place.bridle("run", "x", "--permission", "bypass", "--json")
+    assert "permission" not in allowed.err
+    assert json.loads(allowed.out)["refusals"] == 0
 
 
 def test_an_interactive_run_has_the_terminal(place: Place, env: dict[str, str]) -> None:

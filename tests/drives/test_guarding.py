@@ -146,6 +146,26 @@ def test_a_hook_that_tells_no_id_and_comes_first_means_the_next_call() -> None:
     assert [(each.tool_call_id, each.by) for each in decisions] == [("item_7", "guard")]
 
 
+@pytest.mark.parametrize("guard_first", [True, False])
+def test_one_refusal_is_told_once_in_the_guards_words(guard_first: bool) -> None:
+    """The agent reports the hook's refusal as its own, before the hook's note was looked at."""
+    made = recorder()
+    assert made.guard is not None
+    made.guard.proved("canary")
+    made.tool_started("item_7", "Bash", {})
+    made.guard.note(verdict_note("item_7", NO))
+    if guard_first:
+        made.verdicts.take_notes()
+    made.permission_decided(
+        "item_7", tool_call_id="item_7", tool_name="Bash", decision="deny", by="agent"
+    )
+    made.tool_ended("item_7", is_error=True, result="no")
+    made.turn_ended()
+    decisions = [each for each in made.drain() if isinstance(each, ev.PermissionDecision)]
+    assert [(each.tool_call_id, each.by) for each in decisions] == [("item_7", "guard")]
+    assert made.result().refusals == 1
+
+
 def test_nor_is_one_lost_whose_call_is_never_told() -> None:
     made = recorder(matching="count")
     assert made.guard is not None

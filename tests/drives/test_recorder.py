@@ -365,6 +365,34 @@ def test_a_question_is_decided_once() -> None:
     assert not recorder.turn_open
 
 
+def test_refused_calls_are_counted_each_once() -> None:
+    """A call may be refused by two, and asked about twice; every question gets its answer."""
+    recorder = make()
+    recorder.turn_started()
+    for request, call in (("q1", "t1"), ("q2", "t1"), ("q3", "t2")):
+        asked = Question(
+            request_id=request,
+            tool_name="shell",
+            args={},
+            answer=lambda allowed, reason: b"",
+            tool_call_id=call,
+        )
+        recorder.permission_requested(asked)
+        recorder.permission_decided(
+            request, tool_call_id=call, tool_name="shell", decision="deny", by="person"
+        )
+    recorder.permission_decided(
+        "own", tool_call_id="t2", tool_name="shell", decision="deny", by="agent"
+    )
+    recorder.permission_decided(
+        "q4", tool_call_id="t3", tool_name="shell", decision="allow", by="person"
+    )
+    recorder.turn_ended()
+    told = [e.request_id for e in recorder.drain() if isinstance(e, ev.PermissionDecision)]
+    assert told == ["q1", "q2", "q3", "q4"]
+    assert recorder.result().refusals == 2
+
+
 def test_replies_wait_for_the_driver() -> None:
     recorder = make()
     recorder.reply(b"one\n")

@@ -28,6 +28,7 @@ AGENTS = [
     ("copilot", "1.0.102"),
 ]
 TOOLS = {"claude": "Bash", "codex": "command_execution", "pi": "bash", "copilot": "bash"}
+PATCH = "*** Begin Patch\n*** Add File: patch.txt\n+hello\n*** End Patch"
 STOPS = ("claude", "codex", "copilot")
 """Agents whose turn ends when they are refused something."""
 
@@ -124,6 +125,27 @@ def test_a_dialog_is_asked_about_and_answered(runtime: AgentRuntime, place: Benc
     started = [each.tool_call_id for each in of(events, ev.ToolExecutionStart)]
     assert [each.tool_call_id for each in asked] == started[:2]
     assert check_event_order(events) == []
+
+
+def test_codex_in_a_pane_writes_nothing_unasked(place: Bench) -> None:
+    """Its file tool asks; a command that does not ask for more than the sandbox allows fails."""
+    runtime = pinned("codex", "0.166.0")
+    script = [
+        {"text": "Quietly.", "shell": "echo bad > quiet.txt"},
+        {"text": "By patch.", "shell": f"apply_patch <<'EOF'\n{PATCH}\nEOF\n"},
+        {"text": "Done."},
+    ]
+    with ScriptedModel(script) as model, asking(place, runtime, model) as session:
+        assert session.ready()
+        session.send("Go")
+        asked = question(session)
+        assert not (place.worktree / "patch.txt").exists()
+        assert "patch.txt" in str(asked.args)
+        answer(session, asked, True)
+        session.wait()
+        assert (place.worktree / "patch.txt").exists()
+        assert not (place.worktree / "quiet.txt").exists()
+    assert decisions(session.events()) == [("allow", "a test")]
 
 
 def test_nobody_answers_in_time(runtime: AgentRuntime, place: Bench) -> None:

@@ -46,7 +46,8 @@ class Asker(AgentRuntime):
         return DIALECT, True, ""
 
     def features_of(self, dialect):
-        return Features(options=frozenset({"settings", "model_server"}), interactive=True)
+        options = frozenset({"settings", "model_server"})
+        return Features(options=options, interactive=True, asks=("print",))
 
     def find(self):
         return Installation(binary=sys.executable, version="1.0")

@@ -21,14 +21,24 @@ class Terminal:
     """
 
     def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, *, columns: int | None = None
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        *,
+        columns: int | None = None,
+        echo: bool = False,
+        limit: float = LIMIT,
     ) -> None:
+        """`echo` shows what is typed, as a terminal does; `limit` bounds each waiting."""
+        self._limit = limit
         self._master, slave = pty.openpty()
         if columns is not None:
             termios.tcsetwinsize(slave, (24, columns))
-        settings = termios.tcgetattr(slave)
-        settings[3] &= ~termios.ECHO
-        termios.tcsetattr(slave, termios.TCSANOW, settings)
+        if not echo:
+            settings = termios.tcgetattr(slave)
+            settings[3] &= ~termios.ECHO
+            termios.tcsetattr(slave, termios.TCSANOW, settings)
         self.process = subprocess.Popen(
             argv,
             stdin=slave,
@@ -57,9 +67,16 @@ class Terminal:
 
     def wait_for(self, text: str) -> None:
         """Read until `text` shows; fails past the deadline."""
-        until = time.monotonic() + LIMIT
+        until = time.monotonic() + self._limit
         while text not in self.screen:
             assert self._read(until), f"{text!r} never showed:\n{self.screen}"
+
+    def wait_for_count(self, text: str, count: int) -> bool:
+        """Read until `text` shows `count` times, or the command ends; whether it does."""
+        until = time.monotonic() + self._limit
+        while self.screen.count(text) < count and self._read(until):
+            pass
+        return self.screen.count(text) >= count
 
     def type(self, text: str) -> None:
         """Type a text."""
@@ -71,10 +88,10 @@ class Terminal:
 
     def finish(self) -> int:
         """Read to the end; returns the exit status."""
-        until = time.monotonic() + LIMIT
+        until = time.monotonic() + self._limit
         while self._read(until):
             pass
-        return self.process.wait(timeout=LIMIT)
+        return self.process.wait(timeout=self._limit)
 
     def _read(self, until: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], max(0.0, until - time.monotonic()))

@@ -12,13 +12,18 @@ from bridle.drives.spec import Question
 
 _LONGEST = 4000
 _GRACE = 1.0
+_YES = ("y", "yes")
+_NO = ("", "n", "no")
+_ALWAYS = ("a", "always")
+_ANSWERS = (*_YES, *_NO, *_ALWAYS)
+_CHOICE = "[y]es, [N]o, [a]lways this tool"
 
 
 class TerminalPermission:
     """Answers permission requests by asking the person at the terminal.
 
     Contract: called from the thread that reads the run's events; waits for the person no longer
-    than the run may last. Whatever is not a clear yes is a no.
+    than the run may last. An empty line is a no; what is no answer at all is asked again.
     """
 
     def __init__(self, timeout: float | None = None) -> None:
@@ -41,15 +46,17 @@ class TerminalPermission:
         if question.tool_name in self._always:
             return True, "person", "all calls of this tool were allowed"
         sys.stdout.flush()
-        sys.stderr.write(_text(question))
-        sys.stderr.flush()
+        _write(_text(question))
         answer = self._answer()
+        while answer is not None and answer not in _ANSWERS:
+            _write(f"{_CHOICE}: ")
+            answer = self._answer()
         if answer is None:
             reason = "interrupted" if self._over else "nobody answered in time"
             return False, "person" if self._over else "bridle", reason
-        if answer in ("a", "always"):
+        if answer in _ALWAYS:
             self._always.add(question.tool_name)
-        if answer in ("a", "always", "y", "yes"):
+        if answer in _YES or answer in _ALWAYS:
             return True, "person", "allowed at the terminal"
         return False, "person", "refused at the terminal"
 
@@ -63,6 +70,7 @@ class TerminalPermission:
         ready, _, _ = select.select([sys.stdin, self._wake_read], [], [], left)
         if self._over or sys.stdin not in ready:
             return None
+        # The end of input has no newline; it is a no, like an empty line.
         return sys.stdin.readline().strip().lower()
 
 
@@ -74,7 +82,9 @@ def can_ask() -> bool:
 def _text(question: Question) -> str:
     args = msgspec.json.format(msgspec.json.encode(question.args, enc_hook=str), indent=2).decode()
     shown = safe(args if len(args) <= _LONGEST else args[:_LONGEST] + "\n…")
-    return (
-        f"\nThe agent asks to use {safe(question.tool_name)}:\n{shown}\n"
-        "Allow it? [y]es, [N]o, [a]lways this tool: "
-    )
+    return f"\nThe agent asks to use {safe(question.tool_name)}:\n{shown}\nAllow it? {_CHOICE}: "
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

@@ -21,6 +21,7 @@ from bridle.core.events import (
     MessageStart,
     MessageUpdate,
     PermissionDecision,
+    PermissionRequest,
     Retry,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -83,6 +84,8 @@ class HumanView:
         self._shown = ""
         self._typed = ""
         """The message that a person is shown to have typed elsewhere."""
+        self._refused: set[str | None] = set()
+        """Calls whose refusal was shown: that they then failed says nothing more."""
 
     def event(self, event: Event) -> None:
         """Text as it streams; one line for each tool call, retry and refusal."""
@@ -101,11 +104,15 @@ class HumanView:
         elif isinstance(event, ToolExecutionStart):
             self._note(f"· {event.tool_name} {gist(event.args)}")
         elif isinstance(event, ToolExecutionEnd):
-            if event.is_error:
+            if event.is_error and event.tool_call_id not in self._refused:
                 why = "cut off" if event.result is None else f"failed: {gist(event.result)}"
                 self._note(f"  {event.tool_name} {why}")
+        elif isinstance(event, PermissionRequest):
+            # The question that follows is written by the code that asks the person.
+            self._fresh_line()
         elif isinstance(event, PermissionDecision):
             if event.decision == "deny":
+                self._refused.add(event.tool_call_id)
                 self._note(f"  {event.tool_name} refused: {event.reason}")
         elif isinstance(event, Retry):
             delay = f" in {event.delay_ms / 1000:.1f} s" if event.delay_ms else ""
@@ -156,8 +163,11 @@ class HumanView:
 
 
 def closing_line(result: RunResult) -> str:
-    """How the run ended: time, tokens, cost."""
-    parts = [f"{result.status.replace('_', ' ')} in {result.duration_ms / 1000:.1f} s"]
+    """How the run ended: what was refused, time, tokens, cost."""
+    ended = result.status.replace("_", " ")
+    if result.refusals:
+        ended += f", {result.refusals} tool call{'s' if result.refusals > 1 else ''} refused"
+    parts = [f"{ended} in {result.duration_ms / 1000:.1f} s"]
     usage = result.usage
     if usage.total:
         cached = usage.cache_read_tokens + usage.cache_write_tokens
@@ -179,7 +189,17 @@ def _fitted(line: str, width: int) -> list[str]:
     return lines
 
 
-_TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description")
+_TELLING = (
+    "command",
+    "cmd",
+    "file_path",
+    "path",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "title",
+)
 
 
 def gist(value: Any) -> str:

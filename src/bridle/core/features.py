@@ -48,6 +48,9 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     compact: bool = False
     """A session of the drive `rpc` can be asked to shorten its context."""
     drives: tuple[str, ...] = ("print",)
+    asks: tuple[str, ...] = ()
+    """Where its permission requests reach whoever decides: drives, and `acp` for a product whose
+    runs ask by its ACP mode. Empty where it asks nowhere."""
     instruction_file: str | None = None
 
     def in_session(self, drive: str) -> "Features":

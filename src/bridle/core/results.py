@@ -49,6 +49,9 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int = 0
     ignored_options: tuple[str, ...] = ()
     error: ErrorInfo | None = None
+    refusals: int = 0
+    """Tool calls that were refused: by a person, the guard, the agent's own rules, or because
+    nobody was there to ask."""
     guard: GuardReport | msgspec.UnsetType = msgspec.UNSET
     """How the run was guarded; left out for a run that belongs to no agent."""
 

@@ -131,9 +131,16 @@ class PrintRun:
         recorder, process = self._recorder, self._process
         timeout = recorder.options.timeout
         deadline = None if timeout is None else time.monotonic() + timeout
+        # A normalizer may speak first.
+        self._write_replies()
         while (lines := process.next_lines(self._next_look(deadline))) is not None:
             for line in lines:
                 self._feed(line)
+                if recorder.questions:
+                    # What the agent said before it asked is shown before the question.
+                    if events := recorder.drain():
+                        yield events
+                    self._answer_questions()
             self._feed_stderr()
             if recorder.input_done:
                 process.close_input()
@@ -185,12 +192,18 @@ class PrintRun:
                 self._understood(self._normalizer.feed_stderr, line)
 
     def _feed(self, line: bytes) -> None:
-        recorder = self._recorder
         self._understood(self._normalizer.feed, line)
-        while recorder.replies:
-            self._process.write(recorder.replies.pop(0))
-        while recorder.questions:
-            self._answer(recorder.questions.pop(0))
+        self._write_replies()
+
+    def _write_replies(self) -> None:
+        replies = self._recorder.replies
+        while replies:
+            self._process.write(replies.pop(0))
+
+    def _answer_questions(self) -> None:
+        questions = self._recorder.questions
+        while questions:
+            self._answer(questions.pop(0))
 
     def _understood(self, take: Callable[[bytes], None], line: bytes) -> None:
         recorder = self._recorder

@@ -177,6 +177,7 @@ class Recorder(Outbox):
             cost_source=self._tally.cost_source if cost is not None else "unknown",
             duration_ms=int((time.monotonic() - self._started_at) * 1000),
             ignored_options=self._ignored,
+            refusals=self._permissions.refusals,
             error=None if error is None else outcome.shown(error),
             guard=self.verdicts.report(),
         )
@@ -485,8 +486,15 @@ class Recorder(Outbox):
     ) -> None:
         """A tool call was allowed or refused. A repeat has no effect: the agent may have taken its
         question back before somebody answered it. Nor has it one in a conversation without an
-        open turn: the question went with the turn that asked it."""
+        open turn: the question went with the turn that asked it. A call that was refused is not
+        refused again: the agent may report the guard's refusal as its own, and then the guard's
+        word is the one that is told."""
+        if self.guard is not None and by != "guard":
+            self.verdicts.take_notes()
         if self._permissions.is_decided(request_id):
+            return
+        if decision == "deny" and self._permissions.is_refused(tool_call_id, request_id):
+            self._permissions.count_as_decided(request_id)
             return
         self._permissions.count_as_decided(request_id)
         if not self.turn_open:

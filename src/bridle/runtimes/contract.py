@@ -95,6 +95,9 @@ class RuntimeContract(ABC):
     """What the address of a provider ends with, after the host, for its CLI."""
     scripted_model: ClassVar[str] = "scripted"
     """The model of a one-shot call to a scripted model that names none, as its CLI needs it."""
+    asking_sibling: ClassVar[str] = ""
+    """The registered runtime that drives the same product by ACP, where `Features.asks` names
+    `acp`: it plays the runs in which somebody answers permission requests."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
 
@@ -215,6 +218,16 @@ class RuntimeContract(ABC):
         with it, as JSON values: a normalizer that is made while it runs gets it by `plan.noted`, to
         count nothing twice."""
         return {}
+
+    def asks_under(self, options: RunOptions) -> bool:
+        """Whether it asks with these options, in the drives that `Features.asks` names."""
+        return True
+
+    def unasked(self, options: RunOptions) -> str:
+        """What happens to tool calls that need permission in a run where nobody is asked, as a
+        clause for the user; empty where the plan's own warnings say it. The user gets the hint at
+        `--permission bypass` with it, unless the clause itself names that."""
+        return "its permission requests are refused"
 
     # -- live conversations ---------------------------------------------------------------------
 

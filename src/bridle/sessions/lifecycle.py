@@ -383,6 +383,7 @@ def _plan(
 ) -> "RunPlan":
     from bridle.config import load_config
     from bridle.runtimes.confined import planned_live, planned_tmux
+    from bridle.runtimes.permission import unasked_in
     from bridle.sessions.configured import alias_variables
     from bridle.sessions.turn_planning import plan_session
 
@@ -400,7 +401,8 @@ def _plan(
     if other:
         spec = msgspec.structs.replace(plan.spec, env={**other, **plan.spec.env})
         plan = msgspec.structs.replace(plan, spec=spec)
-    return plan
+    unasked = unasked_in(runtime, options, record.drive)
+    return msgspec.structs.replace(plan, warnings=(*plan.warnings, *unasked))
 
 
 def _begin(

@@ -305,6 +305,22 @@ def test_permission_is_answered_by_kind(allowed: bool, kinds: list[str], chosen:
     assert outcome["outcome"] == ("selected" if chosen else "cancelled")
 
 
+def test_a_question_names_what_only_the_request_tells() -> None:
+    """OpenCode may ask before it has told the command anywhere else."""
+    desk = Desk(agent=agents.OPENCODE)
+    desk.open()
+    told = {"toolCallId": "t", "title": "bash", "kind": "execute", "status": "pending"}
+    desk.update("tool_call", **told, rawInput={"cwd": "/repo"})
+    call = {**told, "rawInput": {"command": "echo two"}}
+    params = {"sessionId": "s1", "toolCall": call, "options": []}
+    request = {"jsonrpc": "2.0", "id": 7, "method": "session/request_permission"}
+    desk.say(msgspec.json.encode({**request, "params": params}))
+    (question,) = desk.recorder.questions
+    assert question.args == {"command": "echo two", "cwd": "/repo"}
+    (started,) = desk.of(ev.ToolExecutionStart)
+    assert started.args == question.args
+
+
 def test_clocks() -> None:
     desk = Desk(session={"start_timeout": 5.0, "silence_timeout": 7.0})
     patience = desk.recorder.patience

@@ -405,7 +405,21 @@ def test_credentials_are_judged_by_presence(tmp_path: Path) -> None:
     assert runtime.credentials({"HOME": "/none", "ANTHROPIC_API_KEY": "x"}) == "present"
 
 
-def test_the_command_of_a_terminal_session_is_quoted() -> None:
+def test_the_command_of_a_terminal_session_may_not_bypass_as_root(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("IS_SANDBOX", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    bypass = SpawnOptions(model="m", permission_mode="bypass")
+    with pytest.raises(WrongUse, match="root"):
+        ClaudeRuntime().build_spawn_command(bypass)
+    assert ClaudeRuntime().build_spawn_command(SpawnOptions(model="m"))
+    held = SpawnOptions(model="m", permission_mode="bypass", env={"IS_SANDBOX": "1"})
+    assert "bypassPermissions" in ClaudeRuntime().build_spawn_command(held)
+
+
+def test_the_command_of_a_terminal_session_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     hard = """it's "quoted" $HOME `x` ; & | \\ * \n über"""
     command = ClaudeRuntime().build_spawn_command(
         SpawnOptions(

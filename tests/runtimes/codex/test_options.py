@@ -430,8 +430,39 @@ def test_the_spawn_command(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     assert told["developer_instructions"] == "It's $HOME"
     assert told["projects"] == {str(desk.work): {"trust_level": "trusted"}}
     assert told["notice"]["model_migrations"]
+    assert words[words.index("-s") + 1] == "workspace-write"
     asking = shlex.split(desk.runtime.build_spawn_command(SpawnOptions(model="m")))
     assert asking[asking.index("-a") + 1] == "on-request"
+    assert asking[asking.index("-s") + 1] == "read-only"
+
+
+@pytest.mark.parametrize(
+    ("given", "sandbox", "policy"),
+    [
+        ({}, "read-only", "on-request"),
+        ({"sandbox": "read-only"}, "read-only", "never"),
+        ({"sandbox": "worktree"}, "workspace-write", "never"),
+        ({"permission_mode": "bypass"}, "workspace-write", "never"),
+        ({"permission_mode": "bypass", "sandbox": "off"}, "danger-full-access", "never"),
+    ],
+)
+def test_its_terminal_does_not_write_unasked(
+    desk: Desk, given: dict[str, Any], sandbox: str, policy: str
+) -> None:
+    """In a pane and at a person's terminal Codex asks only about what its sandbox refuses."""
+    options = RunOptions(prompt="", cwd=str(desk.work), **given)
+    plan = desk.runtime.plan_tmux(options, desk.env, "session-1")
+    for words in (plan.spec.argv, desk.runtime.plan_interactive(options, desk.env).argv):
+        assert words[words.index("-s") + 1] == sandbox
+        assert words[words.index("-a") + 1] == policy
+    unasked = "nobody is asked before it changes files" in " ".join(plan.warnings)
+    assert unasked is (given == {"sandbox": "worktree"})
+
+
+def test_its_terminal_refuses_to_ask_without_a_sandbox(desk: Desk) -> None:
+    options = RunOptions(prompt="", cwd=str(desk.work), sandbox="off")
+    with pytest.raises(UnsupportedOption, match="sandbox=off with permission ask"):
+        desk.runtime.plan_tmux(options, desk.env, "session-1")
 
 
 def test_the_interactive_plan(desk: Desk) -> None:

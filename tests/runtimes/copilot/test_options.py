@@ -83,6 +83,13 @@ def test_permissions(runtime: CopilotRuntime, tmp_path: Path) -> None:
     } <= set(found.spec.argv)
 
 
+def test_bypass_lets_it_act_outside_the_folder_too(runtime: CopilotRuntime, tmp_path: Path) -> None:
+    """With its first flag alone Copilot would still refuse other paths and addresses."""
+    wide = {"--allow-all-tools", "--allow-all-paths", "--allow-all-urls"}
+    assert wide <= set(plan(runtime, tmp_path, permission_mode="bypass").spec.argv)
+    assert not wide & set(plan(runtime, tmp_path).spec.argv)
+
+
 def test_tools_model_and_raw_words(runtime: CopilotRuntime, tmp_path: Path) -> None:
     found = plan(
         runtime,
@@ -222,7 +229,8 @@ def test_resuming_needs_the_whole_id(runtime: CopilotRuntime, tmp_path: Path) ->
 def test_commands_for_others(runtime: CopilotRuntime) -> None:
     plain = CopilotRuntime()
     spawn = plain.build_spawn_command(SpawnOptions(model="gpt-4o", permission_mode="bypass"))
-    assert spawn == "copilot --model gpt-4o --allow-all-tools"
+    bypass = "--allow-all-tools --allow-all-paths --allow-all-urls"
+    assert spawn == f"copilot --model gpt-4o {bypass}"
     asked = plain.build_spawn_command(SpawnOptions(model="gpt-4o", initial_prompt="go on"))
     assert asked == "copilot --model gpt-4o '--interactive=go on'"
     with pytest.raises(UnsupportedOption, match="append_system_prompt"):
@@ -244,7 +252,9 @@ def test_a_terminal_of_a_person(runtime: CopilotRuntime, tmp_path: Path) -> None
     options = RunOptions(prompt="look", cwd=str(tmp_path), model="m", permission_mode="bypass")
     spec = runtime.plan_interactive(options, env)
     assert spec.argv[1:] == (
-        *("--model=m", "--no-auto-update", "--allow-all-tools", "--interactive=look"),
+        *("--model=m", "--no-auto-update"),
+        *("--allow-all-tools", "--allow-all-paths", "--allow-all-urls"),
+        "--interactive=look",
     )
     with pytest.raises(UnsupportedOption, match="max_turns"):
         runtime.plan_interactive(RunOptions(prompt="x", max_turns=1), env)

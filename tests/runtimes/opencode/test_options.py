@@ -221,11 +221,17 @@ def test_a_missing_cli_is_named() -> None:
 
 
 def test_commands_for_others(runtime: OpenCodeRuntime) -> None:
-    spawn = runtime.build_spawn_command(SpawnOptions(model="opus", initial_prompt="it's on"))
-    assert "--model anthropic/claude-opus-4-6" in spawn
+    spawn = runtime.build_spawn_command(
+        SpawnOptions(model="opus", permission_mode="bypass", initial_prompt="it's on")
+    )
+    assert "--model anthropic/claude-opus-4-6 --auto" in spawn
     assert spawn.endswith("""'--prompt=it'"'"'s on'""")
     with pytest.raises(WrongUse):
-        runtime.build_spawn_command(SpawnOptions(model="opus", system_prompt="x"))
+        runtime.build_spawn_command(
+            SpawnOptions(model="opus", permission_mode="bypass", system_prompt="x")
+        )
+    with pytest.raises(UnsupportedOption, match="permission_mode=ask"):
+        runtime.build_spawn_command(SpawnOptions(model="opus"))
     assert runtime.build_print_command("-x", "a/b")[1:] == ["run", "-m", "a/b", "--", "-x"]
 
 

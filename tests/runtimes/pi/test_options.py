@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -378,6 +379,18 @@ def test_a_projects_own_code_does_not_run_unasked(tmp_path: Path) -> None:
     assert "--no-approve" in words(plan(tmp_path, "1.5.0"))
 
 
+def test_a_spawned_terminal_asks_by_the_extension(tmp_path: Path) -> None:
+    runtime = PiRuntime(AdapterSettings(binary="pi-that-is-nowhere"))
+    options = SpawnOptions(model="sonnet", env={"HOME": str(tmp_path), "XDG_STATE_HOME": ""})
+    first = shlex.split(runtime.build_spawn_command(options))
+    extension = Path(first[first.index("-e") + 1])
+    assert extension.is_relative_to(tmp_path)
+    assert "ctx.ui.confirm" in extension.read_text()
+    assert extension.stat().st_mode & 0o777 == 0o600
+    assert shlex.split(runtime.build_spawn_command(options)) == first
+    assert [each.name for each in extension.parent.iterdir()] == [extension.name]
+
+
 def test_an_untested_version_is_said_aloud(tmp_path: Path) -> None:
     assert "never tested" in plan(tmp_path, "1.6.0").warnings[0]
 
@@ -385,7 +398,13 @@ def test_an_untested_version_is_said_aloud(tmp_path: Path) -> None:
 def test_the_commands_of_the_source_documents(tmp_path: Path) -> None:
     runtime = PiRuntime(AdapterSettings(binary="pi-that-is-nowhere"))
     spawn = runtime.build_spawn_command(
-        SpawnOptions(model="sonnet", append_system_prompt="it's $HOME", cwd="/x", env={"K": "v"})
+        SpawnOptions(
+            model="sonnet",
+            permission_mode="bypass",
+            append_system_prompt="it's $HOME",
+            cwd="/x",
+            env={"K": "v"},
+        )
     )
     assert spawn == (
         "pi-that-is-nowhere --model anthropic/claude-sonnet-4-6 --no-approve"

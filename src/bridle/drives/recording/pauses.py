@@ -19,9 +19,15 @@ class Permissions:
         self._tape = tape
         self._redactor = redactor
         self._decided: set[str] = set()
+        self._asked: set[str] = set()
+        self._refused: set[str] = set()
+        """Tool calls that were refused."""
+        self.refusals = 0
+        """How many calls were refused."""
 
     def request(self, question: Question) -> None:
         """The agent asks, and waits for the answer."""
+        self._asked.add(question.request_id)
         self._tape.change_state("waiting_permission", f"permission request {question.request_id}")
         self._tape.emit(
             ev.PermissionRequest,
@@ -44,6 +50,12 @@ class Permissions:
         """A decision on that request, should one come, is not told."""
         self._decided.add(request_id)
 
+    def is_refused(self, tool_call_id: str | None, request_id: str) -> bool:
+        """Whether that call was refused before. A request that was told still gets its decision."""
+        return (
+            bool(tool_call_id) and tool_call_id in self._refused and request_id not in self._asked
+        )
+
     def decide(
         self,
         request_id: str,
@@ -55,6 +67,9 @@ class Permissions:
         reason: str,
     ) -> None:
         """It was decided, and the agent goes on."""
+        if decision == "deny" and not (tool_call_id and tool_call_id in self._refused):
+            self.refusals += 1
+            self._refused.add(tool_call_id or request_id)
         self._tape.emit(
             ev.PermissionDecision,
             request_id=request_id,

@@ -112,6 +112,8 @@ class AcpRuntime(AgentRuntime):
             compaction=bool(agent.compact_command),
             compact=bool(agent.compact_command),
             drives=("print", "rpc"),
+            # One with modes for a sandbox asks only about what would leave it.
+            asks=() if agent.sandbox_modes else ("print", "rpc"),
             instruction_file=self.instruction_path,
         )
 
@@ -276,6 +278,11 @@ class AcpRuntime(AgentRuntime):
 
         assert isinstance(plan, AcpPlan)
         return guard_plan(plan, hook, runtime=self.id)
+
+    def unasked(self, options: RunOptions) -> str:
+        """Its requests are refused; of one that asks only about leaving its sandbox the plan says
+        more."""
+        return "" if self.agent.sandbox_modes else super().unasked(options)
 
     def _write_files(self, way: Route, home: str, scratch: str) -> None:
         """Write what the way needs; a file of an account that is kept stays as it is."""

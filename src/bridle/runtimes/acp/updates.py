@@ -235,6 +235,10 @@ class UpdateTranslator:
         tool.kind = tool.kind or update.kind or ""
         if update.raw_input is not None and not (asking and tool.args):
             tool.args = update.raw_input
+        elif isinstance(tool.args, dict) and isinstance(update.raw_input, dict):
+            # With late arguments, what it asks about may stand nowhere else yet.
+            more = update.raw_input if self._agent.late_input else {}
+            tool.args = {**more, **tool.args}
         if update.status and not asking:
             tool.status = update.status
         if update.raw_output is not None:

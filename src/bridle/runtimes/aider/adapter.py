@@ -155,6 +155,10 @@ class AiderRuntime(AgentRuntime):
             native_session_id=native,
         )
 
+    def unasked(self, options: RunOptions) -> str:
+        """Aider prints its questions without an end of line, so nobody can be asked in time."""
+        return "it edits only files that were put into the chat, and every question is answered no"
+
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
         from bridle.runtimes.aider.normalizer import AiderNormalizer

@@ -114,6 +114,7 @@ class ClaudeRuntime(AgentRuntime):
             compaction=True,
             compact=True,
             drives=("print", "rpc", "tmux"),
+            asks=("print", "rpc", "tmux"),
             instruction_file=self.instruction_path,
         )
 
@@ -171,7 +172,7 @@ class ClaudeRuntime(AgentRuntime):
         files = PrivateFiles(_run_folder(env))
         try:
             started_in = self._environment(options, own, env, session_id, cwd, files)
-            _check_root(options, started_in)
+            _check_root(options.permission_mode, started_in)
             forked = options.resume is None or own.fork
             argv = (
                 *found.command,
@@ -273,7 +274,7 @@ class ClaudeRuntime(AgentRuntime):
 
         session_id = new_session_id()
         started_in = self._environment(options, own, env, session_id, cwd, files)
-        _check_root(options, started_in)
+        _check_root(options.permission_mode, started_in)
         mode = _mode(options.permission_mode, dialect)
         # The mode stands last: some flags before it take any number of words.
         argv = [*found.command, *run_flags(options, own, files), *options.raw_args]
@@ -320,6 +321,7 @@ class ClaudeRuntime(AgentRuntime):
         """The shell command of an interactive session in a terminal."""
         import shlex
 
+        _check_root(options.permission_mode, {**os.environ, **options.env})
         mode = _mode(options.permission_mode, self.dialect(None)[0])
         words = [self.settings.binary or self.binary, "--model", options.model]
         words += ["--permission-mode", mode]
@@ -442,8 +444,8 @@ def _permission_flags(options: RunOptions, dialect: ClaudeDialect) -> tuple[str,
 _ASK_ON_STDIO = ("--permission-prompt-tool", "stdio")
 
 
-def _check_root(options: RunOptions, env: Mapping[str, str]) -> None:
-    if options.permission_mode == "bypass" and os.geteuid() == 0 and env.get(SANDBOXED) != "1":
+def _check_root(permission: str, env: Mapping[str, str]) -> None:
+    if permission == "bypass" and os.geteuid() == 0 and env.get(SANDBOXED) != "1":
         raise WrongUse(
             "claude refuses to bypass permissions for the root user",
             hint=f"run as another user, or set {SANDBOXED}=1 if this machine is itself a sandbox",

@@ -36,7 +36,7 @@ def plan(
     files = PrivateFiles(adapter._run_folder(env))
     try:
         started_in = runtime._environment(options, own, env, session_id, cwd, files)
-        adapter._check_root(options, started_in)
+        adapter._check_root(options.permission_mode, started_in)
         flags = run_flags(options, own, files)
         flags += ["--session-id", session_id] if new else []
         mode = adapter._mode(options.permission_mode, dialect)

@@ -86,6 +86,7 @@ class ClineRuntime(AgentRuntime):
     binary: ClassVar[str] = "cline"
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "npm install -g cline"
+    asking_sibling: ClassVar[str] = "cline-acp"
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -105,6 +106,7 @@ class ClineRuntime(AgentRuntime):
             abort=True,
             compaction=True,
             drives=("print",),
+            asks=("acp",),
             instruction_file=self.instruction_path,
         )
 
@@ -190,6 +192,10 @@ class ClineRuntime(AgentRuntime):
         from bridle.runtimes.cline.confinement import sandbox_needs
 
         return sandbox_needs(spec.env)
+
+    def unasked(self, options: RunOptions) -> str:
+        """A headless Cline asks nobody."""
+        return "its tools are refused"
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

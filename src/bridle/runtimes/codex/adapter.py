@@ -79,6 +79,7 @@ class CodexRuntime(AgentRuntime):
             compaction=True,
             compact=True,
             drives=("print", "rpc", "tmux"),
+            asks=("rpc", "tmux"),
             instruction_file=self.instruction_path,
         )
 
@@ -201,6 +202,17 @@ class CodexRuntime(AgentRuntime):
         from bridle.runtimes.codex.guarding import guard_plan
 
         return guard_plan(plan, hook)
+
+    def asks_under(self, options: RunOptions) -> bool:
+        """Not in a sandbox that was named: a yes would let a command leave it."""
+        return options.sandbox in (None, "off")
+
+    def unasked(self, options: RunOptions) -> str:
+        """`codex exec` asks nobody, so it only reads, unless a sandbox was named; then the plan
+        says what that means."""
+        if options.sandbox in ("worktree", "off"):
+            return ""
+        return "it only reads, and whatever would change a file fails"
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what `codex exec --json` will print."""

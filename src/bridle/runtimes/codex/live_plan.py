@@ -17,7 +17,13 @@ from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.install import private_folder
 from bridle.runtimes.codex.planning import Routing, environment, plan_mcp, route, write_files
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
-from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sandbox, live_mode
+from bridle.runtimes.codex.sandbox import (
+    FULL_ACCESS,
+    UNASKED,
+    WORKSPACE_WRITE,
+    check_sandbox,
+    live_mode,
+)
 from bridle.runtimes.codex.sharing import check_sharing, shared_argv, socket_path, why_not_shared
 from bridle.runtimes.codex.transcript import total_of
 from bridle.runtimes.codex_trust import trust_flags
@@ -56,7 +62,7 @@ def plan_app_server(
     if mcp.flags and policy == "never" and not approved:
         warnings.append("codex: refuses calls of MCP tools that do not say they only read")
     if mode == WORKSPACE_WRITE and policy == "never" and not bypass:
-        warnings.append("codex: nobody is asked before it changes files in its worktree")
+        warnings.append(UNASKED)
     place = find_git(cwd)
     flags = args.settings_flags(options.settings) if options.settings else []
     flags += [*args.own_flags(own), *routing.flags, *mcp.flags]

@@ -27,6 +27,7 @@ from bridle.runtimes.codex.transcript import (
     find_rollout,
     forked_from,
     read_rollout,
+    rejected_patches,
     subagent_files,
     total_of,
     usage_of,
@@ -185,6 +186,8 @@ class CodexNormalizer:
         if source and recorder.error is None and not self._is_copy(source):
             recorder.fail(self._no_copy(source))
         path = find_rollout(self._home, self._thread_id) if self._thread_id else None
+        if path and recorder.turn_open:
+            self._tell_rejected(path)
         part = read_rollout(path, self._offset) if path else None
         recorder.model = (part.model if part else None) or recorder.model or recorder.options.model
         usage = part.usage if part is not None and part.calls else None
@@ -201,6 +204,23 @@ class CodexNormalizer:
                 more = read_rollout(other)
                 usage += more.usage if more else NO_USAGE
         recorder.set_usage(usage)
+
+    def _tell_rejected(self, path: str) -> None:
+        """Tell the patches that Codex refused by itself, of which the stream is silent."""
+        recorder = self._recorder
+        for call_id, reason in rejected_patches(path, self._offset):
+            if recorder.tools.has_ended(call_id):
+                continue
+            recorder.tool_started(call_id, "file_change", {}, synthetic=True)
+            recorder.permission_decided(
+                call_id,
+                tool_call_id=call_id,
+                tool_name="file_change",
+                decision="deny",
+                by="codex",
+                reason=reason,
+            )
+            recorder.tool_ended(call_id, is_error=True, result=reason, synthetic=True)
 
     # -- items ----------------------------------------------------------------------------------
 

@@ -16,7 +16,13 @@ from bridle.runtimes.codex.install import chosen_home, helper_dir, private_folde
 from bridle.runtimes.codex.logs import LOG_VARIABLE, QUIET
 from bridle.runtimes.codex.mcp import McpPlan, plan_servers, read_servers
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
-from bridle.runtimes.codex.sandbox import FULL_ACCESS, WORKSPACE_WRITE, check_sandbox, sandbox_mode
+from bridle.runtimes.codex.sandbox import (
+    FULL_ACCESS,
+    UNASKED,
+    WORKSPACE_WRITE,
+    check_sandbox,
+    sandbox_mode,
+)
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.given import added_instructions, provider_key
 from bridle.runtimes.installation import Installation
@@ -74,7 +80,7 @@ def plan_exec(
     if options.model:
         before += args.config("model", options.model)
     if mode == WORKSPACE_WRITE and not bypass:
-        warnings.append("codex: nobody is asked before it changes files in its worktree")
+        warnings.append(UNASKED)
     before += trust_flags(cwd, place, "" if routing.private else routing.home)
     after = [*args.sandbox_flags(mode, own, place), "--skip-git-repo-check"]
     if options.output_schema is not None:

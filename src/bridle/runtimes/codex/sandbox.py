@@ -31,8 +31,8 @@ def sandbox_mode(options: RunOptions) -> str:
                 "codex",
                 "sandbox=off with permission ask",
                 [],
-                reason="`codex exec` cannot ask, so nothing would hold it; "
-                "give permission bypass with it",
+                reason="here Codex asks at most about what its sandbox does not allow, so nothing "
+                "would hold it; give permission bypass with it",
                 ignorable=True,
             )
         return FULL_ACCESS if bypass else READ_ONLY
@@ -53,6 +53,21 @@ def live_mode(options: RunOptions) -> tuple[str, str]:
     if options.permission_mode == "bypass" or options.sandbox in ("read-only", "worktree"):
         return sandbox_mode(options), "never"
     return (FULL_ACCESS if options.sandbox == "off" else WORKSPACE_WRITE), "untrusted"
+
+
+def terminal_mode(options: RunOptions) -> tuple[str, str]:
+    """Sandbox and approval policy of the terminal interface.
+
+    There Codex asks only about what its sandbox does not allow. So `ask` gets a sandbox in which it
+    can only read: every change of a file is asked about, or fails. A sandbox that the caller named
+    holds and nothing is asked, as in `live_mode`.
+    """
+    asks = options.permission_mode == "ask" and options.sandbox is None
+    return sandbox_mode(options), "on-request" if asks else "never"
+
+
+UNASKED = "codex: nobody is asked before it changes files in its worktree"
+"""The warning about a sandbox that was named where `ask` was meant to ask."""
 
 
 def check_sandbox(found: Installation, dialect: CodexDialect, env: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.install import codex_home
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
-from bridle.runtimes.codex.sandbox import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE
+from bridle.runtimes.codex.sandbox import terminal_mode
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.given import added_instructions
 from bridle.runtimes.provider_options import refuse_fork
@@ -35,10 +35,9 @@ def terminal_flags(dialect: CodexDialect, folder: str, home: str) -> list[str]:
     return [*flags, *trust_flags(folder, find_git(folder), home)]
 
 
-def mode_flags(mode: str, own: CodexOptions, folder: str, *, asks: bool) -> list[str]:
-    """Sandbox and approvals: with a person there, `ask` works in the folder and asks for more."""
-    flags = args.sandbox_flags(mode, own, find_git(folder))
-    return [*flags, "-a", "on-request" if asks else "never"]
+def mode_flags(mode: str, policy: str, own: CodexOptions, folder: str) -> list[str]:
+    """Sandbox and approval policy, as `terminal_mode` says them."""
+    return [*args.sandbox_flags(mode, own, find_git(folder)), "-a", policy]
 
 
 def instruction_flags(
@@ -72,8 +71,8 @@ def spawn_command(
     home = codex_home({**env, **options.env})
     argv = [*words, *terminal_flags(dialect, folder, home), "-m", options.model]
     argv += args.environment_flags(options.env, CodexOptions())
-    asks = options.permission_mode == "ask"
-    argv += mode_flags(WORKSPACE_WRITE, CodexOptions(), folder, asks=asks)
+    mode, policy = terminal_mode(RunOptions(prompt="", permission_mode=options.permission_mode))
+    argv += mode_flags(mode, policy, CodexOptions(), folder)
     added = options.append_system_prompt
     if options.append_system_prompt_file:
         data = readable_file(options.append_system_prompt_file, "system prompt file")
@@ -105,8 +104,7 @@ def plan_terminal(
     refuse_fork("codex", options, own.fork, "not in an interactive run")
     refuse_shared(options, own, "an interactive run has no app-server")
     routing = route(options, env, "", own)
-    asks = options.permission_mode == "ask"
-    mode = {"off": FULL_ACCESS, "read-only": READ_ONLY}.get(options.sandbox or "", WORKSPACE_WRITE)
+    mode, policy = terminal_mode(options)
     argv = [*found.command, *terminal_flags(dialect, cwd, routing.home), *routing.flags]
     argv += args.settings_flags(options.settings) if options.settings else []
     argv += [*args.own_flags(own), *(args.config("model", options.model) if options.model else [])]
@@ -114,7 +112,7 @@ def plan_terminal(
     argv += instruction_flags(dialect, options.system_prompt, added)
     argv += ["resume", options.resume] if options.resume else []
     argv += [*options.raw_args, *args.image_flags(options.images)]
-    argv += mode_flags(mode, own, cwd, asks=asks)
+    argv += mode_flags(mode, policy, own, cwd)
     prompt = ["--", options.prompt] if options.prompt.strip() else []
     whole = agent_env(env, options, new_session_id(), cwd)
     return ProcessSpec(argv=(*argv, *prompt), env={**whole, **routing.env}, cwd=cwd)

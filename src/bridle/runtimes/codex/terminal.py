@@ -20,7 +20,7 @@ from bridle.runtimes.codex import planning
 from bridle.runtimes.codex.install import private_folder
 from bridle.runtimes.codex.mcp import McpPlan
 from bridle.runtimes.codex.provider_options import read_options
-from bridle.runtimes.codex.sandbox import FULL_ACCESS, READ_ONLY, WORKSPACE_WRITE
+from bridle.runtimes.codex.sandbox import UNASKED, terminal_mode
 from bridle.runtimes.codex.sharing import refuse_shared
 from bridle.runtimes.codex.spawn import instruction_flags, mode_flags, terminal_flags
 from bridle.runtimes.codex.transcript import find_rollout
@@ -51,14 +51,14 @@ def plan(
     ignored = (*ignored, *refuse_shared(options, own, "a terminal session has no app-server"))
     folder = private_folder(env, session_id)
     routing = planning.route(options, env, folder, own)
-    asks = options.permission_mode == "ask"
-    mode = {"off": FULL_ACCESS, "read-only": READ_ONLY}.get(options.sandbox or "", WORKSPACE_WRITE)
+    mode, policy = terminal_mode(options)
+    unasked = options.permission_mode == "ask" and options.sandbox == "worktree"
     argv = [*found.command, *terminal_flags(dialect, cwd, routing.home), *routing.flags]
     argv += args.settings_flags(options.settings) if options.settings else []
     argv += [*args.own_flags(own), *(args.config("model", options.model) if options.model else [])]
     argv += instruction_flags(dialect, options.system_prompt, added_instructions(options))
     argv += ["resume", options.resume] if options.resume else []
-    argv += [*options.raw_args, *mode_flags(mode, own, cwd, asks=asks)]
+    argv += [*options.raw_args, *mode_flags(mode, policy, own, cwd)]
     made = planning.write_files(folder, routing, {})
     planned = RunPlan(
         spec=ProcessSpec(
@@ -74,7 +74,7 @@ def plan(
         dialect=dialect,
         secrets=routing.secrets,
         ignored_options=ignored,
-        warnings=(warning,) if warning else (),
+        warnings=tuple(text for text in (warning, UNASKED if unasked else "") if text),
         private_dirs=(folder,) if made else (),
         native_session_id=options.resume,
     )

@@ -12,6 +12,7 @@ source in newer lines, and all of it in older ones.
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -199,6 +200,29 @@ def command_results(path: str, offset: int = 0) -> list[CommandResult]:
             for line in file:
                 if b"function_call" in line:
                     _take_call(line, calls, found)
+    except OSError:
+        return []
+    return found
+
+
+_REJECTED = "patch rejected: "
+
+
+def rejected_patches(path: str, offset: int = 0) -> list[tuple[str, str]]:
+    """The patches that Codex's own mode refused in the part of a rollout from `offset` on: call and
+    reason, oldest first. The stream of a run does not name them."""
+    found: list[tuple[str, str]] = []
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            for line in file:
+                if _REJECTED.encode() not in line:
+                    continue
+                with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                    call = msgspec.json.decode(line, type=_CallLine).payload
+                    output = call.output if isinstance(call.output, str) else ""
+                    if call.type.endswith("_call_output") and output.startswith(_REJECTED):
+                        found.append((call.call_id, output))
     except OSError:
         return []
     return found

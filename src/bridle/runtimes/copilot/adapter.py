@@ -76,6 +76,7 @@ class CopilotRuntime(AgentRuntime):
     binary: ClassVar[str] = "copilot"
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
+    asking_sibling: ClassVar[str] = "copilot-acp"
     worktree_hooks = "it passes over a repository's hooks where the folder is not trusted"
 
     # -- identity and availability --------------------------------------------------------------
@@ -97,6 +98,7 @@ class CopilotRuntime(AgentRuntime):
             abort=True,
             compaction=True,
             drives=("print", "tmux"),
+            asks=("acp", "tmux"),
             instruction_file=self.instruction_path,
         )
 
@@ -165,6 +167,10 @@ class CopilotRuntime(AgentRuntime):
         """What its notes say that the conversation used."""
         folder = os.path.join(sessions_dir(copilot_home(plan.spec.env)), resume)
         return {"usage": msgspec.to_builtins(noted_usage(os.path.join(folder, "events.jsonl"))[0])}
+
+    def unasked(self, options: RunOptions) -> str:
+        """A headless Copilot asks nobody."""
+        return "calls that are not preapproved are refused"
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
@@ -324,7 +330,7 @@ class CopilotRuntime(AgentRuntime):
                     self.id, name, [], reason="in a terminal; deploy an instruction file instead"
                 )
         words = [self.settings.binary or self.binary, "--model", options.model]
-        words += ["--allow-all-tools"] if options.permission_mode == "bypass" else []
+        words += command.BYPASS if options.permission_mode == "bypass" else ()
         words += [f"--interactive={options.initial_prompt}"] if options.initial_prompt else []
         return shlex.join(words)
 

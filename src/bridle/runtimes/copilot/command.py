@@ -12,6 +12,9 @@ from bridle.runtimes.mcp_servers import McpServer, read_servers
 from bridle.runtimes.private import write_private
 
 INSTRUCTION_FILE = os.path.join(".github", "instructions", "bridle.instructions.md")
+BYPASS = ("--allow-all-tools", "--allow-all-paths", "--allow-all-urls")
+"""What lets Copilot act. The first flag alone still refuses paths outside the folder and addresses,
+since it would have to ask about them."""
 _EVERYWHERE = '---\napplyTo: "**"\n---\n'
 _PERMISSION_KINDS = ("shell", "write", "url")
 
@@ -19,10 +22,11 @@ _PERMISSION_KINDS = ("shell", "write", "url")
 def permission_flags(options: RunOptions, own: CopilotOptions) -> list[str]:
     """What tools may do: everything under `bypass`; without it what is not preapproved is refused,
     because nobody can be asked."""
-    flags = ["--allow-all-tools"] if options.permission_mode == "bypass" else []
+    bypass = options.permission_mode == "bypass"
+    flags = [*BYPASS] if bypass else []
     flags += [f"--allow-tool={rule}" for rule in own.preapproved_tools]
-    flags += ["--allow-all-paths"] if own.all_paths else []
-    flags += ["--allow-all-urls"] if own.all_urls else []
+    flags += ["--allow-all-paths"] if own.all_paths and not bypass else []
+    flags += ["--allow-all-urls"] if own.all_urls and not bypass else []
     flags += ["--trust-folder"] if own.trust_folder else []
     for folder in own.add_dirs:
         if not os.path.isdir(os.path.expanduser(folder)):

@@ -75,6 +75,7 @@ class GeminiRuntime(AgentRuntime):
     provider_path: ClassVar[str] = ""
     scripted_model: ClassVar[str] = "gemini-2.5-flash"
     install_hint: ClassVar[str] = "npm install -g @google/gemini-cli"
+    asking_sibling: ClassVar[str] = "gemini-acp"
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -92,6 +93,7 @@ class GeminiRuntime(AgentRuntime):
             follow_up=True,
             retries=True,
             drives=("print",),
+            asks=("acp",),
             instruction_file=self.instruction_path,
         )
 
@@ -186,6 +188,10 @@ class GeminiRuntime(AgentRuntime):
         from bridle.runtimes.gemini.confinement import sandbox_needs
 
         return sandbox_needs(spec.env)
+
+    def unasked(self, options: RunOptions) -> str:
+        """A headless Gemini asks nobody."""
+        return "tools that need permission are not offered to the model"
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from bridle.core.errors import ResumeRefused, WrongUse
+from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
     ResolvedModel,
@@ -83,6 +83,7 @@ class OpenCodeRuntime(AgentRuntime):
     instruction_path: ClassVar[str] = "AGENTS.md"
     scripted_model: ClassVar[str] = "lab/scripted"
     install_hint: ClassVar[str] = "npm install -g opencode-ai"
+    asking_sibling: ClassVar[str] = "opencode-acp"
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -103,6 +104,7 @@ class OpenCodeRuntime(AgentRuntime):
             fork=True,
             retries=True,
             drives=("print",),
+            asks=("acp",),
             instruction_file=self.instruction_path,
         )
 
@@ -194,6 +196,10 @@ class OpenCodeRuntime(AgentRuntime):
 
         return sandbox_needs(spec.env)
 
+    def unasked(self, options: RunOptions) -> str:
+        """`opencode run` asks nobody."""
+        return "only tools that look are offered to the model"
+
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""
         from bridle.runtimes.opencode.normalizer import OpenCodeNormalizer
@@ -283,10 +289,18 @@ class OpenCodeRuntime(AgentRuntime):
         )
 
     def build_spawn_command(self, options: SpawnOptions) -> str:
-        """The shell command of OpenCode's terminal interface. It has no flag for system prompts:
-        they are refused instead of being lost."""
+        """The shell command of OpenCode's terminal interface. It has no flag for system prompts,
+        nor one that makes it ask: they are refused instead of being lost."""
         import shlex
 
+        if options.permission_mode == "ask":
+            raise UnsupportedOption(
+                self.id,
+                "permission_mode=ask",
+                [],
+                reason="no flag of its terminal makes it ask; give bypass, or start it with "
+                "`bridle run --interactive`",
+            )
         if options.system_prompt or options.append_system_prompt:
             raise WrongUse(
                 "opencode has no flag for a system prompt", hint="deploy it as AGENTS.md"
@@ -297,6 +311,7 @@ class OpenCodeRuntime(AgentRuntime):
             )
         model = full_model(options.model, scripted=False)
         words = [self.settings.binary or self.binary, *_terminal_flags(model, None, None)]
+        words.append(self.dialect(None)[0].approve_flag)
         if options.initial_prompt is not None:
             words.append(f"--prompt={options.initial_prompt}")
         return shlex.join(words)

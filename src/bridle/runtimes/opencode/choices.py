@@ -94,6 +94,9 @@ def run_config(
         config["agent"] = {own.agent or DEFAULT_AGENT: {"prompt": options.system_prompt}}
     if harmless and options.permission_mode == "ask":
         config["permission"] = {"*": "deny", **dict.fromkeys(harmless, "allow")}
+    elif options.permission_mode == "ask":
+        # It never asks by itself.
+        config["permission"] = dict.fromkeys(("edit", "bash", "webfetch"), "ask")
     files = _instruction_files(options, folder)
     if files:
         config["instructions"] = files

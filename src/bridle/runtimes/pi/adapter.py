@@ -84,6 +84,7 @@ class PiRuntime(AgentRuntime):
             compaction=True,
             compact=True,
             drives=("print", "rpc", "tmux"),
+            asks=("rpc", "tmux"),
             instruction_file=self.instruction_path,
         )
 
@@ -135,6 +136,10 @@ class PiRuntime(AgentRuntime):
         from bridle.runtimes.pi.live import PiLiveWire
 
         return PiLiveWire(facts, recorder)
+
+    def unasked(self, options: RunOptions) -> str:
+        """In its JSON mode Pi asks nobody."""
+        return "only tools that read run, all others are refused"
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         """The translator of what this plan's process will print."""

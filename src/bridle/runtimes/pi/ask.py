@@ -6,6 +6,11 @@ a live conversation it asks Bridle, by a dialog that carries the whole call and 
 reason too.
 """
 
+import os
+from collections.abc import Mapping
+
+from bridle.runtimes.private import state_dir, write_private
+
 FILE_NAME = "bridle-ask.ts"
 
 REFUSAL = (
@@ -49,6 +54,20 @@ export default function (pi) {
   });
 }
 """
+
+
+def lasting_extension(env: Mapping[str, str]) -> str:
+    """The extension as a file that stays, for a session that outlives this call; its path."""
+    from hashlib import sha256
+
+    code = extension_code()
+    folder = os.path.join(state_dir(env), "pi", f"ask-{sha256(code.encode()).hexdigest()[:16]}")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = os.path.join(folder, FILE_NAME)
+    if not os.path.exists(path):
+        # Whole at once: another session may be about to load it.
+        os.replace(write_private(folder, f".{os.urandom(6).hex()}", code), path)
+    return path
 
 
 def extension_code(*, live: bool = False) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.drives.spec import ProcessSpec
 from bridle.runtimes.pi import home
+from bridle.runtimes.pi.ask import lasting_extension
 from bridle.runtimes.pi.choices import expand_model, prompt_words
 from bridle.runtimes.pi.planning import JSON_MODE
 
@@ -40,13 +41,16 @@ def spawn_command(runtime: "PiRuntime", options: SpawnOptions) -> str:
     """The shell command of Pi's terminal interface.
 
     Where Pi would ask whether it may trust the project, it is told not to: a stray Enter in
-    that dialog would trust it for good.
+    that dialog would trust it for good. With permission `ask` it loads the extension that asks
+    before each tool that does more than read.
     """
     dialect = runtime.installed_dialect()
     words = [runtime.settings.binary or runtime.binary]
     words += ["--model", expand_model(options.model, runtime.settings.options)]
     if dialect.trust_flags:
         words.append("--no-approve")
+    if options.permission_mode == "ask":
+        words += ["-e", lasting_extension({**os.environ, **options.env})]
     if options.system_prompt is not None:
         words += ["--system-prompt", options.system_prompt]
     for text in (options.append_system_prompt, options.append_system_prompt_file):

@@ -129,6 +129,11 @@ class PresetRuntime(AgentRuntime):
             ignored_options=ignored,
         )
 
+    def unasked(self, options: RunOptions) -> str:
+        """Plain text carries no permission request."""
+        instead = "its own settings decide what it does"
+        return instead if self._section.bypass_flags else f"{instead}, with --permission bypass too"
+
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> PlainTextNormalizer:
         """Each line of stdout is text."""
         return PlainTextNormalizer(recorder)

@@ -91,6 +91,7 @@ class ScriptedRuntime(AgentRuntime):
             steer=True,
             follow_up=True,
             drives=("print", "rpc"),
+            asks=("print", "rpc"),
             instruction_file=self.instruction_path,
         )
 

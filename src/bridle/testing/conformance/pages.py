@@ -40,7 +40,7 @@ def capability_tables(results: bytes) -> str:
     parts = [
         "## Abilities",
         _table(
-            ["runtime", *(word.replace("_", " ") for word in _ABILITIES), "instructions"],
+            ["runtime", *(word.replace("_", " ") for word in _ABILITIES), "asks", "instructions"],
             ([name, *_abilities(features[name])] for name in names),
         ),
         "## Options",
@@ -80,6 +80,7 @@ def _features(name: str) -> Features:
 
 def _abilities(features: Features) -> list[str]:
     cells = [_yes(bool(getattr(features, word))) for word in _ABILITIES]
+    cells.append(", ".join(features.asks) or "no")
     return [*cells, f"`{features.instruction_file}`" if features.instruction_file else ""]
 
 

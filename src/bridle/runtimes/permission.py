@@ -1,0 +1,92 @@
+"""Which way a run goes by who answers the agent's permission requests, and what the user is told.
+
+One meaning of `ask` for every runtime: where somebody can answer and the runtime can ask in any of
+its drives, the run takes that drive. Where nobody is asked, the run says so before it starts.
+"""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bridle.core.options import RunOptions, options_in_use
+
+if TYPE_CHECKING:
+    from bridle.runtimes.base import AgentRuntime
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run is planned and played."""
+
+    runtime: "AgentRuntime"
+    """The adapter that does it, under the id of the one that was asked for."""
+    live: bool = False
+    """Whether it is played over the protocol of conversations (`plan_live`)."""
+    warnings: tuple[str, ...] = ()
+    """What the user should know before the start."""
+
+
+def way_of(runtime: "AgentRuntime", options: RunOptions, *, answered: bool) -> Way:
+    """The way of a run of `options`; `answered` says that somebody answers requests.
+
+    Contract: starts nothing and raises nothing; the plan that follows does.
+    """
+    if options.permission_mode != "ask":
+        return Way(runtime=runtime)
+    asks = runtime.features.asks
+    if not asks:
+        return _unasked(runtime, options, "it cannot ask for permission")
+    if not answered:
+        return _unasked(runtime, options, "nobody is there to give permission")
+    if not runtime.asks_under(options):
+        return _unasked(runtime, options, "it asks nobody in the sandbox that was named")
+    if "print" in asks:
+        return Way(runtime=runtime)
+    way = _asking(runtime, asks)
+    if way is None:
+        return _unasked(runtime, options, "it asks for permission only at its own terminal")
+    lost = _lost(runtime, way.runtime, options)
+    if lost:
+        return _unasked(runtime, options, f"it cannot ask and honour {', '.join(lost)} in one run")
+    return way
+
+
+def unasked_in(runtime: "AgentRuntime", options: RunOptions, drive: str) -> tuple[str, ...]:
+    """What the user should know of a session of `drive` in which the agent asks nobody; empty where
+    it asks."""
+    if options.permission_mode != "ask" or drive in runtime.features.asks:
+        return ()
+    return _unasked(runtime, options, f"it asks nobody in a session of the drive {drive}").warnings
+
+
+def _asking(runtime: "AgentRuntime", asks: tuple[str, ...]) -> Way | None:
+    if "rpc" in asks:
+        return Way(runtime=runtime, live=True)
+    if "acp" not in asks or not runtime.asking_sibling:
+        return None
+    from bridle.runtimes.registry import get_runtime
+
+    sibling = get_runtime(runtime.asking_sibling)
+    sibling.settings = runtime.settings
+    # Results, events and errors name the product that the caller asked for.
+    vars(sibling)["id"] = runtime.id
+    return Way(runtime=sibling)
+
+
+def _lost(runtime: "AgentRuntime", asking: "AgentRuntime", options: RunOptions) -> list[str]:
+    """Options that a run honours without asking and would lose by asking."""
+    used = options_in_use(options)
+    lost = ["raw_args"] if options.raw_args else []
+    if asking is runtime:
+        # Only its one-shot command takes a schema of its own.
+        return [*lost, *(["output_schema"] if options.output_schema is not None else [])]
+    honoured = runtime.features.options - asking.features.options
+    # Its provider options have the same field but other names.
+    return [*(name for name in used if name in honoured or name == "provider_options"), *lost]
+
+
+def _unasked(runtime: "AgentRuntime", options: RunOptions, why: str) -> Way:
+    instead = runtime.unasked(options)
+    if not instead:
+        return Way(runtime=runtime)
+    hint = "" if "--permission bypass" in instead else " (--permission bypass lets it act)"
+    return Way(runtime=runtime, warnings=(f"{runtime.id}: {why}: {instead}{hint}",))
