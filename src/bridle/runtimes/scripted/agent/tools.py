@@ -222,7 +222,7 @@ def _shell(
 def _wait(
     process: subprocess.Popen[bytes], seconds: float, kept: bytearray, tell: Callable[[str], None]
 ) -> int:
-    """The exit status, at most `seconds` from now; what is `kept` meanwhile is told in pieces."""
+    """The exit status, at most `seconds` from now; `tell` gets what is `kept` meanwhile."""
     import codecs
     import subprocess
     import time
