@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from bridle.core.options import SpawnOptions
-from bridle.core.results import Dialog, Ready, ReadyState
+from bridle.core.results import Busy, Dialog, Ready, ReadyState
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.pi import PiRuntime
 from bridle.testing import ScriptedModel
@@ -67,11 +67,13 @@ def terminal(place: Place) -> Iterator[Terminal]:
 
 def test_a_spawned_session_takes_a_prompt(version: str, place: Place, terminal: Terminal) -> None:
     runtime = PiRuntime(AdapterSettings(binary=str(real_cli("pi", version))))
-    with ScriptedModel([{"text": "first answer"}, {"text": "second answer"}]) as model:
+    script = [{"text": "first answer"}, {"text": "I ask.", "shell": "touch asked.txt"}]
+    with ScriptedModel(script) as model:
         place.login(model)
         command = runtime.build_spawn_command(
             SpawnOptions(
                 model="lab/scripted",
+                env={"HOME": str(place.home), "XDG_STATE_HOME": ""},
                 append_system_prompt="marker-$HOME-'quoted'",
                 initial_prompt="-a first prompt",
             )
@@ -84,6 +86,9 @@ def test_a_spawned_session_takes_a_prompt(version: str, place: Place, terminal: 
         model.wait_for_request(lambda request: "a second prompt" in str(request.body))
         assert [said.strip() for said in model.prompts()] == ["-a first prompt", "a second prompt"]
         assert "marker-$HOME-'quoted'" in str(model.requests[0].body)
+        # It asks the person, as the default of a spawned session says.
+        terminal.wait(runtime, lambda state: state == Busy(what="permission"))
+        assert not (place.repo / "asked.txt").exists()
 
 
 def test_the_safe_key_does_not_trust_a_project(
@@ -91,7 +96,8 @@ def test_the_safe_key_does_not_trust_a_project(
 ) -> None:
     runtime = PiRuntime(AdapterSettings(binary=str(real_cli("pi", version))))
     if not runtime.dialect(version)[0].trust_flags:
-        assert "--no-approve" not in runtime.build_spawn_command(SpawnOptions(model="sonnet"))
+        plain = SpawnOptions(model="sonnet", permission_mode="bypass")
+        assert "--no-approve" not in runtime.build_spawn_command(plain)
         return
     (place.repo / ".pi" / "extensions").mkdir(parents=True)
     (place.repo / ".pi" / "extensions" / "witness.ts").write_text(EXTENSION)
