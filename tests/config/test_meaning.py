@@ -67,7 +67,7 @@ CASES: dict[str, tuple[str, str]] = {
         "3: runtime.adapters.codx: there is no such runtime, and no `binary` declares one; "
         "did you mean `codex`?",
     ),
-    "a capability that is none": (
+    "an unknown capability": (
         "guards:\n  overrides:\n    bilder: {}\n",
         "3: guards.overrides.bilder: unknown capability 'bilder'; did you mean `builder`?",
     ),

@@ -90,7 +90,7 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
     """Preset: the file its instructions are written to, relative to the worktree."""
     ready: str | ReadySection | None = None
     """How it is known that its terminal waits for a prompt: `prompt`, `warmup`, or the long form.
-    Preset: any other text is what then shows."""
+    Preset: any other text is what then shows, for `detect_ready`; it has no terminal sessions."""
     delivery: Delivery | None = None
     """How messages reach it in a session: `tmux` types them into its terminal, `rpc` speaks its
     protocol. `stdin`, or absent: by its protocol where it has one, else by a process for each."""

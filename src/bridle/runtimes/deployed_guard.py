@@ -84,7 +84,7 @@ def deploy(
     in; `worktree` itself unless given.
 
     Raises `GuardRefused` where a worktree cannot bring a guard that holds, `ConfigError` for a
-    wrong policy, `WrongUse` for a folder that is none or settings that cannot be changed; nothing
+    wrong policy, `WrongUse` for what is not a folder, or settings that cannot be changed; nothing
     is left behind then.
     """
     environment = os.environ if env is None else env

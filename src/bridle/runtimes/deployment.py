@@ -73,7 +73,7 @@ def withdraw(runtime: "RuntimeContract", worktree: str) -> list[str]:
     # Which places there are depends on what is there; the first choice may be one no more.
     places = (*runtime.instruction_places(worktree), Place(runtime.instruction_path))
     changed = instructions.withdraw(worktree, places)
-    # The guard comes last: whoever of both made a folder, it is empty now and goes with it.
+    # The guard comes last: the folder that one of both made is empty now and goes with it.
     if deployed_guard.is_there(runtime, worktree):
         changed += deployed_guard.undo(runtime, worktree).files
     return changed

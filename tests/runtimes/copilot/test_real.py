@@ -217,7 +217,7 @@ def test_instructions_that_were_deployed_are_read(place: Place) -> None:
         overlay = OverlayContent(content=f"Say {text}.")
         (path,) = runtime.deploy_config(str(place.repo), overlay, hooks)
         assert Path(path).name == name
-        subprocess.run(["git", "add", "."], cwd=place.repo, check=True)
+        subprocess.run(["git", "add", "-f", "."], cwd=place.repo, check=True)
     with ScriptedModel([{"text": "ok"}]) as model:
         finish_run(prepare_run(runtime, place, model))
         body = json.dumps(model.requests[0].body)
