@@ -5,13 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from bridle.cli import session_attach
+from bridle.sessions.desk import SessionDesk
 from bridle.testing import ScriptedModel
 from tests.cli.session_shell import BRIDLE, Shell
+from tests.conftest import wait_until
 from tests.sessions.place import wait
 from tests.support.real_cli import real_cli
 
@@ -302,6 +307,42 @@ def test_a_view_ends_with_its_reader(shell: Shell, verb: tuple[str, ...]) -> Non
         assert process.wait(60) == 130
         assert "Traceback" not in process.stderr.read()
     assert shell.json("session", "show", name)["state"] == "ready"
+
+
+def test_a_turn_that_ends_before_the_watcher_runs_is_shown(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = shell.start("- text: first answer\n")["session_id"]
+    for variable in [each for each in os.environ if each.startswith("XDG_")]:
+        monkeypatch.delenv(variable)
+    for variable, value in shell.env.items():
+        monkeypatch.setenv(variable, value)
+    watchers: list[threading.Thread] = []
+    shown: list[str] = []
+
+    class Late(threading.Thread):
+        def start(self) -> None:
+            watchers.append(self)
+
+    def seen() -> bool:
+        shown.append(capsys.readouterr().err)
+        return "turn 1" in "".join(shown)
+
+    def typed() -> Iterator[str]:
+        yield "hello\n"
+        shell.json("session", "wait", name)
+        threading.Thread.start(watchers[0])
+        wait_until(seen)
+        yield "/stop\n"
+        yield ""
+
+    threads = SimpleNamespace(Thread=Late, Event=threading.Event)
+    monkeypatch.setattr(session_attach, "threading", threads)
+    lines = typed()
+    keyboard = SimpleNamespace(readline=lambda: next(lines), isatty=lambda: False)
+    monkeypatch.setattr("sys.stdin", keyboard)
+    with SessionDesk(str(shell.work)) as desk:
+        assert session_attach.attach(desk, desk.show(name)) == 0
 
 
 TOY = """\

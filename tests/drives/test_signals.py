@@ -102,7 +102,7 @@ server.close()
 """
 
 
-@pytest.mark.real_cli
+@pytest.mark.real_cli(only="tmux")
 def test_a_pane_does_not_ignore_what_we_ignore(tmp_path: Path) -> None:
     told = tmp_path / "told"
     script = f"{LOOK} >{told}.part; mv {told}.part {told}; exec sleep 60"

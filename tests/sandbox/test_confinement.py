@@ -234,7 +234,7 @@ def test_read_only_leaves_scratch_alone(place: Place, means: str) -> None:
     assert not (place.worktree / "a.txt").exists()
 
 
-@pytest.mark.real_cli
+@pytest.mark.real_cli(only="tmux")
 def test_a_tmux_server_cannot_be_used_to_escape(place: Place, tmp_path: Path) -> None:
     tmux = shutil.which("tmux")
     assert tmux is not None

@@ -57,9 +57,10 @@ class Host:
             lambda: self.service.send(record.session_id, kind, text, timeout=DEADLINE, **more)
         )
 
-    def idle(self, record: SessionRecord) -> TurnReport:
+    def idle(self, record: SessionRecord, seconds: float = DEADLINE) -> TurnReport:
         """Wait until a session is idle or over."""
-        report = self.ask(lambda: self.service.wait_idle(record.session_id, DEADLINE))
+        waiting = self.call(lambda: self.service.wait_idle(record.session_id, seconds))
+        report = waiting.result(seconds + DEADLINE)
         assert report is not None, "it never came to rest"
         return report
 

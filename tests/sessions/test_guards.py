@@ -93,7 +93,9 @@ def test_a_process_without_its_guard_is_stopped(
 ) -> None:
     """It was proved in the first turn; that does not count for the second process."""
     host = place.host()
-    record = place.start(SCRIPT * 2, drive="print", **BUILDER)
+    # Without a guard nothing stops the first call; the run is stopped when that call shows.
+    slow = SCRIPT.replace("echo bad", "sleep 30; echo bad")
+    record = place.start(SCRIPT + slow, drive="print", **BUILDER)
     host.send(record, "go")
     assert host.idle(record).status == "completed"
 

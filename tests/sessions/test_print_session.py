@@ -86,6 +86,7 @@ def test_a_message_of_a_megabyte(place: Place) -> None:
     check(place, record)
 
 
+@pytest.mark.timeout(400)
 def test_a_hundred_messages_at_once(place: Place) -> None:
     host = place.host()
     record = begin(place, "- text: yes\n" * 100)
@@ -93,7 +94,8 @@ def test_a_hundred_messages_at_once(place: Place) -> None:
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(lambda text: host.send(record, text, "follow_up"), texts))
     for _ in range(5):
-        if host.idle(record).turn == 100:
+        # Each of them is a process.
+        if host.idle(record, 300.0).turn == 100:
             break
     assert host.idle(record).turn == 100
     host.stop(record)

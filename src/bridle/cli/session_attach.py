@@ -33,12 +33,11 @@ class _Attached:
         self.over = threading.Event()
         self._view = HumanView()
 
-    def follow(self) -> None:
-        """Show every event to come, until the agent is gone."""
+    def follow(self, after: int) -> None:
+        """Show every event after number `after`, until the agent is gone."""
         try:
             with SessionDesk(self.record.workdir) as desk:
-                events = desk.events(self.record.session_id, after=self._seen(desk), follow=True)
-                for event in events:
+                for event in desk.events(self.record.session_id, after=after, follow=True):
                     self._show(event)
         except BridleError as problem:
             say_error(problem)
@@ -47,7 +46,7 @@ class _Attached:
             return
         self.over.set()
 
-    def _seen(self, desk: SessionDesk) -> int:
+    def seen(self, desk: SessionDesk) -> int:
         """The number of the last event of an earlier turn: only the present one is shown."""
         last = 0
         for event in desk.events(self.record.session_id):
@@ -73,7 +72,8 @@ def attach(desk: SessionDesk, record: SessionRecord) -> int:
     attached = _Attached(record)
     end_with_reader()
     sys.stderr.write(f"attached to {record.name or record.session_id}, {record.state}; {_HELP}\n")
-    watcher = threading.Thread(target=attached.follow, daemon=True)
+    # Before a line is read: the turn that it starts may be over before the watcher runs.
+    watcher = threading.Thread(target=attached.follow, args=(attached.seen(desk),), daemon=True)
     watcher.start()
     try:
         while not attached.over.is_set():

@@ -15,7 +15,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         asked = getattr(item, "fixturenames", ())
         if "server" in asked and item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.real_cli)
+            item.add_marker(pytest.mark.real_cli(only="tmux"))
 
 
 @pytest.fixture
