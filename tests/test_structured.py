@@ -176,6 +176,22 @@ def test_an_abort_in_the_second_process(stage: Stage) -> None:
     assert check_event_order(seen) == []
 
 
+def test_leaving_the_block_early_ends_it(stage: Stage) -> None:
+    script = [{"text": "slowly", "shell": "sleep 60"}, {"text": GOOD}]
+    with stream_sync(
+        "go",
+        runtime=ScriptedRuntime(),
+        cwd=stage.cwd,
+        permission_mode="bypass",
+        output_schema=SCHEMA,
+        provider_options={"script": script},
+    ) as events:
+        reader = iter(events)
+        session_id = next(reader).session_id
+    assert events.result.status != "completed"
+    assert marked_processes(session_id) == []
+
+
 async def test_a_session_refuses_it_by_name(stage: Stage) -> None:
     with pytest.raises(UnsupportedOption, match="output_schema") as caught:
         await Session.start("scripted", cwd=stage.cwd, output_schema=SCHEMA)

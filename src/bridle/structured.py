@@ -130,7 +130,6 @@ class StructuredRun(PrintRun):
         self._second: PrintRun | None = None
         self._before: RunResult | None = None
         self._why_not = ""
-        self._playing = False
         self._stop_now: tuple[str, bool] | None = None
         folders = asking.folders if again is not None else ()
         self._drop = weakref.finalize(self, remove_folders, folders)
@@ -152,12 +151,10 @@ class StructuredRun(PrintRun):
         super().close()
         if self._second is not None:
             self._second.close()
-        if not self._playing:
-            self._drop()
+        self._drop()
 
     def batches(self) -> Generator[list[ev.Event], None, None]:
         """The events of both processes, as those of one."""
-        self._playing = True
         first = super().batches()
         try:
             tail: list[ev.Event] = []
@@ -175,7 +172,6 @@ class StructuredRun(PrintRun):
             yield from self._joined(self._second, seq)
         finally:
             first.close()
-            self._playing = False
             self.close()
 
     def _repairing(self) -> PrintRun | None:

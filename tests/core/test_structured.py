@@ -1,5 +1,6 @@
 """Answers that fit a JSON Schema: what is read of a text, and what is refused before a start."""
 
+import sys
 from typing import Any
 
 import msgspec
@@ -91,3 +92,10 @@ def test_a_schema_that_is_wrong(schema: dict[str, Any], problem: str) -> None:
 )
 def test_a_schema_that_is_right(schema: dict[str, Any]) -> None:
     check_schema(schema)
+
+
+def test_the_library_is_asked_for_when_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    with pytest.raises(WrongUse, match="jsonschema") as caught:
+        check_schema(SCHEMA)
+    assert "extra `schema`" in caught.value.hint

@@ -61,13 +61,13 @@ class Piped:
         self.stdout = process.stdout
 
 
-def planned(folder: Path, script: str, permission: str = "bypass") -> RunPlan:
+def planned(folder: Path, script: str, permission: str = "bypass", **own: Any) -> RunPlan:
     file = folder / "script.yaml"
     file.write_text(script)
     options = RunOptions(
         prompt="",
         cwd=str(folder),
-        provider_options={"script": str(file)},
+        provider_options={"script": str(file), **own},
         permission_mode="bypass" if permission == "bypass" else "ask",
         account_dir=str(folder / "account"),
     )
@@ -158,6 +158,23 @@ async def test_a_policy_answers_while_the_agent_is_read(tmp_path: Path) -> None:
         await connection.send_prompt("go")
         assert await connection.wait_idle(DEADLINE) == IDLE
     assert (tmp_path / "allowed").exists()
+
+
+async def test_a_budget_ends_the_turn(tmp_path: Path) -> None:
+    script = "- {text: dear, shell: 'sleep 60; touch late'}\n- text: never\n"
+    plan = planned(tmp_path, script, cost_per_turn=0.01)
+    options = RunOptions(prompt="", budget_usd=0.001)
+    events: list[Event] = []
+    async with connected(plan, events, options=options) as (connection, _):
+        await connection.send_prompt("go")
+        assert (await connection.wait_idle(DEADLINE)).status == "error"
+        # The turn is ended by the connection, not by the process's end.
+        await anyio.to_thread.run_sync(
+            lambda: wait_until(lambda: any(isinstance(event, ev.AgentEnd) for event in events))
+        )
+    [end] = [event for event in events if isinstance(event, ev.AgentEnd)]
+    assert (end.status, end.text) == ("budget_exceeded", "dear")
+    assert not (tmp_path / "late").exists()
 
 
 async def test_what_nobody_answers_in_time_is_refused(tmp_path: Path) -> None:

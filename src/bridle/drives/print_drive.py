@@ -86,6 +86,9 @@ class PrintRun:
 
     def close(self) -> None:
         """End the agent, if it runs, and remove what was made for this run. Safe in any state."""
+        self._end()
+
+    def _end(self) -> None:
         try:
             self._process.close()
         finally:
@@ -116,7 +119,7 @@ class PrintRun:
             if events := recorder.drain():
                 yield events
         finally:
-            self.close()
+            self._end()
 
     def _started(self) -> bool:
         try:

@@ -41,7 +41,7 @@ class Replay:
             options=RunOptions(**{"prompt": "go", **options}),
             redactor=Redactor(secrets),
         )
-        self.recorder.agent_counts_turns = True
+        self.recorder.agent_counts_turns = self.recorder.cost_at_end = True
         normalizer = ClaudeNormalizer(
             self.recorder, resumed=resumed, known_models=CLAUDE_DIALECTS[0].known_models
         )

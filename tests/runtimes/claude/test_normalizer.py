@@ -182,6 +182,33 @@ def test_a_custom_model_has_no_price() -> None:
     assert done.result.usage.input_tokens == 200
 
 
+def test_a_budget_over_a_custom_model_ends_at_its_first_message() -> None:
+    lines = [
+        each.replace(b"claude-opus-4-8[1m]", b"my-model").replace(b"claude-opus-4-8", b"my-model")
+        for each in PARTIAL
+    ]
+    done = Replay(lines, budget_usd=5.0)
+    assert done.result.status == "budget_exceeded"
+    assert done.result.error is not None
+    assert "the price of my-model is not known" in done.result.error.message
+    assert done.recorder.stop_requested is not None
+    first = [type(event) for event in done.events].index(ev.MessageEnd)
+    assert ev.AgentEnd not in [type(event) for event in done.events[:first]]
+    # What Claude says itself, without a model call, costs nothing.
+    told = line(
+        type="assistant",
+        error="rate_limit",
+        message={
+            "id": "m",
+            "model": "<synthetic>",
+            "content": [{"type": "text", "text": "Request rejected (429)"}],
+            "usage": {"input_tokens": 0, "output_tokens": 0},
+        },
+    )
+    done = Replay([PARTIAL[0], told], budget_usd=5.0, exit=ProcessExit(code=1))
+    assert done.recorder.stop_requested is None
+
+
 @pytest.mark.parametrize(
     ("text", "until"),
     [

@@ -169,6 +169,11 @@ def test_a_custom_models_price_is_not_believed(version: str, place: Place) -> No
         result = run(version, place, model.url, model="my-own-model").result
     assert (result.cost_usd, result.cost_source) == (None, "unknown")
     assert result.usage.output_tokens == 100
+    with ScriptedModel(WRITES) as model:
+        result = run(version, place, model.url, model="my-own-model", budget_usd=5.0).result
+    assert (result.status, result.exit_status) == ("budget_exceeded", 8)
+    assert result.error is not None
+    assert "price of my-own-model is not known" in result.error.message
 
 
 FAULTS: dict[str, tuple[Any, dict[str, Any], str]] = {
@@ -454,5 +459,5 @@ def test_a_structured_answer(version: str, place: Place) -> None:
     assert (done.result.status, done.result.structured) == ("completed", {"files": ["a.py"]})
     # Claude itself or, when it lets the answer pass, Bridle asks for it again.
     with ScriptedModel([{"text": "It is a.py."}, answer, {"text": "Done."}]) as model:
-        done = run(version, place, model.url, output_schema=schema)
+        done = run(version, place, model.url, output_schema=schema, allowed_tools=("Read",))
     assert (done.result.status, done.result.structured) == ("completed", {"files": ["a.py"]})

@@ -187,7 +187,8 @@ class ClaudeNormalizer:
                 stop_reason=self._stop_reason,
                 synthetic=synthetic and self._streaming,
             )
-            if self._usage is not None and not may_be_priced(self._model, self._known_models):
+            called = self._usage is not None and self._usage.total > 0
+            if called and not may_be_priced(self._model, self._known_models):
                 self._recorder.unpriced_call()
             self._open_id = self._usage = self._stop_reason = None
         if self._pending:
