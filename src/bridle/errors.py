@@ -3,6 +3,7 @@
 from bridle.core.errors import (
     AGENT_ERRORS,
     STDERR_TAIL,
+    STDOUT_TAIL,
     Aborted,
     AgentError,
     Billing,
@@ -50,6 +51,7 @@ __all__ = [
     "RateLimited",
     "ResumeRefused",
     "STDERR_TAIL",
+    "STDOUT_TAIL",
     "TimedOut",
     "Unavailable",
     "UnknownRuntime",
