@@ -3,6 +3,7 @@
 from bridle.core.errors import (
     AGENT_ERRORS,
     STDERR_TAIL,
+    STDOUT_TAIL,
     Aborted,
     AgentError,
     AnswerMismatch,
@@ -52,6 +53,7 @@ __all__ = [
     "RateLimited",
     "ResumeRefused",
     "STDERR_TAIL",
+    "STDOUT_TAIL",
     "TimedOut",
     "Unavailable",
     "UnknownRuntime",

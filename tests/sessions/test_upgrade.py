@@ -75,7 +75,7 @@ def test_an_older_daemon_is_replaced_in_the_middle_of_a_turn(
         assert status["pid"] != old
         [line] = capfd.readouterr().err.splitlines()
         assert "is replaced by one of" in line
-        # Whoever asks again after the loss of the old daemon doubles nothing.
+        # A client that asks again after the loss of the old daemon doubles nothing.
         again = {"session": session, "kind": "prompt", "text": "one", "message_id": first}
         client.request("send", **again, timeout=DEADLINE)
         client.request(

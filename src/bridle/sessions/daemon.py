@@ -351,7 +351,7 @@ class Daemon:
         if problem is not None:
             client.send({"id": number, "error": error_data(problem)})
         elif self._ending and done.result() is None:
-            # Not a time that ran out: whoever waits asks the next daemon.
+            # Not a time that ran out: the client has to ask the next daemon.
             client.close()
         else:
             client.send({"id": number, "result": done.result()})
