@@ -21,7 +21,7 @@ def terminal(place: Place, env: dict[str, str], *words: str) -> Terminal:
 
 
 def test_text_shows_as_it_streams_and_once(place: Place, env: dict[str, str]) -> None:
-    with terminal(place, env, "run", "lines 3", "--permission", "bypass") as screen:
+    with terminal(place, env, "run", "lines 3", "--quiet", "--permission", "bypass") as screen:
         assert screen.finish() == 0
     lines = screen.screen.splitlines()
     assert lines[:3] == ["line 0", "line 1", "line 2"]
@@ -182,3 +182,34 @@ def test_an_unreadable_settings_file(place: Place, env: dict[str, str]) -> None:
     done = place.bridle("run", "0", "--runtime=asker", "--settings=no.json", env=path)
     assert done.status == 2
     assert f"cannot read settings {place.project}/no.json: No such file" in done.err
+
+
+def test_a_line_turns_while_the_agent_starts_and_leaves_nothing(
+    place: Place, env: dict[str, str]
+) -> None:
+    agent = place.project / "late"
+    agent.write_text("#!/bin/sh\nsleep 2\necho here\n")
+    agent.chmod(0o755)
+    place.configure("runtime:\n  adapters:\n    late: {binary: ./late}\n")
+    with terminal(place, env, "run", "x", "-r", "late") as screen:
+        screen.wait_for("starting late (")
+        assert screen.finish() == 0
+    after = screen.screen.rpartition("\r")[2]
+    assert after.startswith("here")
+    with terminal(place, env, "run", "x", "-r", "late", "-q") as screen:
+        assert screen.finish() == 0
+    assert "starting" not in screen.screen
+    done = place.bridle("run", "x", "-r", "late")
+    assert "starting" not in done.err
+
+
+def test_thinking_shows_on_request(place: Place, env: dict[str, str]) -> None:
+    script = place.project / "script.yaml"
+    script.write_text("- thinking: let me see\n  text: done\n")
+    words = ("run", "x", "-r", "scripted", "--provider-option", f"script={script}")
+    with terminal(place, env, *words, "--verbose") as screen:
+        assert screen.finish() == 0
+    assert "\x1b[2mlet me see" in screen.screen
+    with terminal(place, env, *words) as screen:
+        assert screen.finish() == 0
+    assert "let me see" not in screen.screen

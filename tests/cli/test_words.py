@@ -147,6 +147,12 @@ def test_help_fits_a_narrow_terminal(place: Place, words: tuple[str, ...]) -> No
     assert long == []
 
 
+def test_the_help_of_everything_fits_a_narrow_terminal(place: Place) -> None:
+    done = place.bridle("--help", env={"COLUMNS": "40"})
+    assert max(map(len, done.out.splitlines())) <= 40
+    assert "  session\n" in done.out
+
+
 def test_the_closing_line_keeps_its_cost_on_a_narrow_terminal(place: Place) -> None:
     from bridle.cli.run_view import _fitted
 

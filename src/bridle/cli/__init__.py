@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "run": ("bridle.cli.run_command", "run one prompt through an agent"),
     "runtime": ("bridle.cli.runtime", "list, show, check and choose runtimes"),
-    "session": ("bridle.cli.session", "start agents that go on, and talk to them"),
-    "daemon": ("bridle.cli.daemon", "look at the process that drives sessions, or end it"),
+    "session": ("bridle.cli.session", "start agents, talk to them, and keep their conversations"),
+    "daemon": ("bridle.cli.daemon", "show, start or end the process that drives sessions"),
     "config": ("bridle.cli.config", "show, check and create configuration files"),
     "model-server": ("bridle.cli.model_server", "serve a scripted model on loopback"),
     "conformance": ("bridle.cli.conformance", "prove that a runtime keeps the contract, offline"),
@@ -42,6 +42,7 @@ COMMANDS = {
 """Command to the module that holds it, and the line that the help shows."""
 
 INTERRUPTED = 130
+_NARROW = 60
 _DEBUG = "BRIDLE_DEBUG"
 
 
@@ -136,23 +137,48 @@ def parser_of(name: str, module: "Command") -> "ArgumentParser":
 
 
 def top_help() -> str:
-    """What `bridle --help` shows."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {text}" for name, (_, text) in COMMANDS.items()]
+    """What `bridle --help` shows, as wide as the terminal."""
+    width = _columns()
+    size = max(map(len, COMMANDS))
+    lines: list[str] = []
+    for name, (_, text) in COMMANDS.items():
+        if width < _NARROW:
+            lines += [f"  {name}", *(f"      {line}" for line in _wrapped(text, width - 6))]
+        else:
+            lines.append(f"  {name:<{size}}  {text}")
     return "\n".join(
         [
             "usage: bridle COMMAND [ARGUMENTS]",
             "",
-            "Drive every coding agent through one interface.",
+            *_wrapped("Drive every coding agent through one interface.", width),
             "",
             "commands:",
             *lines,
             "",
-            "`bridle COMMAND --help` tells a command's arguments; every command has --json.",
-            "`bridle --version` tells the version.",
+            *_wrapped(
+                "`bridle COMMAND --help` explains a command; every command has --json.", width
+            ),
+            *_wrapped("`bridle --version` prints the version.", width),
             "",
         ]
     )
+
+
+def _columns() -> int:
+    try:
+        return int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size(1).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most `width`; by hand, because `textwrap` would slow the help."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return lines
 
 
 def _sentence(text: str) -> str:
