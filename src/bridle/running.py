@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from bridle.core.errors import WrongUse
+from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Drive, Event
 from bridle.core.options import RunOptions, guarded_as
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all, remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessSpec
+from bridle.runtimes.routing import routed
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -60,6 +61,20 @@ def prepare(
     """
     _check_values(options)
     environment = dict(os.environ if env is None else env)
+    try:
+        return _checked_run(runtime, options, environment, permission, config)
+    except BridleError as problem:
+        problem.runtime = problem.runtime or runtime.id
+        raise
+
+
+def _checked_run(
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    environment: dict[str, str],
+    permission: PermissionPolicy,
+    config: "Config | None",
+) -> Prepared:
     capability = guarded_as(options, environment)
     if capability is None or options.unguarded:
         plan = _planned(runtime, options, environment, None)
@@ -83,7 +98,9 @@ def _planned(
 ) -> "RunPlan":
     """The plan of a run, its guard inside its sandbox."""
     if options.sandbox is None:
-        plan = runtime.plan_run(options, env, new_session_id())
+        options, around, warnings = routed(runtime, options, env)
+        plan = runtime.plan_run(options, around, new_session_id())
+        plan = msgspec.structs.replace(plan, warnings=(*plan.warnings, *warnings))
         return plan if guarding is None else _discarding(plan, guarding.adapt, plan)
     from bridle.runtimes.confined import planned
 
@@ -174,7 +191,8 @@ def connection(
 
     options = options or RunOptions(prompt="")
     if plan is None:
-        plan = runtime.plan_live(options, os.environ, new_session_id())
+        options, env, _ = routed(runtime, options, os.environ)
+        plan = runtime.plan_live(options, env, new_session_id())
         # They were for a process of the plan's own; this one is there already.
         remove_folders(plan.private_dirs)
     if plan.live is None:
@@ -248,7 +266,8 @@ def _planned_interactive(
 ) -> tuple[ProcessSpec, tuple[str, ...], tuple[str, ...]]:
     """The process of a run that a person drives, folders to remove after it, and warnings."""
     if options.sandbox is None and guarding is None:
-        return runtime.plan_interactive(options, env), (), ()
+        options, env, warnings = routed(runtime, options, env)
+        return runtime.plan_interactive(options, env), (), warnings
     from bridle.runtimes.confined import planned_interactive
 
     adapt = None if guarding is None else guarding.adapt

@@ -44,7 +44,10 @@ def configure_agent(parser: argparse.ArgumentParser) -> None:
     add("--append-system", metavar="T", help="add to its instructions")
     add("--append-system-file", metavar="F", help="add the text of a file to its instructions")
     add("--max-turns", metavar="N", type=positive_integer, help="most model calls")
-    add("--allow-tool", metavar="T", action="append", default=[], help="only these tools")
+    names = (
+        "shell, read_file, write_file, edit_file, search, web, subagent, or the agent's own name"
+    )
+    add("--allow-tool", metavar="T", action="append", default=[], help=f"only these tools: {names}")
     add("--deny-tool", metavar="T", action="append", default=[], help="never these tools")
     add("--settings", metavar="F", help="the runtime's own settings: a file, or JSON")
     add("--mcp-config", metavar="F", help="MCP servers: a file, or JSON")

@@ -69,7 +69,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int | None = None
     """Most model calls the agent may make before it is stopped."""
     allowed_tools: tuple[str, ...] = ()
-    """Only these tools (the runtime's own names); empty means the agent's default set."""
+    """Only these tools, by neutral names (`shell`, `read_file`, …) or the agent's own; empty means
+    the agent's default set."""
     denied_tools: tuple[str, ...] = ()
     """Never these tools."""
     settings: str | None = None

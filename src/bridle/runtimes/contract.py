@@ -28,6 +28,7 @@ from bridle.drives.spec import Normalizer, ProcessSpec
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.installation import Installation
 from bridle.runtimes.planning import in_home
+from bridle.runtimes.routing import RoutingFacts
 from bridle.runtimes.run_plan import RunPlan
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from bridle.drives.tmux.following import TranscriptWire
     from bridle.runtimes.instructions import Place
     from bridle.runtimes.retries import RetryReader
+    from bridle.runtimes.tool_names import ToolPieces, ToolTable
     from bridle.sandbox import SandboxNeeds
 
 
@@ -87,6 +89,12 @@ class RuntimeContract(ABC):
     session_by_print: ClassVar[bool] = True
     """Whether a session can have a process for each turn: its normalizer needs no more of a plan
     than dialect, places and native id."""
+    tools: ClassVar["ToolTable | None"] = None
+    """What its tools are called. An adapter that honours `allowed_tools` or `denied_tools` has a
+    table and translates by it (`tool_names.native_tools`); without one, names go through as they
+    are."""
+    routing: ClassVar[RoutingFacts] = RoutingFacts()
+    """What leads its CLI to a model service."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
 
@@ -99,6 +107,22 @@ class RuntimeContract(ABC):
         self.settings = msgspec.structs.replace(self.settings, binary=binary)
 
     # -- identity and availability --------------------------------------------------------------
+
+    def tool_table(self) -> "ToolTable | None":
+        """What its tools are called; see `tools`."""
+        return self.tools
+
+    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> "ToolPieces":
+        """What switches the tools of `options`, which are in its own names, when the product speaks
+        a protocol. `folder` is where the files will be, `env` tells which settings are the user's.
+        Empty where that goes another way."""
+        from bridle.runtimes.tool_names import ToolPieces
+
+        return ToolPieces()
+
+    def routing_facts(self) -> RoutingFacts:
+        """What leads its CLI to a model service; see `routing`."""
+        return self.routing
 
     @property
     def features(self) -> Features:

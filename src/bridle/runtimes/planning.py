@@ -32,14 +32,30 @@ def check_options(
 ) -> tuple[str, ...]:
     """Names of the options that `runtime` cannot honour and the caller allowed to be ignored.
 
-    Raises `UnsupportedOption` for the first one when the caller did not.
+    Raises `UnsupportedOption` for the first one when the caller did not, and `WrongUse` for a tool
+    that the agent does not have.
     """
-    missing = tuple(name for name in options_in_use(options) if name not in features.options)
+    missing = {name: "" for name in options_in_use(options) if name not in features.options}
+    if options.allowed_tools or options.denied_tools:
+        from bridle.runtimes.tool_names import unsupported_tools
+
+        missing = {**missing, **unsupported_tools(runtime, options, features)}
     if missing and not options.ignore_unsupported:
         from bridle.runtimes.supporting import supporters
 
-        raise UnsupportedOption(runtime.id, missing[0], supporters(missing[0], runtime.id))
-    return missing
+        name, reason = next(iter(missing.items()))
+        raise UnsupportedOption(runtime.id, name, supporters(name, runtime.id), reason=reason)
+    return tuple(missing)
+
+
+def native_options(runtime: "RuntimeContract", options: RunOptions) -> RunOptions:
+    """`options`, which `check_options` has checked, in the words of the agent: its own names of
+    tools."""
+    if not (options.allowed_tools or options.denied_tools):
+        return options
+    from bridle.runtimes.tool_names import native_tools
+
+    return native_tools(runtime, options)
 
 
 def agent_env(
@@ -55,12 +71,6 @@ def agent_env(
         "BRIDLE_WORKTREE_PATH": cwd,
         **options.env,
     }
-
-
-PROXY_VARIABLES = frozenset(
-    name for word in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") for name in (word, word.lower())
-)
-"""Variables that would lead calls to a model on loopback astray."""
 
 
 def refuse_system_prompts(runtime: "RuntimeContract", options: RunOptions | SpawnOptions) -> None:

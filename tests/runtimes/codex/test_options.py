@@ -345,7 +345,12 @@ def test_mcp_calls_are_not_approved_without_bypass(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("max_turns", 3), ("budget_usd", 1.0), ("allowed_tools", ("x",)), ("denied_tools", ("x",))],
+    [
+        ("max_turns", 3),
+        ("budget_usd", 1.0),
+        ("allowed_tools", ("x",)),
+        ("denied_tools", ("edit_file",)),
+    ],
 )
 def test_what_codex_cannot_do_is_refused_by_name(desk: Desk, option: str, value: Any) -> None:
     with pytest.raises(UnsupportedOption, match=option):

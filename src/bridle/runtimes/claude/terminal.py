@@ -28,7 +28,7 @@ def plan(
 
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)
-    ignored = runtime._checked(options, dialect)
+    options, ignored = runtime._checked(options, dialect)
     for name in _HEADLESS_ONLY:
         if getattr(options, name) and not options.ignore_unsupported:
             raise UnsupportedOption(runtime.id, name, [], reason="only in a headless run")

@@ -13,7 +13,7 @@ import msgspec
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.repository import GitPlace, commit_dirs
 from bridle.runtimes.base import readable_file
-from bridle.runtimes.codex.dialects import CodexDialect
+from bridle.runtimes.codex.dialects import SEARCHES, SHELLS, CodexDialect
 from bridle.runtimes.codex.provider_options import CodexOptions
 from bridle.runtimes.codex.sandbox import WORKSPACE_WRITE
 from bridle.runtimes.toml import toml_key, toml_value
@@ -92,6 +92,17 @@ def own_flags(own: CodexOptions) -> list[str]:
         flags += config("model_reasoning_effort", own.effort)
     if own.network_access:
         flags += config("sandbox_workspace_write.network_access", True)
+    return flags
+
+
+def tool_flags(denied: tuple[str, ...]) -> list[str]:
+    """What takes tools from the model; by its own names of `TOOLS`, one of a kind stands for all.
+    They come after the caller's settings, which must not give a tool back."""
+    flags: list[str] = []
+    if not set(denied).isdisjoint(SHELLS):
+        flags += config("features.shell_tool", False)
+    if not set(denied).isdisjoint(SEARCHES):
+        flags += config("web_search", "disabled")
     return flags
 
 

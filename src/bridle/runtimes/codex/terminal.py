@@ -26,6 +26,7 @@ from bridle.runtimes.codex.sharing import refuse_shared
 from bridle.runtimes.codex.spawn import instruction_flags, mode_flags, terminal_flags
 from bridle.runtimes.codex.transcript import find_rollout
 from bridle.runtimes.given import added_instructions
+from bridle.runtimes.planning import native_options
 from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def plan(
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)
     ignored = check_options(runtime, options, runtime.features_of(dialect))
+    options = native_options(runtime, options)
     for name in _NOT_HERE:
         if getattr(options, name) and not options.ignore_unsupported:
             raise UnsupportedOption(runtime.id, name, [], reason="not in a terminal session")
@@ -57,6 +59,7 @@ def plan(
     mode = {"off": FULL_ACCESS, "read-only": READ_ONLY}.get(options.sandbox or "", WORKSPACE_WRITE)
     argv = [*found.command, *terminal_flags(dialect, cwd, routing.home), *routing.flags]
     argv += args.settings_flags(options.settings) if options.settings else []
+    argv += args.tool_flags(options.denied_tools)
     argv += [*args.own_flags(own), *(args.config("model", options.model) if options.model else [])]
     argv += instruction_flags(dialect, options.system_prompt, added_instructions(options))
     argv += ["resume", options.resume] if options.resume else []
