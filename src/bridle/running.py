@@ -12,11 +12,12 @@ import msgspec
 
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Drive, Event
-from bridle.core.options import RunOptions, guarded_as
+from bridle.core.options import PROJECT, RunOptions, guarded_as, without_outer_agent
 from bridle.core.redact import Redactor, secrets_in
 from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all, remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessSpec
+from bridle.repository import find_project
 from bridle.runtimes.routing import routed
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ def prepare(
     `AgentRuntime.plan_run` raises, and `GuardRefused`, before anything happened.
     """
     _check_values(options)
-    environment = dict(os.environ if env is None else env)
+    environment = without_outer_agent(os.environ if env is None else env)
+    project = find_project(options.cwd or os.getcwd())
+    if project is not None:
+        environment.setdefault(PROJECT, project)
     try:
         return _checked_run(runtime, options, environment, permission, config)
     except BridleError as problem:
@@ -77,17 +81,27 @@ def _checked_run(
 ) -> Prepared:
     capability = guarded_as(options, environment)
     if capability is None or options.unguarded:
-        plan = _planned(runtime, options, environment, None)
+        plan = _named(_planned(runtime, options, environment, None), options, config)
         return _discarding(plan, _prepared, runtime, options, plan, permission)
     from bridle.runtimes.guarded import Guarding
 
     guarding = Guarding(runtime, capability, environment, stdio=True)
     try:
-        plan = _planned(runtime, options, environment, guarding)
+        plan = _named(_planned(runtime, options, environment, guarding), options, config)
         return _discarding(plan, _prepared, runtime, options, plan, permission, guarding, config)
     except BaseException:
         guarding.close()
         raise
+
+
+def _named(plan: "RunPlan", options: RunOptions, config: "Config | None") -> "RunPlan":
+    """`plan` with the agent's variables under the names of the configured profiles, too."""
+    if config is None or not config.profiles:
+        return plan
+    from bridle.config.profiles import agent_variables
+
+    own = agent_variables(plan.spec.env, config.profiles, options.env)
+    return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, env=own))
 
 
 def _planned(

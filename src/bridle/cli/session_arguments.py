@@ -73,7 +73,8 @@ def _start(parser: argparse.ArgumentParser) -> None:
     add("--agent", metavar="A", help="the agent's name, for its environment")
     add("--capability", metavar="C", help="its role")
     add("--task", metavar="T", help="what it works on")
-    add("--actor", metavar="A", help="whose work it is")
+    add("--actor", metavar="A", help="whose work it is (PROJECT/ROLE/AGENT)")
+    add("--project", metavar="P", help="the project's name; the folder around it when not given")
     # What a run has and a session has not.
     parser.set_defaults(
         timeout=None,
