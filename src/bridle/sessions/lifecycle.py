@@ -29,6 +29,7 @@ from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.holding import process_of
 from bridle.sessions.home import StateHome
+from bridle.sessions.images import refuse_images
 from bridle.sessions.ledger import Accept, Begin, Ledger
 from bridle.sessions.lock import SessionLock
 from bridle.sessions.player import Player
@@ -109,6 +110,8 @@ def start_session(
     `plan_live` raises, `WrongUse` for a name that is taken, and `GuardRefused` for an agent with a
     capability that cannot be guarded.
     """
+    if not options.ignore_unsupported:
+        refuse_images(runtime, options.images)
     env = without_outer_agent(env)
     identity = (identity or Identity()).completed({**env, **options.env})
     if identity.project is None:

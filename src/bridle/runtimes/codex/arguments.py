@@ -124,10 +124,9 @@ def writable_roots(mode: str, own: CodexOptions, place: GitPlace | None) -> list
 
 
 def image_flags(images: tuple[str, ...]) -> list[str]:
-    """The images; another flag must follow. `WrongUse` for one that cannot be read."""
+    """The images; another flag must follow."""
     flags = []
     for image in images:
-        readable_file(image, "image")
         flags += ["-i", os.path.abspath(os.path.expanduser(image))]
     return flags
 

@@ -24,7 +24,6 @@ from bridle.runtimes.base import (
     RunPlan,
     agent_env,
     check_options,
-    readable_file,
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
@@ -227,8 +226,6 @@ class OpenCodeRuntime(AgentRuntime):
                 hint="give it a lasting home with account_dir",
                 runtime=self.id,
             )
-        for path in options.images:
-            readable_file(path, "image")
         return options, ignored
 
     def _environment(
