@@ -11,7 +11,7 @@ from pathlib import Path
 import bridle
 from bridle.cli.reference import command_reference
 from bridle.config.json_schema import config_json_schema_text, config_key_table
-from bridle.testing.conformance.pages import capability_tables, check_table
+from bridle.testing.conformance.pages import capability_tables, check_table, tool_name_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 RESULTS = DOCS / "runtimes" / "conformance.json"
@@ -66,6 +66,7 @@ def pages() -> dict[Path, str]:
         ("configuration.md", "keys", config_key_table),
         ("library.md", "fields", field_tables),
         ("conformance.md", "checks", check_table),
+        ("tools.md", "names", tool_name_table),
         ("runtimes/capabilities.md", "tables", lambda: capability_tables(RESULTS.read_bytes())),
     )
     for file, name, make in parts:

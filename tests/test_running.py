@@ -1,6 +1,7 @@
 """Runs without an event loop, left at any point; options and values that are refused."""
 
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from bridle.config import Config
 from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.drives.processes import marked_processes
-from bridle.running import options_from
+from bridle.running import options_from, prepare
 from bridle.streaming import run_sync, stream_sync
 from tests.drives.children import open_fds
 from tests.support.tiny_agent import TinyNormalizer, TinyRuntime
@@ -34,6 +36,19 @@ def test_a_run_without_a_loop(tmp_path: Path) -> None:
     [decision] = [event for event in got if isinstance(event, ev.PermissionDecision)]
     assert (decision.decision, decision.by) == ("deny", "bridle")
     assert run_sync("say hi", runtime=TINY).text == "hi "
+
+
+def test_a_run_says_who_its_agent_is(tmp_path: Path) -> None:
+    (tmp_path / ".bridle").mkdir()
+    outer = {"BRIDLE_SESSION_ID": "outer", "BRIDLE_AGENT_NAME": "outer", "GT_SESSION_ID": "outer"}
+    config = Config(profiles=("gastown",))
+    options = RunOptions(prompt="say hi", cwd=str(tmp_path))
+    plan = prepare(TINY, options, env={**os.environ, **outer}, config=config).plan
+    env = plan.spec.env
+    assert env["BRIDLE_PROJECT"] == str(tmp_path)
+    assert (env["GT_RIG"], env["GT_WORKDIR"]) == (tmp_path.name, str(tmp_path))
+    assert env["GT_SESSION_ID"] == env["BRIDLE_SESSION_ID"] == plan.session_id
+    assert "BRIDLE_AGENT_NAME" not in env
 
 
 def test_breaking_out_ends_the_agent(nothing_left: Callable[[], str]) -> None:

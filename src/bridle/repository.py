@@ -135,3 +135,15 @@ def _read(path: str) -> str:
             return file.read(1 << 20).strip()
     except OSError:
         return ""
+
+
+def find_project(folder: str) -> str | None:
+    """The project around `folder`: the nearest folder upwards with a `.bridle`; None outside of
+    any."""
+    here = os.path.realpath(folder)
+    while not os.path.isdir(os.path.join(here, ".bridle")):
+        above = os.path.dirname(here)
+        if above == here:
+            return None
+        here = above
+    return here

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.errors import BridleError, UnsupportedOption, WrongUse
 from bridle.core.events import AnyEvent, Drive
-from bridle.core.options import RunOptions, guarded_as
+from bridle.core.options import PROJECT, RunOptions, guarded_as, without_outer_agent
 from bridle.core.redact import Redactor, secrets_in
 from bridle.core.results import RunResult
 from bridle.drives.owned_folders import claim_folders, remove_folders
 from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec
+from bridle.repository import find_project
+from bridle.runtimes.routing import routed
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -65,9 +67,27 @@ def prepare(
     `GuardRefused`, before anything happened.
     """
     _check_values(options)
-    environment = dict(os.environ if env is None else env)
-    if options.output_schema is None:
-        return _prepare(runtime, options, environment, permission, config)
+    environment = without_outer_agent(os.environ if env is None else env)
+    project = find_project(options.cwd or os.getcwd())
+    if project is not None:
+        environment.setdefault(PROJECT, project)
+    try:
+        if options.output_schema is None:
+            return _prepare(runtime, options, environment, permission, config)
+        return _structured(runtime, options, environment, permission, config)
+    except BridleError as problem:
+        problem.runtime = problem.runtime or runtime.id
+        raise
+
+
+def _structured(
+    runtime: "AgentRuntime",
+    options: RunOptions,
+    environment: dict[str, str],
+    permission: PermissionPolicy,
+    config: "Config | None",
+) -> Prepared:
+    """A run whose answer must fit a schema; see `bridle.structured`."""
     from bridle.structured import Asking, StructuredRun
 
     asking = Asking(runtime, options, environment)
@@ -100,17 +120,27 @@ def _prepare(
     capability = guarded_as(options, environment)
     way = way_of(runtime, options, answered=permission is not refuse_all)
     if capability is None or options.unguarded:
-        plan = _planned(way, options, environment, None)
+        plan = _named(_planned(way, options, environment, None), options, config)
         return _discarding(plan, _prepared, way, options, plan, permission, make)
     from bridle.runtimes.guarded import Guarding
 
     guarding = Guarding(way.runtime, capability, environment, stdio=True)
     try:
-        plan = _planned(way, options, environment, guarding)
+        plan = _named(_planned(way, options, environment, guarding), options, config)
         return _discarding(plan, _prepared, way, options, plan, permission, make, guarding, config)
     except BaseException:
         guarding.close()
         raise
+
+
+def _named(plan: "RunPlan", options: RunOptions, config: "Config | None") -> "RunPlan":
+    """`plan` with the agent's variables under the names of the configured profiles, too."""
+    if config is None or not config.profiles:
+        return plan
+    from bridle.config.profiles import agent_variables
+
+    own = agent_variables(plan.spec.env, config.profiles, options.env)
+    return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, env=own))
 
 
 def _planned(
@@ -122,8 +152,10 @@ def _planned(
     """The plan of a run, its guard inside its sandbox."""
     runtime = way.runtime
     if options.sandbox is None:
+        options, around, warnings = routed(runtime, options, env)
         plan_it = runtime.plan_live if way.live else runtime.plan_run
-        plan = plan_it(options, env, new_session_id())
+        plan = plan_it(options, around, new_session_id())
+        plan = msgspec.structs.replace(plan, warnings=(*plan.warnings, *warnings))
         if guarding is not None:
             plan = _discarding(plan, guarding.adapt, plan)
     else:
@@ -261,7 +293,8 @@ def connection(
     options = options or RunOptions(prompt="")
     refuse_schema(runtime, options, "a conversation")
     if plan is None:
-        plan = runtime.plan_live(options, os.environ, new_session_id())
+        options, env, _ = routed(runtime, options, os.environ)
+        plan = runtime.plan_live(options, env, new_session_id())
         # They were for a process of the plan's own; this one is there already.
         remove_folders(plan.private_dirs)
     if plan.live is None:
@@ -337,7 +370,8 @@ def _planned_interactive(
 ) -> tuple[ProcessSpec, tuple[str, ...], tuple[str, ...]]:
     """The process of a run that a person drives, folders to remove after it, and warnings."""
     if options.sandbox is None and guarding is None:
-        return runtime.plan_interactive(options, env), (), ()
+        options, env, warnings = routed(runtime, options, env)
+        return runtime.plan_interactive(options, env), (), warnings
     from bridle.runtimes.confined import planned_interactive
 
     adapt = None if guarding is None else guarding.adapt

@@ -234,6 +234,7 @@ class StructuredRun(PrintRun):
             cost_source=known.cost_source,
             duration_ms=first.duration_ms + second.duration_ms,
             marker_detected=first.marker_detected or second.marker_detected,
+            refusals=first.refusals + second.refusals,
             ignored_options=first.ignored_options,
             guard=_both(first.guard, second.guard),
         )

@@ -7,7 +7,7 @@ import pytest
 
 from bridle.cli import COMMANDS, load, parser_of
 from bridle.cli.parsing import CommandParser, verbs_of
-from bridle.core.options import CAPABILITY_NAMES
+from bridle.core.capabilities import CAPABILITY_NAMES
 from bridle.core.words import nearest
 from bridle.guard.policy import CAPABILITIES
 from tests.support.preset_agent import Place

@@ -6,14 +6,14 @@ import pytest
 
 from bridle.config import Config, load_config
 from bridle.config.edit import set_value
-from bridle.config.profiles import aliases
+from bridle.config.profiles import agent_variables, aliases
 from bridle.config.schema import AdapterSection, ReadySection, RuntimeSection
 from bridle.core.errors import ConfigError
 from bridle.core.results import Loading, Ready
 from bridle.runtimes.preset import PresetRuntime, check_declaration
 from bridle.runtimes.registry import get_runtime
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.configured import alias_variables, configured_clocks, configured_drive
+from bridle.sessions.configured import configured_clocks, configured_drive
 
 CANONICAL = {
     "BRIDLE_SESSION_ID": "s1",
@@ -165,12 +165,22 @@ def test_profiles_say_the_same_under_other_names() -> None:
 
 def test_profiles_are_switched_on_by_file_or_environment(tmp_path: Path) -> None:
     config = configured(tmp_path, "profiles: [overstory]")
-    assert set(alias_variables(config, CANONICAL)) == {
-        "OVERSTORY_AGENT_NAME",
-        "OVERSTORY_WORKTREE_PATH",
-    }
+    assert config.profiles == ("overstory",)
     both = configured(tmp_path, "profiles: [overstory]", BRIDLE_PROFILE="gastown, overstory")
-    assert {"BD_ACTOR", "OVERSTORY_AGENT_NAME"} <= set(alias_variables(both, CANONICAL))
+    assert both.profiles == ("gastown", "overstory")
     forge = configured(tmp_path, "profiles: [overstory]", BRIDLE_PROFILE="forge")
     assert forge.profiles == ("overstory",)
-    assert alias_variables(Config(), CANONICAL) == {}
+
+
+def test_an_agent_has_its_own_values_under_other_names() -> None:
+    outer = {"GT_SESSION_ID": "outer", "GT_POLECAT": "mayor", "OVERSTORY_AGENT_NAME": "mayor"}
+    around = {**CANONICAL, **outer, "OTHER": "1"}
+    got = agent_variables(around, ("gastown",), {"GT_ROLE": "chosen"})
+    assert (got["GT_SESSION_ID"], got["GT_POLECAT"], got["GT_ROLE"]) == ("s1", "ivy", "chosen")
+    assert "OVERSTORY_AGENT_NAME" not in got
+    assert got["OTHER"] == "1"
+    assert agent_variables(around, (), {}) == around
+
+
+def test_a_rig_is_a_name() -> None:
+    assert aliases("gastown", {"BRIDLE_PROJECT": "/repos/greenplace/"}) == {"GT_RIG": "greenplace"}

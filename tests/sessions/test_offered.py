@@ -110,6 +110,38 @@ def test_the_sync_twin_and_wrong_use(studio: Studio) -> None:
         runtime.stop_sync(nobody)
 
 
+def test_a_session_within_an_agent_has_its_own_names(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (studio.work / ".bridle").mkdir()
+    (studio.work / ".bridle" / "config.yaml").write_text("profiles: [gastown]\n")
+    outer = "BRIDLE_SESSION_ID BRIDLE_AGENT_NAME BRIDLE_TASK BRIDLE_ACTOR GT_SESSION_ID GT_POLECAT"
+    for name in (*outer.split(), "GT_WORKDIR", "GT_ROLE", "BD_ACTOR"):
+        monkeypatch.setenv(name, "outer")
+    runtime = get_runtime("scripted")
+    options = start_options(studio, '- shell: "env > seen"\n- text: one\n', initial_prompt="go")
+    options = msgspec.structs.replace(options, env={**options.env, "BRIDLE_AGENT_NAME": "ivy"})
+    handle = runtime.start_sync(options)
+    home = homes(str(studio.work), os.environ)[0]
+    try:
+        with SessionDesk(str(studio.work)) as desk:
+            desk.wait(handle.session_id, DEADLINE)
+            record = desk.show(handle.session_id)
+        text = (studio.work / "seen").read_text()
+        seen = dict(line.partition("=")[::2] for line in text.splitlines())
+        rig = studio.work.name
+        assert (record.agent, record.task, record.actor) == ("ivy", None, f"{rig}/ivy")
+        assert seen["GT_SESSION_ID"] == handle.session_id
+        assert (seen["GT_POLECAT"], seen["GT_RIG"]) == ("ivy", rig)
+        assert seen["GT_WORKDIR"] == str(studio.work)
+        assert seen["BD_ACTOR"] == seen["BRIDLE_ACTOR"] == f"{rig}/ivy"
+        assert not {"BRIDLE_TASK", "GT_ROLE"} & seen.keys()
+        runtime.stop_sync(handle)
+    finally:
+        end_daemon(home)
+        kill_marked(handle.session_id)
+
+
 def test_who_the_agent_is_by_its_environment(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,9 +9,12 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption
+from bridle.core.options import RunOptions
 from bridle.drives.turns.records import mark_in
 from bridle.runtimes.registry import get_runtime
-from bridle.sessions.desk import default_drive
+from bridle.sessions.desk import SessionDesk, default_drive
+from bridle.sessions.lifecycle import start_session
+from bridle.sessions.store import SessionRecord, SessionStore
 from tests.sessions.place import Place, kinds, wait
 from tests.sessions.print_sessions import LONG, SLOW, begin, check, heard, turn_pid
 
@@ -204,3 +207,28 @@ def test_a_runtime_without_resume_has_one_turn(
     assert host.idle(record).state == "ready"
     host.stop(record)
     check(place, record)
+
+
+def test_images_are_refused_before_anything_is_accepted(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gemini = get_runtime("gemini")
+    options = RunOptions(prompt="look", images=("a.png",), cwd=str(tmp_path))
+    store = SessionStore(place.home)
+    with pytest.raises(UnsupportedOption) as refusal:
+        start_session(place.home, store, gemini, options, env={}, drive="print")
+    store.close()
+    assert (refusal.value.option, refusal.value.exit_code) == ("images", 4)
+    record = SessionRecord(
+        session_id="s1",
+        runtime="gemini",
+        drive="print",
+        workdir=str(tmp_path),
+        started_at="",
+        run=1,
+    )
+    desk = SessionDesk(str(tmp_path))
+    monkeypatch.setattr(desk, "find", lambda name: (place.home, record))
+    monkeypatch.setattr(desk, "_client", lambda home: pytest.fail("it was sent"))
+    with pytest.raises(UnsupportedOption, match="images"):
+        desk.send("s1", "look", images=("a.png",))

@@ -211,6 +211,21 @@ def test_required_arguments_get_harmless_values() -> None:
     }
 
 
+def test_a_required_limit_of_time_is_generous() -> None:
+    shapes: dict[str, Any] = {
+        "timeout": {"type": "number", "description": "Timeout in seconds"},
+        "timeout_ms": {"type": "integer", "minimum": 1},
+        "yield_timeout": {"type": "number", "description": "In milliseconds", "maximum": 120_000},
+    }
+    offered = tool("bash", "command timeout timeout_ms yield_timeout", **shapes)
+    assert translate(SHELL, [offered]).args == {
+        "command": "ls -l",
+        "timeout": 600,
+        "timeout_ms": 600_000,
+        "yield_timeout": 120_000,
+    }
+
+
 def test_a_native_name_is_passed_through() -> None:
     call = ToolCall(name="Grep", args={"pattern": "x"})
     assert translate(call, [tool("Grep", "pattern")]) == NativeCall(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from bridle.cli.output import Style, error_object, one_line, write_json
 from bridle.cli.parsing import Verbs
+from bridle.core.capabilities import CAPABILITY_NAMES
 from bridle.core.errors import BridleError, WrongUse
-from bridle.core.options import CAPABILITY_NAMES
 
 if TYPE_CHECKING:
     from bridle.guard.explain import Explanation

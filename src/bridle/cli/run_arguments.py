@@ -11,8 +11,9 @@ from bridle.cli.old_flags import add_old_flags, old_permission, old_provider_opt
 from bridle.cli.parsing import add_json, key_value, positive_integer, positive_number
 from bridle.cli.prompt_text import prompt_text
 from bridle.config.environment import model_server, runtime_of_backend
+from bridle.core.capabilities import CAPABILITY_NAMES
 from bridle.core.errors import WrongUse
-from bridle.core.options import CAPABILITY_NAMES, DEFAULT_MARKER, RunOptions
+from bridle.core.options import DEFAULT_MARKER, RunOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def configure_agent(parser: argparse.ArgumentParser) -> "dict[str, argparse._Arg
         metavar="T",
         action="append",
         default=[],
-        help="allow only this tool; repeat",
+        help="allow only this tool: shell, read_file, write_file, edit_file, search, web, "
+        "subagent, or the agent's own name; repeat",
     )
     add("--deny-tool", metavar="T", action="append", default=[], help="deny this tool; repeat")
     add(

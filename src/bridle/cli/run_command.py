@@ -60,9 +60,7 @@ def failure(problem: BridleError, argv: list[str]) -> bytes | None:
     output = run_arguments.output_in(argv)
     if output == "text":
         return None
-    result = RunResult(
-        runtime=getattr(problem, "runtime", ""), status="failed", error=problem.info()
-    )
+    result = RunResult(runtime=problem.runtime, status="failed", error=problem.info())
     return run_end(result) if output == "stream-json" else msgspec.json.encode(result)
 
 

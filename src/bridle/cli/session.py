@@ -71,7 +71,11 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
     runtime = get_runtime(runtime_of(args, config), config)
     options = apply_config(options_of(args), config, runtime.id)
     identity = Identity(
-        agent=args.agent, capability=args.capability, task=args.task, actor=args.actor
+        agent=args.agent,
+        capability=args.capability,
+        project=args.project,
+        task=args.task,
+        actor=args.actor,
     )
     drive = args.drive or configured_drive(config, runtime.id)
     if args.verbose:

@@ -230,7 +230,8 @@ def _start(parser: argparse.ArgumentParser) -> None:
     add("--agent", metavar="A", help="the agent's name, for its environment")
     add("--capability", metavar="C", help="its role, for its environment and its guard")
     add("--task", metavar="T", help="what it works on, for its environment")
-    add("--actor", metavar="A", help="whose work it is, for its environment")
+    add("--actor", metavar="A", help="whose work it is (PROJECT/ROLE/AGENT), for its environment")
+    add("--project", metavar="P", help="the project's name; by default that of the folder")
     add_loudness(groups["setup"], "show the runtime and the options")
     add_old_flags(parser, run=False)
     # What a run has and a session has not.

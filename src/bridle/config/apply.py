@@ -15,7 +15,7 @@ def apply_config(options: RunOptions, config: Config, runtime: str) -> RunOption
     changes: dict[str, object] = {}
     model = options.model or config.default_model(runtime)
     if model is not None:
-        resolved = config.resolve_model(model)
+        resolved = config.resolve_model(model, runtime)
         changes["model"] = resolved.model
         changes["env"] = {**resolved.env, **options.env}
         changes["provider"] = options.provider or resolved.provider

@@ -4,7 +4,8 @@ Bridle reads only its own names (`BRIDLE_…`). With a profile switched on, an a
 values under the names that another system's tools look for.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 
 from bridle.core.errors import ConfigError
 
@@ -25,6 +26,11 @@ _ALIASES: dict[str, dict[str, str]] = {
 }
 """By profile: the other system's name, and ours. `forge` only reads a variable of its own."""
 
+_BY_NAME = {"GT_RIG"}
+"""Those that hold a project's name, which we may know by its folder."""
+
+_THEIRS = frozenset(name for names in _ALIASES.values() for name in names)
+
 PROFILES = tuple(_ALIASES)
 """The profiles there are."""
 
@@ -35,9 +41,34 @@ def aliases(profile: str, variables: Mapping[str, str]) -> dict[str, str]:
     What is not set here is not set there. Raises `ConfigError` for a profile nobody knows.
     """
     check_profile(profile)
-    return {
+    found = {
         theirs: variables[ours] for theirs, ours in _ALIASES[profile].items() if ours in variables
     }
+    for name in _BY_NAME & found.keys():
+        found[name] = project_name(found[name])
+    return found
+
+
+def project_name(project: str) -> str:
+    """What a project is called: the last part of its folder, or the name that was given."""
+    return os.path.basename(project.rstrip(os.sep)) if os.path.isabs(project) else project
+
+
+def agent_variables(
+    env: Mapping[str, str], profiles: Iterable[str], given: Mapping[str, str]
+) -> dict[str, str]:
+    """`env` of an agent, with its own values under the names of `profiles`.
+
+    Values of these names that come from around (an outer agent's) are not the agent's own and do
+    not stay. What the caller gave by name (`given`) wins.
+    """
+    chosen = tuple(profiles)
+    if not chosen:
+        return dict(env)
+    kept = {name: value for name, value in env.items() if name not in _THEIRS}
+    for profile in chosen:
+        kept |= aliases(profile, env)
+    return {**kept, **{name: value for name, value in given.items() if name in _THEIRS}}
 
 
 def check_profile(profile: str, where: str = "") -> None:

@@ -71,6 +71,8 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
     (`tmux`)."""
     model: str | None = None
     """Model or alias of runs that name none."""
+    models: dict[str, "str | ModelSection"] = {}
+    """Short names for models that hold for this runtime, before those of `models`."""
     drive: Literal["print"] = "print"
     """Preset: how it is driven."""
     protocol: Literal["text", "acp"] = "text"
@@ -110,7 +112,7 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
         return [
             written
             for name, written in pairs
-            if name not in ("binary", "mode", "model", "delivery", "ready", "options")
+            if name not in ("binary", "mode", "model", "models", "delivery", "ready", "options")
             and getattr(self, name) != getattr(bare, name)
         ] + (["ready"] if self.ready_text is not None else [])
 
@@ -321,12 +323,14 @@ class Config(ConfigFile, frozen=True, kw_only=True):
         section = self.runtime.adapters.get(name)
         return section.options if section else {}
 
-    def resolve_model(self, name: str) -> ResolvedModel:
+    def resolve_model(self, name: str, runtime: str | None = None) -> ResolvedModel:
         """A model name after aliases and provider prefixes, with its routing.
 
-        `alias` and `provider/model` are looked up; any other name is passed on as it is.
+        `alias` and `provider/model` are looked up; any other name is passed on as it is. Aliases
+        of `runtime` go before those of all.
         """
-        entry = self.models.get(name)
+        own = self.runtime.adapters.get(runtime) if runtime is not None else None
+        entry = (own.models.get(name) if own is not None else None) or self.models.get(name)
         section = entry if isinstance(entry, ModelSection) else None
         if section is None:
             meant = entry if isinstance(entry, str) else name

@@ -15,6 +15,12 @@ COORDINATORS = frozenset({"coordinator", "orchestrator", "supervisor", "monitor"
 
 CAPABILITIES = IMPLEMENTERS | READERS | COORDINATORS
 
+CAPABILITY_NAMES = (
+    *("builder", "merger", "scout", "reviewer", "lead"),
+    *("coordinator", "supervisor", "monitor", "orchestrator"),
+)
+"""The same in the order in which people read them."""
+
 _BROAD = (
     "git sh bash dash zsh ksh fish env command exec eval xargs find sudo su doas ssh nohup nice"
     " timeout time setsid stdbuf python python3 node perl ruby php"

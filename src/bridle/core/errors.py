@@ -80,6 +80,8 @@ class BridleError(Exception):
     kind: ClassVar[str] = "wrong_use"
     exit_code: ClassVar[int] = 1
     default_hint: ClassVar[str] = ""
+    runtime: str = ""
+    """The runtime it is about, where that is known."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -88,7 +90,7 @@ class BridleError(Exception):
 
     def info(self) -> ErrorInfo:
         """This error as plain data."""
-        return ErrorInfo(kind=self.kind, message=self.message, hint=self.hint)
+        return ErrorInfo(kind=self.kind, message=self.message, hint=self.hint, runtime=self.runtime)
 
 
 class WrongUse(BridleError):

@@ -14,11 +14,18 @@ SandboxMode = Literal["off", "read-only", "worktree"]
 CAPABILITY = "BRIDLE_CAPABILITY"
 """The variable that tells an agent, and whoever starts one for it, what it may do."""
 
-CAPABILITY_NAMES = (
-    *("builder", "merger", "scout", "reviewer", "lead"),
-    *("coordinator", "supervisor", "monitor", "orchestrator"),
-)
-"""The capabilities that there are."""
+PROJECT = "BRIDLE_PROJECT"
+"""The variable that tells an agent which project it works for."""
+_OF_ONE_AGENT = ("BRIDLE_AGENT_NAME", "BRIDLE_TASK", "BRIDLE_ACTOR")
+
+
+def without_outer_agent(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` without who the agent is that Bridle was started by, if it was: an agent that it starts
+    is another one. The capability stays, since it holds for everything below."""
+    if not env.get("BRIDLE_SESSION_ID"):
+        return dict(env)
+    return {name: value for name, value in env.items() if name not in _OF_ONE_AGENT}
+
 
 DEFAULT_MARKER = "ORCHESTRA_COMPLETE"
 """The completion marker that other programs already print and wait for; never change it."""
@@ -78,7 +85,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int | None = None
     """Most model calls the agent may make before it is stopped."""
     allowed_tools: tuple[str, ...] = ()
-    """Only these tools (the runtime's own names); empty means the agent's default set."""
+    """Only these tools, by neutral names (`shell`, `read_file`, …) or the agent's own; empty means
+    the agent's default set."""
     denied_tools: tuple[str, ...] = ()
     """Never these tools."""
     settings: str | None = None

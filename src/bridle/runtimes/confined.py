@@ -12,6 +12,7 @@ from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec, StderrReader
 from bridle.repository import own_branches
 from bridle.runtimes.private import new_private_dir
+from bridle.runtimes.routing import routed
 from bridle.sandbox import confine, policy_for, preflight, warnings_of
 from bridle.sandbox.confine import REFUSAL_LINE, REFUSED, refuse_if_impossible
 
@@ -88,7 +89,9 @@ def _planned(
     ours = _ours(runtime, options)
     if ours:
         refuse_if_impossible(preflight())
+    options, env, cautions = routed(runtime, options, env)
     plan = plan_it(_as_seen(runtime, options), env, session_id)
+    plan = msgspec.structs.replace(plan, warnings=(*plan.warnings, *cautions))
     try:
         if adapt is not None:
             plan = adapt(plan)
@@ -118,6 +121,7 @@ def planned_interactive(
     ours = _ours(runtime, options)
     if ours:
         refuse_if_impossible(preflight())
+    options, env, cautions = routed(runtime, options, env)
     seen = options if options.sandbox is None else _as_seen(runtime, options)
     spec = runtime.plan_interactive(seen, env)
     found = runtime.installation()
@@ -126,12 +130,14 @@ def planned_interactive(
         session_id=spec.env.get(SESSION_MARK, ""),
         installation=found,
         dialect=runtime.dialect(found.version)[0],
+        warnings=cautions,
     )
     if adapt is not None:
         plan = adapt(plan)
     if not ours:
         return plan
     spec, private_dirs, warnings = _confined(runtime, options, plan.spec, (), plan.writable_files)
+    warnings = (*cautions, *warnings)
     return msgspec.structs.replace(plan, spec=spec, private_dirs=private_dirs, warnings=warnings)
 
 

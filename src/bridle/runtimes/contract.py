@@ -28,6 +28,7 @@ from bridle.drives.spec import Normalizer, ProcessSpec
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.installation import Installation
 from bridle.runtimes.planning import in_home
+from bridle.runtimes.routing import RoutingFacts
 from bridle.runtimes.run_plan import RunPlan
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from bridle.runtimes.deployment import Deployment
     from bridle.runtimes.instructions import Place
     from bridle.runtimes.retries import RetryReader
+    from bridle.runtimes.tool_names import ToolPieces, ToolTable
     from bridle.sandbox import SandboxNeeds
 
 
@@ -98,6 +100,12 @@ class RuntimeContract(ABC):
     asking_sibling: ClassVar[str] = ""
     """The registered runtime that drives the same product by ACP, where `Features.asks` names
     `acp`: it plays the runs in which somebody answers permission requests."""
+    tools: ClassVar["ToolTable | None"] = None
+    """What its tools are called. An adapter that honours `allowed_tools` or `denied_tools` has a
+    table and translates by it (`tool_names.native_tools`); without one, names go through as they
+    are."""
+    routing: ClassVar[RoutingFacts] = RoutingFacts()
+    """What leads its CLI to a model service."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
 
@@ -110,6 +118,22 @@ class RuntimeContract(ABC):
         self.settings = msgspec.structs.replace(self.settings, binary=binary)
 
     # -- identity and availability --------------------------------------------------------------
+
+    def tool_table(self) -> "ToolTable | None":
+        """What its tools are called; see `tools`."""
+        return self.tools
+
+    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> "ToolPieces":
+        """What switches the tools of `options`, which are in its own names, when the product speaks
+        a protocol. `folder` is where the files will be, `env` tells which settings are the user's.
+        Empty where that goes another way."""
+        from bridle.runtimes.tool_names import ToolPieces
+
+        return ToolPieces()
+
+    def routing_facts(self) -> RoutingFacts:
+        """What leads its CLI to a model service; see `routing`."""
+        return self.routing
 
     @property
     def features(self) -> Features:

@@ -32,15 +32,25 @@ def check_options(
 ) -> tuple[str, ...]:
     """Names of the options that `runtime` cannot honour and the caller allowed to be ignored.
 
-    Raises `UnsupportedOption` for the first one when the caller did not.
+    Raises `UnsupportedOption` for the first one when the caller did not, and `WrongUse` for a tool
+    that the agent does not have or a file that is not an image.
     """
-    missing = tuple(name for name in options_in_use(options) if name not in features.options)
+    missing = {name: "" for name in options_in_use(options) if name not in features.options}
+    if options.allowed_tools or options.denied_tools:
+        from bridle.runtimes.tool_names import unsupported_tools
+
+        missing = {**missing, **unsupported_tools(runtime, options, features)}
     if missing and not options.ignore_unsupported:
         from bridle.runtimes.supporting import supporters
 
-        able = supporters(missing[0], runtime.id)
-        raise UnsupportedOption(runtime.id, missing[0], able, ignorable=True)
-    return missing
+        name, reason = next(iter(missing.items()))
+        able = supporters(name, runtime.id)
+        raise UnsupportedOption(runtime.id, name, able, reason=reason, ignorable=True)
+    if options.images and "images" not in missing:
+        from bridle.runtimes.images import check_images
+
+        check_images(options.images, runtime.id)
+    return tuple(missing)
 
 
 def check_terminal_options(
@@ -56,6 +66,16 @@ def check_terminal_options(
     return missing
 
 
+def native_options(runtime: "RuntimeContract", options: RunOptions) -> RunOptions:
+    """`options`, which `check_options` has checked, in the words of the agent: its own names of
+    tools."""
+    if not (options.allowed_tools or options.denied_tools):
+        return options
+    from bridle.runtimes.tool_names import native_tools
+
+    return native_tools(runtime, options)
+
+
 def agent_env(
     env: Mapping[str, str], options: RunOptions, session_id: str, cwd: str
 ) -> dict[str, str]:
@@ -69,12 +89,6 @@ def agent_env(
         "BRIDLE_WORKTREE_PATH": cwd,
         **options.env,
     }
-
-
-PROXY_VARIABLES = frozenset(
-    name for word in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") for name in (word, word.lower())
-)
-"""Variables that would lead calls to a model on loopback astray."""
 
 
 def refuse_system_prompts(runtime: "RuntimeContract", options: RunOptions | SpawnOptions) -> None:

@@ -1,6 +1,5 @@
 """What the configuration says about sessions, in the shapes that sessions use."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bridle.core.events import Drive
@@ -32,15 +31,3 @@ def configured_drive(config: "Config", runtime: str) -> Drive | None:
     `delivery: stdin` leaves it open: messages reach an agent that way in more than one drive.
     """
     return config.drive(runtime)
-
-
-def alias_variables(config: "Config", variables: Mapping[str, str]) -> dict[str, str]:
-    """`variables`, under our names, once more under those of the profiles that are switched on."""
-    if not config.profiles:
-        return {}
-    from bridle.config.profiles import aliases
-
-    found: dict[str, str] = {}
-    for profile in config.profiles:
-        found |= aliases(profile, variables)
-    return found

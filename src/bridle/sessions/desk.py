@@ -27,7 +27,7 @@ from bridle.core.times import seconds_of
 from bridle.running import new_session_id
 from bridle.sessions.client import DaemonClient, error_from
 from bridle.sessions.home import StateHome, homes, known_homes
-from bridle.sessions.images import kept_images
+from bridle.sessions.images import kept_images, refuse_images
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.lifecycle import (
     Identity,
@@ -295,6 +295,8 @@ class SessionDesk:
         """Give a session a message. A prompt or follow-up for an agent that works waits until its
         turn ends; a steer reaches the turn where the agent can take one."""
         home, record = self.find(name)
+        if images:
+            refuse_images(self._runtime(record, None), images)
         return self._send(home, record.session_id, kind, text, images, timeout, message_id)
 
     def _send(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from bridle.core.errors import WrongUse
+from bridle.repository import find_project
 
 _NAME_LENGTH = 90
 """Longest path of a Unix socket that every system takes, with some room."""
@@ -78,14 +79,8 @@ def user_home(env: Mapping[str, str]) -> StateHome:
 def project_home(folder: str) -> StateHome | None:
     """The place of the project around `folder`: the nearest folder upwards with a `.bridle`; None
     outside of any."""
-    here = os.path.realpath(folder)
-    while True:
-        if os.path.isdir(os.path.join(here, ".bridle")):
-            return StateHome(os.path.join(here, ".bridle", "state"), here)
-        above = os.path.dirname(here)
-        if above == here:
-            return None
-        here = above
+    found = find_project(folder)
+    return None if found is None else StateHome(os.path.join(found, ".bridle", "state"), found)
 
 
 def remember_home(home: StateHome, env: Mapping[str, str]) -> None:

@@ -2,15 +2,28 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bridle.core.errors import WrongUse
+from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.sessions.home import StateHome
+
+if TYPE_CHECKING:
+    from bridle.runtimes.base import AgentRuntime
 
 Image = str | os.PathLike[str] | Mapping[str, Any]
 """A file, or `{"type": "image", "media_type": "image/png", "data": …}`: bytes or base64 text."""
 
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
+
+
+def refuse_images(runtime: "AgentRuntime", images: Sequence[Image]) -> None:
+    """Raise `UnsupportedOption` for images where the runtime takes none, before anything is
+    accepted."""
+    if not images or "images" in runtime.features.options:
+        return
+    from bridle.runtimes.supporting import supporters
+
+    raise UnsupportedOption(runtime.id, "images", supporters("images", runtime.id))
 
 
 def kept_images(

@@ -15,7 +15,7 @@ import msgspec
 from bridle.config.environment import model_server
 from bridle.core.errors import BridleError, ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.events import Drive
-from bridle.core.options import CAPABILITY, RunOptions, guarded_as
+from bridle.core.options import CAPABILITY, RunOptions, guarded_as, without_outer_agent
 from bridle.core.redact import secrets_in
 from bridle.drives.detached import DetachedProcess
 from bridle.drives.guarding import GuardFacts
@@ -31,6 +31,7 @@ from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.holding import process_of
 from bridle.sessions.home import StateHome, remember_home
+from bridle.sessions.images import refuse_images
 from bridle.sessions.ledger import Accept, Begin, Ledger
 from bridle.sessions.lock import SessionLock
 from bridle.sessions.player import Player
@@ -69,6 +70,16 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         }
         return {name: value for name, value in named.items() if value}
 
+    def with_actor(self) -> "Identity":
+        """This one, its actor made of project, role and agent (`greenplace/builder/ivy`) where none
+        is said and the agent has a name."""
+        from bridle.config.profiles import project_name
+
+        if self.actor or not self.agent:
+            return self
+        parts = (project_name(self.project or ""), self.capability, self.agent)
+        return msgspec.structs.replace(self, actor="/".join(part for part in parts if part))
+
     def completed(self, env: Mapping[str, str]) -> "Identity":
         """This one, with what is not said here as the canonical variables of `env` say it."""
         return Identity(
@@ -105,9 +116,13 @@ def start_session(
     if name is not None:
         check_name(name)
     refuse_schema(runtime, options, "a session")
+    if not options.ignore_unsupported:
+        refuse_images(runtime, options.images)
+    env = without_outer_agent(env)
     identity = (identity or Identity()).completed({**env, **options.env})
     if identity.project is None:
         identity = msgspec.structs.replace(identity, project=home.project)
+    identity = identity.with_actor()
     session_id = new_session_id()
     folder = home.folder(session_id)
     with explained(home.root):
@@ -192,6 +207,7 @@ def resume_session(
             pid=None,
             error=None,
         )
+        env = without_outer_agent(env)
         who = Identity(
             agent=record.agent,
             capability=record.capability,
@@ -382,9 +398,9 @@ def _plan(
     adapt: "Callable[[RunPlan], RunPlan] | None",
 ) -> "RunPlan":
     from bridle.config import load_config
+    from bridle.config.profiles import agent_variables
     from bridle.runtimes.confined import planned_live, planned_tmux
     from bridle.runtimes.permission import unasked_in
-    from bridle.sessions.configured import alias_variables
     from bridle.sessions.turn_planning import plan_session
 
     plan_it = {"rpc": planned_live, "tmux": planned_tmux, "print": plan_session}.get(record.drive)
@@ -397,10 +413,9 @@ def _plan(
     plan = plan_it(runtime, options, dict(env), record.session_id, adapt)
     if plan.live is None:
         raise WrongUse(f"{runtime.id} planned no live conversation")
-    other = alias_variables(load_config(record.workdir), plan.spec.env)
-    if other:
-        spec = msgspec.structs.replace(plan.spec, env={**other, **plan.spec.env})
-        plan = msgspec.structs.replace(plan, spec=spec)
+    profiles = load_config(record.workdir).profiles
+    own = agent_variables(plan.spec.env, profiles, options.env)
+    plan = msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, env=own))
     unasked = unasked_in(runtime, options, record.drive)
     return msgspec.structs.replace(plan, warnings=(*plan.warnings, *unasked))
 

@@ -128,7 +128,7 @@ def planner(runtime: AgentRuntime, begin: Begin) -> Planner:
         options = _options(begin, order, resume, env)
         adapt = _guarding(runtime, begin)
         found = planned(runtime, options, env, session_id, adapt, scratch=own.scratch)
-        found = _with_aliases(found)
+        found = _with_aliases(found, options)
         if resume is not None:
             noted = runtime.noted_before(found, resume)
             found = msgspec.structs.replace(found, noted=noted)
@@ -163,13 +163,12 @@ def _guarding(runtime: AgentRuntime, begin: Begin) -> Adapt | None:
     return lambda plan: adapted(runtime, capability, plan, hook)
 
 
-def _with_aliases(plan: RunPlan) -> RunPlan:
+def _with_aliases(plan: RunPlan, options: RunOptions) -> RunPlan:
     from bridle.config import load_config
-    from bridle.sessions.configured import alias_variables
+    from bridle.config.profiles import agent_variables
 
-    other = alias_variables(load_config(plan.spec.cwd), plan.spec.env)
-    spec = msgspec.structs.replace(plan.spec, env={**other, **plan.spec.env})
-    return msgspec.structs.replace(plan, spec=spec)
+    own = agent_variables(plan.spec.env, load_config(plan.spec.cwd).profiles, options.env)
+    return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, env=own))
 
 
 def _kept(plan: RunPlan, options: RunOptions) -> Planned:

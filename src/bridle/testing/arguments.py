@@ -134,7 +134,19 @@ def _harmless(name: str, shape: dict[str, Any]) -> Any:
     values: dict[str, Any] = {"boolean": False, "array": [], "object": {}, "null": None}
     kind = _type(shape)
     if kind in ("integer", "number"):
-        return shape.get("minimum", 1)
+        return _patience(name, shape) if "timeout" in name.lower() else shape.get("minimum", 1)
     if kind in values:
         return values[kind]
     return "A scripted call." if name in ("description", "explanation", "reason") else ""
+
+
+_PATIENCE = 600
+"""Seconds. A script's command ends by itself, not by a limit that the script does not set."""
+
+
+def _patience(name: str, shape: dict[str, Any]) -> Any:
+    """A generous limit for an argument that must be given; no more than the schema allows."""
+    words = f"{name} {shape.get('description', '')}".lower()
+    in_ms = "milli" in words or "(ms" in words or name.lower().endswith("ms")
+    most = shape.get("maximum", float("inf"))
+    return min(_PATIENCE * (1000 if in_ms else 1), most)

@@ -150,14 +150,15 @@ def test_options_each_agent_cannot_honour_are_refused_by_name(desk: Desk) -> Non
     refused: dict[str, Any] = {
         "max_turns": 3,
         "budget_usd": 1.0,
-        "allowed_tools": ("x",),
-        "denied_tools": ("x",),
         "settings": "{}",
     }
     for name in READY:
         for option, value in refused.items():
             with pytest.raises(UnsupportedOption, match=option):
                 desk.plan(name, **{option: value})
+    for name in ("gemini-acp", "cline-acp", "claude-acp", "codex-acp"):
+        with pytest.raises(UnsupportedOption, match="allowed_tools"):
+            desk.plan(name, allowed_tools=("read_file",))
     for name in ("gemini-acp", "cline-acp"):
         with pytest.raises(UnsupportedOption, match="provider"):
             desk.plan(name, provider=Provider(base_url="http://127.0.0.1:2"))

@@ -18,6 +18,7 @@ from bridle.core.options import (
     RunOptions,
     SpawnOptions,
 )
+from bridle.running import prepare
 from bridle.runtimes.base import AdapterSettings, RunPlan
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.registry import get_runtime
@@ -306,6 +307,32 @@ def test_a_provider_is_routed_by_variables(
     assert routed["A"] == "1"
     assert routed["ANTHROPIC_AUTH_TOKEN"] == "gateway-0123456789"
     assert runtime.build_env(ResolvedModel(model="x", env={"A": "1"})) == {"A": "1"}
+
+
+def test_a_gateway_gets_nothing_of_the_users_own_and_is_asked_for_its_model_alone(
+    runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path
+) -> None:
+    provider = Provider(base_url="https://gateway.example", auth_token_env="GATEWAY_KEY")
+    own = ("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CODE_USE_BEDROCK")
+    env |= {"GATEWAY_KEY": "gateway-0123456789", **dict.fromkeys(own, "mine")}
+    options = RunOptions(
+        prompt="go",
+        cwd=str(tmp_path),
+        provider=provider,
+        model="big",
+        env={"ANTHROPIC_DEFAULT_HAIKU_MODEL": "small"},
+    )
+    made = prepare(runtime, options, env=env).plan.spec.env
+    assert not made.keys() & set(own)
+    assert made["ANTHROPIC_DEFAULT_OPUS_MODEL"] == made["ANTHROPIC_DEFAULT_SONNET_MODEL"] == "big"
+    assert made["ANTHROPIC_SMALL_FAST_MODEL"] == "big"
+    assert made["ANTHROPIC_DEFAULT_HAIKU_MODEL"] == "small"
+    env[own[2]] = ""
+    with pytest.raises(WrongUse) as refusal:
+        prepare(runtime, RunOptions(prompt="go", model="openai/gpt-5"), env=env)
+    assert refusal.value.info().runtime == "claude"
+    warned = prepare(runtime, RunOptions(prompt="go", model="gpt-5"), env=env)
+    assert "gpt-5" in warned.plan.warnings[0]
 
 
 def test_the_environment_is_the_users_but_no_outer_sessions(

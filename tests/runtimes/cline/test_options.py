@@ -198,7 +198,7 @@ def test_refused_by_name(runtime: ClineRuntime, tmp_path: Path, options: dict[st
         ({"settings": "/nowhere.json"}, "cannot read settings"),
         ({"settings": "{"}, "not a JSON object"),
         ({"append_system_prompt_file": "/nowhere"}, "cannot read system prompt"),
-        ({"denied_tools": (" ",)}, "not a tool"),
+        ({"denied_tools": (" ",)}, "has no tool"),
         ({"system_prompt": "x" * 200_000}, "too long"),
         ({"account_dir": "/nowhere"}, "no such account folder"),
         ({"cwd": "/nowhere"}, "no such directory"),

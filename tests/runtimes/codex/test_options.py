@@ -132,7 +132,7 @@ def test_instructions_too_long_for_a_command_line_go_before_the_prompt(desk: Des
 def test_resume_comes_last_with_its_flags_before(desk: Desk, tmp_path: Path) -> None:
     thread = "01a1e0e5-ff82-7ba2-b209-9af3673d39a1"
     image = tmp_path / "i.png"
-    image.write_bytes(b"png")
+    image.write_bytes(b"\x89PNG\r\n\x1a\n")
     words = after_exec(
         desk.plan(resume=thread, images=(str(image),), raw_args=("--color", "never"))
     )
@@ -345,7 +345,12 @@ def test_mcp_calls_are_not_approved_without_bypass(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("max_turns", 3), ("budget_usd", 1.0), ("allowed_tools", ("x",)), ("denied_tools", ("x",))],
+    [
+        ("max_turns", 3),
+        ("budget_usd", 1.0),
+        ("allowed_tools", ("x",)),
+        ("denied_tools", ("edit_file",)),
+    ],
 )
 def test_what_codex_cannot_do_is_refused_by_name(desk: Desk, option: str, value: Any) -> None:
     with pytest.raises(UnsupportedOption, match=option):
@@ -359,6 +364,7 @@ def test_what_codex_cannot_do_is_refused_by_name(desk: Desk, option: str, value:
     [
         {"cwd": "/no/such/folder"},
         {"images": ("/no/such.png",)},
+        {"images": (__file__,)},
         {"settings": "/no/such.toml"},
         {"settings": "{broken"},
         {"settings": '{"a": null}'},

@@ -197,7 +197,7 @@ def test_refused_by_name(runtime: CopilotRuntime, tmp_path: Path, options: dict[
         ({"mcp_config": "{}"}, "MCP config"),
         ({"append_system_prompt_file": "/nowhere"}, "cannot read system prompt"),
         ({"allowed_tools": ("shell(git)",)}, "permission rule"),
-        ({"denied_tools": ("-x",)}, "not a tool"),
+        ({"denied_tools": ("-x",)}, "has no tool"),
         ({"account_dir": "/nowhere"}, "no such account folder"),
         ({"cwd": "/nowhere"}, "no such directory"),
     ],

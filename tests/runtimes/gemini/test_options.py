@@ -103,7 +103,7 @@ def test_choices_become_flags_and_settings(runtime: GeminiRuntime, tmp_path: Pat
     assert words[-1] == "--debug"
     told = settings(made)
     assert told["general"] == {"maxAttempts": 6, "vimMode": True}
-    assert told["tools"] == {"core": ["read_file"]}
+    assert told["tools"] == {"core": ["read_file", "read_many_files"]}
     assert told["context"] == {"loadMemoryFromIncludeDirectories": True}
     assert told["mcpServers"]["a"]["env"] == {"K": "v"}
     assert told["mcpServers"]["b"]["httpUrl"] == "http://127.0.0.1:1/"

@@ -60,7 +60,7 @@ def test_a_plain_run(runtime: OpenCodeRuntime) -> None:
 
 def test_choices_become_flags(runtime: OpenCodeRuntime, tmp_path: Path) -> None:
     image = tmp_path / "a.png"
-    image.write_bytes(b"\x89PNG")
+    image.write_bytes(b"\x89PNG\r\n\x1a\n")
     made = plan(
         runtime,
         model="sonnet",

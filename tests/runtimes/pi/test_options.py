@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
+from bridle.core.errors import NotAuthenticated, ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.options import (
     ModelServer,
     Provider,
@@ -307,12 +307,16 @@ def test_a_provider_of_the_callers_own(tmp_path: Path, version: str, reference: 
     [
         {"provider": Provider(base_url="http://x")},
         {"model": "gate/x", "provider": Provider(auth_token_env="HOME")},
-        {"model": "sonnet", "provider": Provider(auth_token_env="NOT_SET")},
     ],
 )
 def test_a_provider_that_cannot_be_meant(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(WrongUse):
         plan(tmp_path, **options)
+
+
+def test_a_provider_whose_key_is_not_set(tmp_path: Path) -> None:
+    with pytest.raises(NotAuthenticated, match="NOT_SET"):
+        plan(tmp_path, model="sonnet", provider=Provider(auth_token_env="NOT_SET"))
 
 
 def test_the_scripted_model_gets_a_home_with_nothing_of_the_users(tmp_path: Path) -> None:

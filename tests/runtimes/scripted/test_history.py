@@ -73,7 +73,7 @@ def test_resume_against_a_model_server(stage: Stage) -> None:
 
 
 def test_images_and_system_prompt_reach_the_model(stage: Stage) -> None:
-    (stage.cwd / "a.png").write_bytes(b"\x89PNG")
+    (stage.cwd / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     (stage.cwd / "more.md").write_text("third")
     with ScriptedModel([{"text": "Seen."}]) as model:
         stage.play(
@@ -87,7 +87,7 @@ def test_images_and_system_prompt_reach_the_model(stage: Stage) -> None:
         body = model.requests[0].body
     assert body["system"] == "first\n\nsecond\n\nthird"
     assert body["model"] == "some-model"
-    assert body["messages"][0]["content"][0]["source"]["data"] == "iVBORw=="
+    assert body["messages"][0]["content"][0]["source"]["data"] == "iVBORw0KGgo="
 
 
 def test_transcript_sums_are_exact(stage: Stage) -> None:

@@ -25,7 +25,7 @@ from bridle.runtimes.acp.plan import (
     SessionPlan,
     mcp_list,
     prompt_blocks,
-    system_meta,
+    session_meta,
 )
 from bridle.runtimes.acp.routing import Route, Target, route
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
@@ -39,12 +39,15 @@ from bridle.runtimes.installation import (
     package_version,
     remembered_version,
 )
+from bridle.runtimes.planning import native_options
 from bridle.runtimes.private import new_private_dir, write_private
 from bridle.runtimes.provider_options import read_provider_options, refuse_fork
+from bridle.runtimes.routing import RoutingFacts
 from bridle.runtimes.supporting import supporters
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place
+    from bridle.runtimes.tool_names import ToolTable
     from bridle.sandbox import SandboxNeeds
 
 STOP = (
@@ -116,6 +119,14 @@ class AcpRuntime(AgentRuntime):
             asks=() if agent.sandbox_modes else ("print", "rpc"),
             instruction_file=self.instruction_path,
         )
+
+    def tool_table(self) -> "ToolTable | None":
+        """That of the product's own runtime, where there is one."""
+        return self._family().tool_table() if self.agent.family else None
+
+    def routing_facts(self) -> RoutingFacts:
+        """Those of the product's own runtime, where there is one."""
+        return self._family().routing_facts() if self.agent.family else super().routing_facts()
 
     def find(self) -> Installation | None:
         """The installed agent: the native program where npm's launcher stands in front of one."""
@@ -202,6 +213,7 @@ class AcpRuntime(AgentRuntime):
         found = self.installation()
         agent, _, warning = self.dialect(found.version)
         ignored = check_options(self, options, self.features_of(agent))
+        options = native_options(self, options)
         own = read_provider_options(self.id, options.provider_options, AcpOptions)
         if agent.seen and not agent.forks:
             refuse_fork(self.id, options, own.fork, "it offers no copies of sessions")
@@ -214,12 +226,13 @@ class AcpRuntime(AgentRuntime):
         account_dir = self._account_dir(options)
         account = self._account(account_dir)
         server = options.model_server
-        scratch = new_private_dir(env, self.id) if server else None
+        scratch = new_private_dir(env, self.id) if server or options.denied_tools else None
         # With a scripted model an account folder takes the place of the throw-away home.
         folder = (account_dir or scratch) if server else None
         home = "" if folder else self._config_home({**env, **account})
-        to = self._target(options, own, key, cwd, home)
+        to = self._target(options, own, key, cwd, home, {**around, **account})
         way = route(agent.routing, msgspec.structs.replace(to, home=folder, scratch=scratch or ""))
+        way = self._without_tools(way, options, scratch or "", {} if server else around)
         self._write_files(way, folder or "", scratch or "")
         model = options.model if server is None else None
         flags = [*agent.mode_flags.get(mode, ())]
@@ -284,6 +297,20 @@ class AcpRuntime(AgentRuntime):
         more."""
         return "" if self.agent.sandbox_modes else super().unasked(options)
 
+    def _without_tools(
+        self, way: Route, options: RunOptions, scratch: str, env: Mapping[str, str]
+    ) -> Route:
+        """`way` with what switches tools in the product's own manner."""
+        if not (options.allowed_tools or options.denied_tools):
+            return way
+        pieces = self._family().tool_pieces(options, scratch, env)
+        return msgspec.structs.replace(
+            way,
+            flags=(*way.flags, *pieces.flags),
+            env={**way.env, **pieces.env},
+            scratch_files={**way.scratch_files, **pieces.files},
+        )
+
     def _write_files(self, way: Route, home: str, scratch: str) -> None:
         """Write what the way needs; a file of an account that is kept stays as it is."""
         for name, content in way.files.items():
@@ -329,7 +356,7 @@ class AcpRuntime(AgentRuntime):
             cwd=cwd,
             prompt=prompt_blocks(options),
             mcp_servers=mcp_list(options.mcp_config) if options.mcp_config else [],
-            meta=system_meta(options) if agent.system_prompt_meta else {},
+            meta=session_meta(options) if agent.system_prompt_meta else {},
             resume=options.resume,
             fork=own.fork and options.resume is not None,
             mode=None if mode in agent.mode_flags else mode,
@@ -345,6 +372,7 @@ class AcpRuntime(AgentRuntime):
         key: str | None,
         cwd: str,
         account: str,
+        around: dict[str, str],
     ) -> Target:
         server, provider = options.model_server, options.provider
         to = Target(
@@ -355,6 +383,9 @@ class AcpRuntime(AgentRuntime):
             cwd=cwd,
             account=account,
             ask=options.permission_mode == "ask",
+            env=around,
+            allowed=options.allowed_tools,
+            denied=options.denied_tools,
         )
         if server is None:
             return to

@@ -135,6 +135,8 @@ class AcpAgent(Dialect, frozen=True, kw_only=True):
     """Whether it exits when its stdin is closed."""
 
 
+_TOOLS = ("allowed_tools", "denied_tools")
+
 PLAIN = AcpAgent(name="acp 1", since=(), seen=(), capture="stub_agent.py", command="")
 """An agent nobody has looked at: the protocol as it is written, and no trust in what it counts."""
 
@@ -149,7 +151,7 @@ COPILOT = AcpAgent(
     native="@github/copilot-{platform}/copilot",
     install="npm install -g @github/copilot",
     routing="copilot",
-    options=frozenset({"provider", "account_dir", "model_server", "images"}),
+    options=frozenset({"provider", "account_dir", "model_server", "images", *_TOOLS}),
     keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
     family="copilot",
     instruction_file=".github/copilot-instructions.md",
@@ -185,7 +187,7 @@ OPENCODE = AcpAgent(
     native="opencode-{platform}/bin/opencode",
     install="npm install -g opencode-ai",
     routing="opencode",
-    options=frozenset({"provider", "account_dir", "model_server", "images"}),
+    options=frozenset({"provider", "account_dir", "model_server", "images", *_TOOLS}),
     logins=(".local/share/opencode/auth.json",),
     home_folders={
         "XDG_CONFIG_HOME": "config",
@@ -216,7 +218,7 @@ GEMINI = AcpAgent(
     instruction_file="GEMINI.md",
     install="npm install -g @google/gemini-cli",
     routing="gemini",
-    options=frozenset({"account_dir", "model_server", "images"}),
+    options=frozenset({"account_dir", "model_server", "images", "denied_tools"}),
     # It starts itself again as a child, and a signal to the parent is then ignored.
     env={"GEMINI_CLI_NO_RELAUNCH": "true"},
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"),
@@ -252,7 +254,7 @@ CLINE = AcpAgent(
     native="@cline/cli-{platform}/bin/cline",
     install="npm install -g cline",
     routing="cline",
-    options=frozenset({"account_dir", "model_server", "images"}),
+    options=frozenset({"account_dir", "model_server", "images", "denied_tools"}),
     # Otherwise a daemon that outlives everything executes the session, in its own environment.
     env={"CLINE_SESSION_BACKEND_MODE": "local"},
     family="cline",
@@ -287,6 +289,7 @@ CLAUDE = AcpAgent(
             "account_dir",
             "model_server",
             "images",
+            "denied_tools",
             "system_prompt",
             "append_system_prompt",
             "append_system_prompt_file",
@@ -322,7 +325,7 @@ CODEX = AcpAgent(
     native="@zed-industries/codex-acp-{platform}/bin/codex-acp",
     install="npm install -g @zed-industries/codex-acp",
     routing="codex",
-    options=frozenset({"provider", "account_dir", "model_server", "images"}),
+    options=frozenset({"provider", "account_dir", "model_server", "images", "denied_tools"}),
     keys=("CODEX_API_KEY", "OPENAI_API_KEY"),
     logins=(".codex/auth.json",),
     family="codex",

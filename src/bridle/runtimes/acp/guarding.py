@@ -48,7 +48,8 @@ def _by_pieces(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
     if pieces.settings:
         text = msgspec.json.encode(pieces.settings)
         path = write_private(hook.folder, "settings.json", text)
-        meta = {**plan.session.meta, "claudeCode": {"options": {"settings": path}}}
+        own = plan.session.meta.get("claudeCode", {}).get("options", {})
+        meta = {**plan.session.meta, "claudeCode": {"options": {**own, "settings": path}}}
         guarded = _with_session(guarded, msgspec.structs.replace(plan.session, meta=meta))
     return _guarded(guarded, pieces.mechanism)
 

@@ -72,8 +72,16 @@ def mcp_list(text_or_path: str) -> list[dict[str, Any]]:
     return servers
 
 
-def system_meta(options: RunOptions) -> dict[str, Any]:
-    """`_meta` of a new session for an agent that takes its system prompt there."""
+def session_meta(options: RunOptions) -> dict[str, Any]:
+    """`_meta` of a session for an agent that takes its system prompt and options there."""
+    denied = {"disallowedTools": list(options.denied_tools)}
+    return {
+        **_system_meta(options),
+        **({"claudeCode": {"options": denied}} if options.denied_tools else {}),
+    }
+
+
+def _system_meta(options: RunOptions) -> dict[str, Any]:
     added = added_instructions(options)
     if options.system_prompt is not None:
         return {"systemPrompt": "\n\n".join(filter(None, (options.system_prompt, added)))}

@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
+from bridle.runtimes.routing import CLAUDE_MODELS, PROXIES
+
 KEY_VARIABLE = "BRIDLE_MODEL_KEY"
 DEFAULT_MODEL = "scripted"
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _NO_PROXY = {"NO_PROXY": "127.0.0.1,localhost,::1", "no_proxy": "127.0.0.1,localhost,::1"}
 
 
@@ -36,6 +37,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The user's own configuration home, when that is used."""
     ask: bool = True
     """Whether the agent is to ask before it acts."""
+    env: dict[str, str] = {}
+    """The environment it is started in, where that tells which settings of the user's are used."""
+    allowed: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    """Its own names of the tools that it is limited to, and of those that it must not have."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +78,8 @@ def _copilot(to: Target) -> Route:
         }
     own = ("COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_BEARER_TOKEN")
     tokens = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_ALLOW_ALL")
-    return Route(env=env, drop=own + (tokens if to.home else ()) if to.url else ())
+    drop = own + (tokens if to.home else ()) if to.url else ()
+    return Route(env=env, drop=drop)
 
 
 def _opencode(to: Target) -> Route:
@@ -80,6 +87,17 @@ def _opencode(to: Target) -> Route:
     if to.ask:
         # It never asks by itself.
         config["permission"] = {"edit": "ask", "bash": "ask", "webfetch": "ask"}
+    tools = {"*": False} if to.allowed else {}
+    tools |= {**dict.fromkeys(to.allowed, True), **dict.fromkeys(to.denied, False)}
+    if tools:
+        config["tools"] = tools
+        # A rule to ask about a tool would bring it back; `write` is held by that of `edit`.
+        gone = {*to.denied, *(("edit",) if "write" in to.denied else ())}
+        config["permission"] = {
+            name: rule
+            for name, rule in config.get("permission", {}).items()
+            if name not in gone and (not to.allowed or name in to.allowed)
+        }
     if to.url is not None:
         name = to.model or DEFAULT_MODEL
         # It sends no images to a model of which it does not know that it takes them.
@@ -185,6 +203,8 @@ def _claude(to: Target) -> Route:
     env = {"CLAUDE_CODE_MAX_RETRIES": str(to.max_retries)}
     if to.url is not None:
         env["ANTHROPIC_BASE_URL"] = to.url
+        if to.model and to.home is None:
+            env |= {name: to.model for name in CLAUDE_MODELS if name not in to.env}
     if to.key is not None:
         # The other variable is emptied, since Claude would send both.
         foreign = to.url is not None and to.home is None
@@ -249,5 +269,5 @@ def route(name: str, to: Target) -> Route:
     if to.home is None:
         return found
     return msgspec.structs.replace(
-        found, env={**_NO_PROXY, **found.env}, drop=(*_PROXIES, *found.drop)
+        found, env={**_NO_PROXY, **found.env}, drop=(*PROXIES, *found.drop)
     )

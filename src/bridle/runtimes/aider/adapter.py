@@ -16,6 +16,7 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec
 from bridle.repository import GitPlace, find_git
+from bridle.runtimes import routing
 from bridle.runtimes.aider import options as own_options
 from bridle.runtimes.aider.dialects import DIALECTS, KEY_VARIABLES, AiderDialect
 from bridle.runtimes.aider.transcript import history_file, parse, project_dir
@@ -58,6 +59,7 @@ class AiderRuntime(AgentRuntime):
     instruction_path: ClassVar[str] = DEPLOYED
     scripted_model: ClassVar[str] = own_options.SCRIPTED_MODEL
     install_hint: ClassVar[str] = "uv tool install --python 3.12 aider-chat"
+    routing = routing.AIDER
     # Not all of `.aider`: a file in it holds keys that later runs would take.
     state_paths: ClassVar[tuple[str, ...]] = (".aider/bridle", ".aider/caches")
 
@@ -360,9 +362,6 @@ def _elsewhere(repository: GitPlace | None, cwd: str) -> str:
     return f"aider takes file names from {repository.root}, the top of the repository, not {cwd}"
 
 
-_USERS_OWN = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-
-
 def _environment(
     options: RunOptions, env: Mapping[str, str], session_id: str, cwd: str, home: str
 ) -> dict[str, str]:
@@ -374,7 +373,7 @@ def _environment(
             for name, value in child.items()
             if not name.startswith(("AIDER_", "OPENAI_", "ANTHROPIC_"))
             and name not in keys
-            and name not in _USERS_OWN
+            and name not in routing.PROXIES
         }
     if home != child.get("HOME"):
         config = os.path.join(child.get("HOME", ""), ".gitconfig")

@@ -17,6 +17,7 @@ from bridle.drives.guarding import GuardHook, GuardPieces, HookShape
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import ProcessSpec, StopStep
+from bridle.runtimes import routing
 from bridle.runtimes.base import (
     AgentRuntime,
     RunPlan,
@@ -32,7 +33,7 @@ from bridle.runtimes.claude.command import (
     run_flags,
     user_message,
 )
-from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS, ClaudeDialect
+from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS, TOOLS, ClaudeDialect
 from bridle.runtimes.claude.environment import (
     CODE_FOLDERS,
     CONFIG_HOME,
@@ -51,7 +52,7 @@ from bridle.runtimes.claude.normalizer import ClaudeNormalizer
 from bridle.runtimes.claude.provider_options import ClaudeOptions, read_options
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
-from bridle.runtimes.planning import COMMON_OPTIONS
+from bridle.runtimes.planning import COMMON_OPTIONS, native_options
 
 if TYPE_CHECKING:
     from bridle.drives.live import LiveFacts
@@ -90,6 +91,8 @@ class ClaudeRuntime(AgentRuntime):
     provider_path = ""
     scripted_model = "claude-sonnet-4-5"
     install_hint = "npm install -g @anthropic-ai/claude-code"
+    routing = routing.CLAUDE
+    tools = TOOLS
 
     def dialect(self, version: str | None) -> tuple[ClaudeDialect, bool, str]:
         """The dialect of `version`, whether it was ever run, and a warning if not."""
@@ -165,7 +168,7 @@ class ClaudeRuntime(AgentRuntime):
         """The process of a run, or of a conversation, whose messages come later."""
         found = self.installation()
         dialect, _, warning = self.dialect(found.version)
-        ignored = self._checked(options, dialect)
+        options, ignored = self._checked(options, dialect)
         own = read_options(options.provider_options)
         cwd = working_dir(options)
         stdin = None if live else user_message(options)
@@ -263,7 +266,7 @@ class ClaudeRuntime(AgentRuntime):
         """The process of a run that a person drives at the terminal."""
         found = self.installation()
         dialect, _, _ = self.dialect(found.version)
-        self._checked(options, dialect)
+        options, _ = self._checked(options, dialect)
         for name in _HEADLESS_ONLY:
             if getattr(options, name):
                 raise UnsupportedOption(self.id, name, [], reason="only in a headless run")
@@ -283,12 +286,12 @@ class ClaudeRuntime(AgentRuntime):
             argv += ["--", options.prompt] if options.prompt.startswith("-") else [options.prompt]
         return ProcessSpec(argv=tuple(argv), env=started_in, cwd=cwd, stop=STOP)
 
-    def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[str, ...]:
-        """Names of the options that are ignored by the caller's leave."""
+    def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
+        """`options` in Claude's own words, and the names of those that are ignored."""
         ignored = check_options(self, options, self.features_of(dialect))
         if options.resume is not None and options.resume.startswith("-"):
             raise WrongUse(f"not a conversation's id: {options.resume}")
-        return ignored
+        return native_options(self, options), ignored
 
     def _environment(
         self,
@@ -310,7 +313,7 @@ class ClaudeRuntime(AgentRuntime):
             seed_config_home(home, options.model_server.api_key, cwd)
             base = server_env(base, options.model_server, home)
         if options.provider is not None and options.model_server is None:
-            base |= provider_env(options.provider, env)
+            base |= provider_env(options.provider, {**env, **options.env}, options.model)
         if "max_retries" in options.provider_options or RETRIES not in base:
             base[RETRIES] = str(own.max_retries)
         return agent_env(base, options, session_id, cwd)
@@ -349,7 +352,8 @@ class ClaudeRuntime(AgentRuntime):
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """Variables that route the agent to `model`'s provider."""
-        routed = provider_env(model.provider, {**os.environ, **model.env}) if model.provider else {}
+        around = {**os.environ, **model.env}
+        routed = provider_env(model.provider, around, model.model) if model.provider else {}
         return {**routed, **model.env}
 
     # -- a session in a terminal ----------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What each version range of Claude Code accepts and prints, with a capture for each row."""
 
 from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.tool_names import ToolTable
 
 
 class ClaudeDialect(Dialect, frozen=True, kw_only=True):
@@ -62,3 +63,30 @@ Traps of 2.1.325: `result` has its type in the middle of the line; sub-agents ru
 background, so there are two results; `modelUsage` of a resumed conversation includes the
 processes before; a cut stream is closed with `message_stop`, then tried again as a new message;
 a shell command that begins with a long sleep is refused by the tool itself."""
+
+TOOLS = ToolTable(
+    neutral={
+        "shell": ("Bash", "BashOutput", "KillShell", "Monitor", "PowerShell"),
+        "read_file": ("Read", "NotebookRead"),
+        "write_file": ("Write",),
+        "edit_file": ("Edit", "MultiEdit", "NotebookEdit"),
+        "search": ("Glob", "Grep", "LS"),
+        "web": ("WebFetch", "WebSearch"),
+        "subagent": ("Agent", "Task", "Workflow"),
+    },
+    native=(
+        *("AskUserQuestion", "CronCreate", "CronDelete", "CronList", "EnterPlanMode"),
+        *("EnterWorktree", "ExitPlanMode", "ExitWorktree", "KillBash", "LSP", "ListAgents"),
+        *("ListMcpResourcesTool", "PushNotification", "ReadMcpResourceTool", "RemoteTrigger"),
+        *("ReportFindings", "ScheduleWakeup", "SendMessage", "Skill", "SlashCommand"),
+        *("StructuredOutput", "TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskStop"),
+        *("TaskUpdate", "TeamCreate", "TeamDelete", "TodoRead", "TodoWrite", "ToolSearch"),
+    ),
+    rules=frozenset(
+        ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "NotebookEdit", "WebFetch", "WebSearch")
+    )
+    | frozenset(("Agent", "Task", "Skill", "SlashCommand", "PowerShell", "Monitor")),
+    mcp_tool="mcp__{server}__{tool}",
+    mcp_server="mcp__{server}",
+)
+"""A session lists some of them only while another is off: `Glob` and `Grep` without `Bash`."""

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from bridle.core.errors import NotAuthenticated
 from bridle.core.options import ModelServer, Provider
+from bridle.runtimes.given import provider_key
+from bridle.runtimes.routing import CLAUDE, CLAUDE_MODELS, PROXIES
 
 CONFIG_HOME = "CLAUDE_CONFIG_DIR"
 RETRIES = "CLAUDE_CODE_MAX_RETRIES"
@@ -41,20 +42,6 @@ _OF_OUTER_SESSION = (
 
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
-ROUTING = (
-    *_CREDENTIALS,
-    *_CLOUDS,
-    "ANTHROPIC_MODEL",
-    "ANTHROPIC_SMALL_FAST_MODEL",
-    "ANTHROPIC_CUSTOM_HEADERS",
-    "ANTHROPIC_UNIX_SOCKET",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-)
 
 _QUIET = {
     "DISABLE_TELEMETRY": "1",
@@ -69,22 +56,21 @@ def own_session(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in _OF_OUTER_SESSION}
 
 
-def provider_env(provider: Provider, env: Mapping[str, str]) -> dict[str, str]:
+def provider_env(
+    provider: Provider, env: Mapping[str, str], model: str | None = None
+) -> dict[str, str]:
     """Variables that lead Claude to `provider`; `NotAuthenticated` when its key is not there.
 
     A service of somebody else's gets the key as a bearer token, Anthropic's own as its API key;
-    the other variable is emptied, since Claude would send both.
+    the other variable is emptied, since Claude would send both. What Claude asks for by itself
+    is `model` there, too.
     """
     routed: dict[str, str] = {}
     if provider.base_url is not None:
         routed["ANTHROPIC_BASE_URL"] = provider.base_url
-    if provider.auth_token_env is not None:
-        token = env.get(provider.auth_token_env, "")
-        if not token:
-            raise NotAuthenticated(
-                f"the variable {provider.auth_token_env} is not set",
-                hint=f"put the provider's key into {provider.auth_token_env}",
-            )
+        routed |= dict.fromkeys(CLAUDE_MODELS, model) if model else {}
+    token = provider_key(provider, env, "claude")
+    if token is not None:
         if provider.base_url is not None:
             routed |= {"ANTHROPIC_AUTH_TOKEN": token, "ANTHROPIC_API_KEY": ""}
         else:
@@ -94,7 +80,9 @@ def provider_env(provider: Provider, env: Mapping[str, str]) -> dict[str, str]:
 
 def server_env(env: Mapping[str, str], server: ModelServer, config_home: str) -> dict[str, str]:
     """`env` led to a scripted model, with a configuration home of its own and nothing else."""
-    kept = {name: value for name, value in env.items() if name not in ROUTING}
+    kept = {
+        name: value for name, value in env.items() if not (CLAUDE.holds(name) or name in PROXIES)
+    }
     return {
         **kept,
         **_QUIET,

@@ -28,7 +28,7 @@ def plan(
 
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)
-    ignored = runtime._checked(options, dialect)
+    options, ignored = runtime._checked(options, dialect)
     ignored = (*ignored, *check_terminal_options(runtime, options, _HEADLESS_ONLY))
     own, cwd = read_options(options.provider_options), working_dir(options)
     new = options.resume is None or own.fork

@@ -13,9 +13,10 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
+from bridle.runtimes import routing
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
 from bridle.runtimes.cline import settings
-from bridle.runtimes.cline.dialects import DIALECTS, ClineDialect
+from bridle.runtimes.cline.dialects import DIALECTS, TOOLS, ClineDialect
 from bridle.runtimes.cline.environment import base_env, image_words
 from bridle.runtimes.cline.errors import LOGIN_HINT
 from bridle.runtimes.cline.provider_options import ClineOptions, read_options
@@ -33,8 +34,9 @@ from bridle.runtimes.installation import (
     Installation,
     find_native_cli,
 )
-from bridle.runtimes.planning import COMMON_OPTIONS
+from bridle.runtimes.planning import COMMON_OPTIONS, native_options
 from bridle.runtimes.private import new_private_dir, write_private
+from bridle.runtimes.tool_names import ToolPieces
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place
@@ -87,6 +89,8 @@ class ClineRuntime(AgentRuntime):
     instruction_path: ClassVar[str] = "AGENTS.md"
     install_hint: ClassVar[str] = "npm install -g cline"
     asking_sibling: ClassVar[str] = "cline-acp"
+    routing = routing.CLINE
+    tools = TOOLS
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -221,7 +225,7 @@ class ClineRuntime(AgentRuntime):
         return ClineNormalizer(recorder, after_run=after_run)
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
-        """`options` without what asks for nothing, and the names of what is ignored."""
+        """`options` in Cline's own words, and the names of those that are ignored."""
         ignored = check_options(self, options, self.features_of(dialect))
         size = len((options.system_prompt or "").encode(errors="replace"))
         if size > LONGEST_ARGUMENT:
@@ -229,12 +233,7 @@ class ClineRuntime(AgentRuntime):
                 "the system prompt is too long for cline, which takes it on its command line",
                 hint="give it as an added prompt (append_system_prompt), which goes by file",
             )
-        for name in options.denied_tools:
-            if not name.strip() or name.strip() != name:
-                raise WrongUse(
-                    f"{name!r} is not a tool's name", hint="such as: run_commands, editor"
-                )
-        return options, ignored
+        return native_options(self, options), ignored
 
     def _check_login(
         self, options: RunOptions, env: Mapping[str, str], dialect: ClineDialect
@@ -288,6 +287,16 @@ class ClineRuntime(AgentRuntime):
         }
         base.pop("CLINE_LOG_ENABLED", None)
         return base, private, key
+
+    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> ToolPieces:
+        """A copy of the general settings."""
+        if not options.denied_tools:
+            return ToolPieces()
+        variable, name = settings.GLOBAL
+        return ToolPieces(
+            env={variable: os.path.join(folder, name)},
+            files={name: settings.without_tools(options.denied_tools, env)},
+        )
 
     # -- sessions a person drives ---------------------------------------------------------------
 

@@ -72,6 +72,13 @@ def write_global_settings(
     return _write(folder, GLOBAL, {**base, **changes})
 
 
+def without_tools(denied: tuple[str, ...], env: Mapping[str, str]) -> bytes:
+    """The general settings that the user has in `env`, with tools switched off in them."""
+    base = _read(settings_file(env, *GLOBAL)) if env else {}
+    off = [*base.get("disabledTools", []), *denied]
+    return msgspec.json.encode({**base, "disabledTools": off})
+
+
 def write_mcp_settings(folder: str, given: str, env: Mapping[str, str]) -> dict[str, str]:
     """The user's MCP servers and those of the run, which win."""
     base = _read(settings_file(env, *MCP))

@@ -13,15 +13,17 @@ from bridle.drives.guarding import GuardHook, GuardPieces
 from bridle.drives.live import LiveFacts, LiveWire
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
+from bridle.runtimes import routing
 from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.codex.arguments import LONGEST_ARGUMENT, environment_flags, feature_flags
-from bridle.runtimes.codex.dialects import DIALECTS, CodexDialect
+from bridle.runtimes.codex.dialects import DIALECTS, TOOLS, CodexDialect
 from bridle.runtimes.codex.install import codex_home, find_codex
 from bridle.runtimes.codex.normalizer import CodexNormalizer
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation
 from bridle.runtimes.planning import COMMON_OPTIONS
+from bridle.runtimes.tool_names import ToolPieces
 
 if TYPE_CHECKING:
     from bridle.drives.live import LiveFacts
@@ -42,6 +44,7 @@ HONOURED = COMMON_OPTIONS | {
     "mcp_config",
     "images",
     "resume",
+    "denied_tools",
 }
 
 
@@ -53,6 +56,8 @@ class CodexRuntime(AgentRuntime):
     instruction_path = "AGENTS.md"
     scripted_model = "gpt-5.5"
     install_hint = "npm install -g @openai/codex"
+    routing = routing.CODEX
+    tools = TOOLS
     confines_itself = True
     worktree_hooks = "it runs only hooks whose hash stands in your own configuration"
 
@@ -230,6 +235,12 @@ class CodexRuntime(AgentRuntime):
         from bridle.runtimes.codex.normalizer import size_of_rollout
 
         return {"offset": size_of_rollout(codex_home(plan.spec.env), resume)}
+
+    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> ToolPieces:
+        """Its flags, which the adapter to the protocol takes too."""
+        from bridle.runtimes.codex.arguments import tool_flags
+
+        return ToolPieces(flags=tuple(tool_flags(options.denied_tools)))
 
     # -- a session in a terminal ----------------------------------------------------------------
 

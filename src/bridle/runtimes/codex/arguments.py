@@ -13,7 +13,7 @@ import msgspec
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.repository import GitPlace, commit_dirs
 from bridle.runtimes.base import readable_file
-from bridle.runtimes.codex.dialects import CodexDialect
+from bridle.runtimes.codex.dialects import SEARCHES, SHELLS, CodexDialect
 from bridle.runtimes.codex.provider_options import CodexOptions
 from bridle.runtimes.codex.sandbox import WORKSPACE_WRITE
 from bridle.runtimes.toml import toml_key, toml_value
@@ -95,6 +95,17 @@ def own_flags(own: CodexOptions) -> list[str]:
     return flags
 
 
+def tool_flags(denied: tuple[str, ...]) -> list[str]:
+    """What takes tools from the model; by its own names of `TOOLS`, one of a kind stands for all.
+    They come after the caller's settings, which must not give a tool back."""
+    flags: list[str] = []
+    if not set(denied).isdisjoint(SHELLS):
+        flags += config("features.shell_tool", False)
+    if not set(denied).isdisjoint(SEARCHES):
+        flags += config("web_search", "disabled")
+    return flags
+
+
 def sandbox_flags(mode: str, own: CodexOptions, place: GitPlace | None) -> list[str]:
     """The sandbox, with the folders that may be written beside the working directory."""
     roots = writable_roots(mode, own, place)
@@ -113,10 +124,9 @@ def writable_roots(mode: str, own: CodexOptions, place: GitPlace | None) -> list
 
 
 def image_flags(images: tuple[str, ...]) -> list[str]:
-    """The images; another flag must follow. `WrongUse` for one that cannot be read."""
+    """The images; another flag must follow."""
     flags = []
     for image in images:
-        readable_file(image, "image")
         flags += ["-i", os.path.abspath(os.path.expanduser(image))]
     return flags
 

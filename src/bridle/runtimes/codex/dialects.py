@@ -1,6 +1,7 @@
 """What each line of Codex accepts and prints, as data; the adapter holds no version of its own."""
 
 from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.tool_names import ToolTable
 
 
 class CodexDialect(Dialect, frozen=True, kw_only=True):
@@ -90,4 +91,20 @@ DIALECTS = (
             ("gpt-5.6-terra", "gpt-6-sol"),
         ),
     ),
+)
+
+SHELLS = ("exec_command", "write_stdin", "shell_command", "shell", "local_shell")
+SEARCHES = ("web_search",)
+TOOLS = ToolTable(
+    # It reads, searches and lists files with its shell, and `apply_patch` has no switch.
+    neutral={
+        "shell": SHELLS,
+        "read_file": None,
+        "write_file": None,
+        "edit_file": None,
+        "search": None,
+        "web": SEARCHES,
+        "subagent": None,
+    },
+    fixed=("apply_patch", "spawn_agent", "update_plan", "view_image"),
 )

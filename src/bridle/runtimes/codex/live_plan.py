@@ -28,6 +28,7 @@ from bridle.runtimes.codex.sharing import check_sharing, shared_argv, socket_pat
 from bridle.runtimes.codex.transcript import total_of
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.given import added_instructions, json_object
+from bridle.runtimes.planning import native_options
 
 if TYPE_CHECKING:
     from bridle.runtimes.codex.adapter import CodexRuntime
@@ -43,6 +44,7 @@ def plan_app_server(
     # What comes with a prompt comes by the wire.
     options = msgspec.structs.replace(options, prompt="", images=())
     ignored = check_options(runtime, options, runtime.features_of(dialect))
+    options = native_options(runtime, options)
     cwd = working_dir(options)
     own = read_options(options.provider_options)
     if own.profile:
@@ -65,6 +67,7 @@ def plan_app_server(
         warnings.append(UNASKED)
     place = find_git(cwd)
     flags = args.settings_flags(options.settings) if options.settings else []
+    flags += args.tool_flags(options.denied_tools)
     flags += [*args.own_flags(own), *routing.flags, *mcp.flags]
     if options.model:
         flags += args.config("model", options.model)

@@ -26,12 +26,13 @@ from bridle.runtimes.codex.sandbox import (
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.given import added_instructions, provider_key
 from bridle.runtimes.installation import Installation
+from bridle.runtimes.planning import native_options
 from bridle.runtimes.provider_options import refuse_fork
+from bridle.runtimes.routing import CODEX
 
 if TYPE_CHECKING:
     from bridle.runtimes.codex.adapter import CodexRuntime
 
-_USERS_OWN = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY", "CODEX_HOME")
 _NO_NOISE = ("analytics.enabled", "check_for_update_on_startup")
 
 
@@ -58,6 +59,7 @@ def plan_exec(
     dialect, _, warning = runtime.dialect(found.version)
     warnings = [warning] if warning else []
     ignored = check_options(runtime, options, runtime.features_of(dialect))
+    options = native_options(runtime, options)
     cwd = working_dir(options)
     own = read_options(options.provider_options)
     ignored = (*ignored, *refuse_shared(options, own, "a run has no app-server"))
@@ -76,6 +78,7 @@ def plan_exec(
     prompt, files, before = _instructions(options, folder, warnings)
     place = find_git(cwd)
     before += args.settings_flags(options.settings) if options.settings else []
+    before += args.tool_flags(options.denied_tools)
     before += [*args.own_flags(own), *routing.flags, *mcp.flags]
     if options.model:
         before += args.config("model", options.model)
@@ -140,7 +143,7 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
                 "NO_PROXY": "127.0.0.1,localhost,::1",
                 "no_proxy": "127.0.0.1,localhost,::1",
             },
-            unset=_USERS_OWN,
+            unset=("CODEX_HOME", *(name for name in env if CODEX.holds(name))),
             secrets=(server.api_key,),
             private=not kept,
         )

@@ -20,6 +20,7 @@ from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import terminal_mode
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.given import added_instructions
+from bridle.runtimes.planning import native_options
 from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def plan_terminal(
     found = runtime.installation()
     dialect = runtime.dialect(found.version)[0]
     check_options(runtime, options, runtime.features_of(dialect))
+    options = native_options(runtime, options)
     for name in ("model_server", "mcp_config"):
         if getattr(options, name) is not None and not options.ignore_unsupported:
             raise UnsupportedOption(
@@ -107,6 +109,7 @@ def plan_terminal(
     mode, policy = terminal_mode(options)
     argv = [*found.command, *terminal_flags(dialect, cwd, routing.home), *routing.flags]
     argv += args.settings_flags(options.settings) if options.settings else []
+    argv += args.tool_flags(options.denied_tools)
     argv += [*args.own_flags(own), *(args.config("model", options.model) if options.model else [])]
     added = added_instructions(options)
     argv += instruction_flags(dialect, options.system_prompt, added)

@@ -25,7 +25,7 @@ from bridle.runtimes.codex.sharing import refuse_shared
 from bridle.runtimes.codex.spawn import instruction_flags, mode_flags, terminal_flags
 from bridle.runtimes.codex.transcript import find_rollout
 from bridle.runtimes.given import added_instructions
-from bridle.runtimes.planning import check_terminal_options
+from bridle.runtimes.planning import check_terminal_options, native_options
 from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def plan(
     dialect, _, warning = runtime.dialect(found.version)
     ignored = check_options(runtime, options, runtime.features_of(dialect))
     ignored = (*ignored, *check_terminal_options(runtime, options, _NOT_HERE))
+    options = native_options(runtime, options)
     if options.resume:
         args.refuse_bad_resume(options.resume)
     cwd, own = working_dir(options), read_options(options.provider_options)
@@ -55,6 +56,7 @@ def plan(
     unasked = options.permission_mode == "ask" and options.sandbox == "worktree"
     argv = [*found.command, *terminal_flags(dialect, cwd, routing.home), *routing.flags]
     argv += args.settings_flags(options.settings) if options.settings else []
+    argv += args.tool_flags(options.denied_tools)
     argv += [*args.own_flags(own), *(args.config("model", options.model) if options.model else [])]
     argv += instruction_flags(dialect, options.system_prompt, added_instructions(options))
     argv += ["resume", options.resume] if options.resume else []

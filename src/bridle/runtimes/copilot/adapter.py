@@ -14,6 +14,7 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.guarding import GuardHook
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
+from bridle.runtimes import routing
 from bridle.runtimes.base import (
     AgentRuntime,
     RunPlan,
@@ -22,7 +23,7 @@ from bridle.runtimes.base import (
     working_dir,
 )
 from bridle.runtimes.copilot import command, environment
-from bridle.runtimes.copilot.dialects import DIALECTS, CopilotDialect
+from bridle.runtimes.copilot.dialects import DIALECTS, TOOLS, CopilotDialect
 from bridle.runtimes.copilot.provider_options import CopilotOptions, read_options
 from bridle.runtimes.copilot.transcript import (
     HOME_VARIABLE,
@@ -39,8 +40,9 @@ from bridle.runtimes.installation import (
     Installation,
     find_native_cli,
 )
-from bridle.runtimes.planning import COMMON_OPTIONS
+from bridle.runtimes.planning import COMMON_OPTIONS, native_options
 from bridle.runtimes.private import new_private_dir
+from bridle.runtimes.tool_names import ToolPieces
 
 if TYPE_CHECKING:
     from bridle.drives.live import LiveFacts
@@ -77,6 +79,8 @@ class CopilotRuntime(AgentRuntime):
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
     asking_sibling: ClassVar[str] = "copilot-acp"
+    routing = routing.COPILOT
+    tools = TOOLS
     worktree_hooks = "it passes over a repository's hooks where the folder is not trusted"
 
     # -- identity and availability --------------------------------------------------------------
@@ -221,14 +225,15 @@ class CopilotRuntime(AgentRuntime):
         return prove(plan)
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
-        """`options` without what asks for nothing, and the names of what is ignored."""
-        return options, check_options(self, options, self.features_of(dialect))
+        """`options` in Copilot's own words, and the names of those that are ignored."""
+        ignored = check_options(self, options, self.features_of(dialect))
+        return native_options(self, options), ignored
 
     def _flags(self, options: RunOptions, own: CopilotOptions) -> list[str]:
         return [
             *command.choice_flags(options, own),
             *command.permission_flags(options, own),
-            *command.tool_flags(options),
+            *command.tool_flags(options.allowed_tools, options.denied_tools),
             *command.image_flags(options.images),
         ]
 
@@ -291,6 +296,12 @@ class CopilotRuntime(AgentRuntime):
             base[environment.INSTRUCTION_DIRS] = f"{others},{place}" if others else place
         return agent_env(base, options, session_id, cwd)
 
+    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> ToolPieces:
+        """Its flags, which hold over the protocol too."""
+        return ToolPieces(
+            flags=tuple(command.tool_flags(options.allowed_tools, options.denied_tools))
+        )
+
     # -- sessions a person drives ---------------------------------------------------------------
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
@@ -307,7 +318,8 @@ class CopilotRuntime(AgentRuntime):
         own = read_options(options.provider_options)
         cwd = working_dir(options)
         argv = [*found.command, *command.choice_flags(options, own), "--no-auto-update"]
-        argv += [*command.permission_flags(options, own), *command.tool_flags(options)]
+        argv += command.permission_flags(options, own)
+        argv += command.tool_flags(options.allowed_tools, options.denied_tools)
         if options.resume is not None:
             self._check_resume(options, env)
             argv.append(f"--resume={options.resume}")

@@ -35,27 +35,20 @@ def permission_flags(options: RunOptions, own: CopilotOptions) -> list[str]:
     return flags
 
 
-def tool_flags(options: RunOptions) -> list[str]:
+def tool_flags(allowed: tuple[str, ...], denied: tuple[str, ...]) -> list[str]:
     """Which tools the model is shown, and which calls are refused."""
     flags = []
-    for name in options.allowed_tools:
-        _check_tool(name)
+    for name in allowed:
         if "(" in name:
             raise WrongUse(
                 f"{name!r} is a permission rule, not a tool's name",
                 hint="give rules with the provider option preapproved_tools",
             )
         flags.append(f"--available-tools={name}")
-    for name in options.denied_tools:
-        _check_tool(name)
+    for name in denied:
         is_rule = "(" in name or name in _PERMISSION_KINDS
         flags.append(f"--{'deny-tool' if is_rule else 'excluded-tools'}={name}")
     return flags
-
-
-def _check_tool(name: str) -> None:
-    if not name.strip() or name.startswith("-"):
-        raise WrongUse(f"{name!r} is not a tool's name", hint="such as: bash, view, create, edit")
 
 
 def choice_flags(options: RunOptions, own: CopilotOptions) -> list[str]:

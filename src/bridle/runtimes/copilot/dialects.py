@@ -1,6 +1,7 @@
 """What each known version of the Copilot CLI accepts and prints: data, with its proof."""
 
 from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.tool_names import ToolTable
 
 
 class CopilotDialect(Dialect, frozen=True, kw_only=True):
@@ -25,3 +26,24 @@ DIALECTS = (
 """Traps of this line: exit 0 after a refused tool and after SIGTERM; the npm launcher dies of a
 signal and leaves the native program running; a newer version that was downloaded before runs in
 place of the installed one unless updates are off."""
+
+TOOLS = ToolTable(
+    neutral={
+        "shell": ("bash", "read_bash", "write_bash", "stop_bash", "list_bash", "async_bash"),
+        "read_file": ("view", "show_file"),
+        "write_file": ("create",),
+        "edit_file": ("edit", "str_replace_editor", "apply_patch"),
+        "search": ("grep", "glob", "rg"),
+        "web": ("web_fetch", "web_search"),
+        "subagent": ("task", "read_agent", "list_agents", "write_agent"),
+    },
+    native=(
+        *("ask_user", "exit_plan_mode", "fetch_copilot_cli_documentation", "report_intent"),
+        *("session_store_sql", "skill", "sql", "store_memory", "update_todo", "write", "url"),
+    ),
+    # Holds for agents that it starts itself, too.
+    denied_too={"shell": ("shell",), "web": ("url",)},
+    rules=frozenset({"shell", "write", "url", "read", "memory"}),
+    mcp_tool="{server}-{tool}",
+)
+"""`shell`, `write` and `url` are kinds of permission, not tools."""

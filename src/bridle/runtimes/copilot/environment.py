@@ -7,6 +7,7 @@ from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.copilot.provider_options import CopilotOptions
 from bridle.runtimes.copilot.transcript import HOME_VARIABLE
 from bridle.runtimes.given import provider_key
+from bridle.runtimes.routing import PROXIES
 
 INSTRUCTION_DIRS = "COPILOT_CUSTOM_INSTRUCTIONS_DIRS"
 ALLOW_ALL = "COPILOT_ALLOW_ALL"
@@ -37,8 +38,7 @@ def server_env(
     kept = {
         name: value
         for name, value in env.items()
-        if name in CACHES
-        or not (name.startswith("COPILOT_") or name in TOKENS or name.lower() in _PROXIES)
+        if name in CACHES or not (name.startswith("COPILOT_") or name in TOKENS or name in PROXIES)
     }
     return {
         **kept,
@@ -55,7 +55,6 @@ def server_env(
 
 _NO_WINDOW = "10000000"
 """A scripted model has no window; Copilot would take 128000 tokens for it and refuse more."""
-_PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 
 
 def provider_env(

@@ -37,7 +37,8 @@ def plan(
     if options.resume is not None:
         runtime._check_resume(options, env)
     argv = [*found.command, *command.choice_flags(options, own), "--no-auto-update"]
-    argv += [*command.permission_flags(options, own), *command.tool_flags(options)]
+    argv += command.permission_flags(options, own)
+    argv += command.tool_flags(options.allowed_tools, options.denied_tools)
     argv += [f"--{'resume' if options.resume else 'session-id'}={native}"]
     folder = new_private_dir(env, runtime.id)
     try:

@@ -19,16 +19,18 @@ from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.owned_folders import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
+from bridle.runtimes import routing
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.gemini import home
-from bridle.runtimes.gemini.dialects import CREDENTIALS, DIALECTS, GeminiDialect
+from bridle.runtimes.gemini.dialects import CREDENTIALS, DIALECTS, TOOLS, GeminiDialect
 from bridle.runtimes.given import added_instructions
 from bridle.runtimes.installation import Installation, find_npm_cli
-from bridle.runtimes.planning import COMMON_OPTIONS, refuse_system_prompts
+from bridle.runtimes.planning import COMMON_OPTIONS, native_options, refuse_system_prompts
 from bridle.runtimes.private import new_private_dir, state_dir, write_private
 from bridle.runtimes.provider_options import check_range, read_provider_options
 from bridle.runtimes.retries import RetryReader
+from bridle.runtimes.tool_names import ToolPieces
 
 if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds
@@ -66,6 +68,9 @@ class GeminiOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Let the folder's own settings and hooks take effect."""
 
 
+_POLICY = "deny.toml"
+
+
 class GeminiRuntime(AgentRuntime):
     """Gemini CLI (`gemini`), one process for each prompt in its stream-json mode."""
 
@@ -76,6 +81,8 @@ class GeminiRuntime(AgentRuntime):
     scripted_model: ClassVar[str] = "gemini-2.5-flash"
     install_hint: ClassVar[str] = "npm install -g @google/gemini-cli"
     asking_sibling: ClassVar[str] = "gemini-acp"
+    routing = routing.GEMINI
+    tools = TOOLS
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -209,6 +216,7 @@ class GeminiRuntime(AgentRuntime):
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         ignored = check_options(self, options, self.features_of(dialect))
+        options = native_options(self, options)
         if options.resume is None:
             return options, ignored
         if tuple(map(len, options.resume.split("-"))) != _ID_PARTS:
@@ -282,9 +290,17 @@ class GeminiRuntime(AgentRuntime):
             write_private(folder, self.instruction_path, added)
             flags += ["--include-directories", folder]
         if options.denied_tools:
-            policy = write_private(private, "deny.toml", home.deny_policy(options.denied_tools))
+            policy = write_private(private, _POLICY, home.deny_policy(options.denied_tools))
             flags += ["--policy", policy]
         return flags
+
+    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> ToolPieces:
+        """A policy file."""
+        if not options.denied_tools:
+            return ToolPieces()
+        path = os.path.join(folder, _POLICY)
+        policy = home.deny_policy(options.denied_tools).encode()
+        return ToolPieces(flags=("--policy", path), files={_POLICY: policy})
 
     # -- sessions a person drives ---------------------------------------------------------------
 

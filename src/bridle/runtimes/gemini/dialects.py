@@ -1,6 +1,7 @@
 """What each known version of Gemini CLI accepts and prints: data, with a capture for each row."""
 
 from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.tool_names import ToolTable
 
 
 class GeminiDialect(Dialect, frozen=True, kw_only=True):
@@ -54,4 +55,25 @@ CREDENTIALS = (
     "GOOGLE_API_KEY",
     "GOOGLE_APPLICATION_CREDENTIALS",
     "GOOGLE_CLOUD_ACCESS_TOKEN",
+)
+
+TOOLS = ToolTable(
+    neutral={
+        "shell": ("run_shell_command", "list_background_processes", "read_background_output"),
+        "read_file": ("read_file", "read_many_files"),
+        "write_file": ("write_file",),
+        "edit_file": ("replace",),
+        "search": ("grep_search", "search_file_content", "glob", "list_directory"),
+        "web": ("web_fetch", "google_web_search"),
+        "subagent": ("invoke_agent", "delegate_to_agent", "codebase_investigator", "generalist"),
+    },
+    native=(
+        *("activate_skill", "ask_user", "cli_help", "complete_task", "enter_plan_mode"),
+        *("exit_plan_mode", "get_internal_docs", "save_memory", "update_topic", "write_todos"),
+        *("tracker_add_dependency", "tracker_create_task", "tracker_get_task"),
+        *("tracker_list_tasks", "tracker_update_task", "tracker_visualize"),
+    ),
+    rules=frozenset({"run_shell_command"}),
+    mcp_tool="mcp_{server}_{tool}",
+    mcp_server="mcp_{server}_*",
 )

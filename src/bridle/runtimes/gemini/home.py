@@ -16,8 +16,8 @@ from bridle.core.options import Provider, RunOptions
 from bridle.runtimes.given import json_object, provider_key
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
-from bridle.runtimes.planning import PROXY_VARIABLES
 from bridle.runtimes.private import write_private
+from bridle.runtimes.routing import PROXIES
 
 HOME_VARIABLE = "GEMINI_CLI_HOME"
 SYSTEM_SETTINGS = "GEMINI_CLI_SYSTEM_SETTINGS_PATH"
@@ -154,7 +154,7 @@ def server_env(env: Mapping[str, str], url: str, key: str, folder: str) -> dict[
     kept = {
         name: value
         for name, value in env.items()
-        if not name.startswith(("GEMINI_", "GOOGLE_")) and name not in PROXY_VARIABLES
+        if not name.startswith(("GEMINI_", "GOOGLE_")) and name not in PROXIES
     }
     home, temporary = os.path.join(folder, "home"), os.path.join(folder, "tmp")
     for path in (home, temporary):

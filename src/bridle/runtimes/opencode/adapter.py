@@ -18,12 +18,12 @@ from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.owned_folders import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
+from bridle.runtimes import routing
 from bridle.runtimes.base import (
     AgentRuntime,
     RunPlan,
     agent_env,
     check_options,
-    readable_file,
     working_dir,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
@@ -43,10 +43,10 @@ from bridle.runtimes.opencode.choices import (
     read_options,
     run_config,
 )
-from bridle.runtimes.opencode.dialects import DIALECTS, KEY_VARIABLES, OpenCodeDialect
+from bridle.runtimes.opencode.dialects import DIALECTS, KEY_VARIABLES, TOOLS, OpenCodeDialect
 from bridle.runtimes.opencode.environment import own_folders, server_env
 from bridle.runtimes.opencode.transcript import data_dir, database_path, model_of, summarize
-from bridle.runtimes.planning import COMMON_OPTIONS
+from bridle.runtimes.planning import COMMON_OPTIONS, native_options
 from bridle.runtimes.private import new_private_dir
 from bridle.runtimes.provider_options import refuse_fork
 
@@ -84,6 +84,8 @@ class OpenCodeRuntime(AgentRuntime):
     scripted_model: ClassVar[str] = "lab/scripted"
     install_hint: ClassVar[str] = "npm install -g opencode-ai"
     asking_sibling: ClassVar[str] = "opencode-acp"
+    routing = routing.OPENCODE
+    tools = TOOLS
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -221,6 +223,7 @@ class OpenCodeRuntime(AgentRuntime):
 
     def _checked(self, options: RunOptions, dialect: Dialect) -> tuple[RunOptions, tuple[str, ...]]:
         ignored = check_options(self, options, self.features_of(dialect))
+        options = native_options(self, options)
         if options.resume is not None and options.resume.startswith("-"):
             raise WrongUse(f"not a session's id: {options.resume}")
         scripted = options.model_server is not None and options.account_dir is None
@@ -230,8 +233,6 @@ class OpenCodeRuntime(AgentRuntime):
                 hint="give it a lasting home with account_dir",
                 runtime=self.id,
             )
-        for path in options.images:
-            readable_file(path, "image")
         return options, ignored
 
     def _environment(

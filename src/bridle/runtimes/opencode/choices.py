@@ -101,8 +101,8 @@ def run_config(
     if files:
         config["instructions"] = files
     tools = {"*": False} if options.allowed_tools else {}
-    tools |= dict.fromkeys(_checked(options.allowed_tools), True)
-    tools |= dict.fromkeys(_checked(options.denied_tools), False)
+    tools |= dict.fromkeys(options.allowed_tools, True)
+    tools |= dict.fromkeys(options.denied_tools, False)
     if tools:
         config["tools"] = tools
     if options.mcp_config is not None:
@@ -123,13 +123,6 @@ def _instruction_files(options: RunOptions, folder: str | None) -> list[str]:
         readable_file(options.append_system_prompt_file, "system prompt")
         files.append(os.path.abspath(os.path.expanduser(options.append_system_prompt_file)))
     return files
-
-
-def _checked(names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in names:
-        if not name or name.strip() != name or name == "*":
-            raise WrongUse(f"{name!r} is not a tool's name", hint="such as: bash, read, write")
-    return names
 
 
 def _mcp(name: str, server: McpServer) -> dict[str, Any]:

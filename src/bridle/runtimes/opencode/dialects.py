@@ -1,6 +1,7 @@
 """What each known version of OpenCode accepts and prints: data, with a capture for each row."""
 
 from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.tool_names import ToolTable
 
 
 class OpenCodeDialect(Dialect, frozen=True, kw_only=True):
@@ -71,3 +72,30 @@ KEY_VARIABLES = {
     "opencode": "OPENCODE_API_KEY",
 }
 """Providers OpenCode knows by itself, and the variable it reads each one's key from."""
+
+_WRITING = ("write", "edit", "multiedit", "patch", "apply_patch")
+"""One permission of OpenCode's covers all of these: none is switched alone."""
+
+TOOLS = ToolTable(
+    neutral={
+        "shell": ("bash",),
+        "read_file": ("read",),
+        "write_file": _WRITING,
+        "edit_file": _WRITING,
+        "search": ("glob", "grep", "list"),
+        "web": ("webfetch", "websearch", "codesearch"),
+        "subagent": ("task",),
+    },
+    native=(
+        "batch",
+        "lsp",
+        "plan_enter",
+        "plan_exit",
+        "question",
+        "skill",
+        "todoread",
+        "todowrite",
+    ),
+    mcp_tool="{server}_{tool}",
+    mcp_server="{server}_*",
+)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from bridle.runtimes.planning import PROXY_VARIABLES
+from bridle.runtimes.routing import PROXIES
 
 
 def own_folders(home: str) -> dict[str, str]:
@@ -27,7 +27,7 @@ def server_env(env: Mapping[str, str]) -> dict[str, str]:
     kept = {
         name: value
         for name, value in env.items()
-        if not name.startswith("OPENCODE") and name not in PROXY_VARIABLES
+        if not name.startswith("OPENCODE") and name not in PROXIES
     }
     return {
         **kept,

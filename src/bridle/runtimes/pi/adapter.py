@@ -12,6 +12,7 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.drives.guarding import GuardHook, HookShape
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import Normalizer, ProcessSpec
+from bridle.runtimes import routing
 from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import (
@@ -23,7 +24,7 @@ from bridle.runtimes.installation import (
 )
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import expand_model
-from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, PiDialect
+from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, TOOLS, PiDialect
 from bridle.runtimes.pi.planning import plan
 from bridle.runtimes.planning import COMMON_OPTIONS
 
@@ -58,6 +59,8 @@ class PiRuntime(AgentRuntime):
     provider_path: ClassVar[str] = ""
     scripted_model: ClassVar[str] = "lab/scripted"
     install_hint: ClassVar[str] = "npm install -g @earendil-works/pi-coding-agent"
+    routing = routing.PI
+    tools = TOOLS
 
     # -- identity and availability --------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """What each known version of Pi accepts and prints: data, with the capture that proves a row."""
 
 from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.tool_names import ToolTable
 
 
 class PiDialect(Dialect, frozen=True, kw_only=True):
@@ -103,3 +104,16 @@ KEY_VARIABLES = {
 
 APIS = ("anthropic-messages", "openai-completions", "openai-responses")
 """Wire protocols that a provider of the caller's own may speak."""
+
+TOOLS = ToolTable(
+    neutral={
+        "shell": ("bash",),
+        "read_file": ("read",),
+        "write_file": ("write",),
+        "edit_file": ("edit",),
+        "search": ("grep", "find", "ls"),
+        "web": (),
+        "subagent": (),
+    },
+    mcp_tool="mcp__{server}__{tool}",
+)

@@ -12,9 +12,11 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider
+from bridle.runtimes.given import provider_key
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
 from bridle.runtimes.private import state_dir, write_private
+from bridle.runtimes.routing import PROXIES
 
 if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds
@@ -76,7 +78,7 @@ def provider_changes(
         raise WrongUse("a provider needs a model", hint="name the model with --model")
     name, _, model_id = model.partition("/")
     known = KEY_VARIABLES.get(name)
-    key = _key_of(provider, env)
+    key = provider_key(provider, env, "pi")
     entry: dict[str, Any] = {"baseUrl": provider.base_url} if provider.base_url else {}
     if api is not None or known is None:
         if not provider.base_url:
@@ -96,18 +98,6 @@ def provider_changes(
         )
     entry["apiKey"] = dialect.key_from_variable.format(KEY_VARIABLE)
     return Changes(providers={name: entry}, env={KEY_VARIABLE: key}, hide_login=True)
-
-
-def _key_of(provider: Provider, env: Mapping[str, str]) -> str | None:
-    if provider.auth_token_env is None:
-        return None
-    key = env.get(provider.auth_token_env)
-    if not key:
-        raise WrongUse(
-            f"the variable {provider.auth_token_env} is not set",
-            hint="it must hold the provider's key",
-        )
-    return key
 
 
 def _without_level(model_id: str) -> str:
@@ -150,7 +140,7 @@ def server_changes(
         drop_env=(
             SESSION_DIR_VARIABLE,
             *(name for names in KEY_VARIABLES.values() for name in names),
-            *("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"),
+            *PROXIES,
         ),
     )
 

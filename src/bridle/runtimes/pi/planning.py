@@ -24,6 +24,7 @@ from bridle.runtimes.pi.choices import (
     trust_flags,
 )
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
+from bridle.runtimes.planning import native_options
 from bridle.runtimes.private import new_private_dir, write_private
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def plan(
     installation = runtime.installation()
     dialect, _, warning = runtime.dialect(installation.version)
     ignored = check_options(runtime, options, runtime.features_of(dialect))
+    options = native_options(runtime, options)
     choices = provider_options(options.provider_options, dialect)
     cwd = working_dir(options)
     model = runtime.model(options)

@@ -31,7 +31,8 @@ from bridle.runtimes.base import (
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.installation import Installation, find_executable
-from bridle.runtimes.scripted.dialects import DIALECTS
+from bridle.runtimes.planning import native_options
+from bridle.runtimes.scripted.dialects import DIALECTS, TOOLS
 from bridle.runtimes.scripted.normalizer import ScriptedNormalizer
 from bridle.runtimes.scripted.settings import Settings, read_settings
 from bridle.runtimes.scripted.transcript import state_dir, summarize
@@ -57,7 +58,6 @@ _OPTIONS = frozenset(
         "model_server",
     }
 )
-_TOOLS = ("shell", "read_file", "write_file", "edit_file")
 _START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent", "start.py")
 
 
@@ -69,6 +69,7 @@ class ScriptedRuntime(AgentRuntime):
     instruction_path = "AGENTS.md"
     provider_path = ""
     install_hint = "nothing: it comes with Bridle"
+    tools = TOOLS
     tells_version = False
 
     def dialect(self, version: str | None) -> tuple[Dialect, bool, str]:
@@ -178,6 +179,7 @@ class ScriptedRuntime(AgentRuntime):
         installation = self.installation()
         dialect, _, warning = self.dialect(installation.version)
         ignored = check_options(self, options, self.features_of(dialect))
+        options = native_options(self, options)
         cwd = working_dir(options)
         env = {**env, **options.env}
         settings = read_settings(options.provider_options, self.settings.options, env)
@@ -341,13 +343,9 @@ def _image(path: str) -> dict[str, str]:
 
 
 def _permitted(options: RunOptions) -> list[str]:
-    for name in (*options.allowed_tools, *options.denied_tools):
-        if name not in _TOOLS:
-            raise WrongUse(
-                f"the scripted agent has no tool {name!r}", hint=f"it has: {', '.join(_TOOLS)}"
-            )
-    allowed = options.allowed_tools or _TOOLS
-    return [name for name in _TOOLS if name in allowed and name not in options.denied_tools]
+    own = TOOLS.names()
+    allowed = options.allowed_tools or own
+    return [name for name in own if name in allowed and name not in options.denied_tools]
 
 
 def _private_dir(env: Mapping[str, str]) -> str:

@@ -111,3 +111,23 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def tool_name_table() -> str:
+    """The table of the neutral tool names: what each stands for, and the agents' own names."""
+    from bridle.runtimes.tool_names import NEUTRAL
+
+    lines = ["| name | stands for |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in NEUTRAL.items()]
+    lines += ["", f"| runtime | {' | '.join(f'`{name}`' for name in NEUTRAL)} |"]
+    lines += ["|" + "---|" * (len(NEUTRAL) + 1)]
+    for name in available_runtimes():
+        runtime = get_runtime(name)
+        if runtime.tools is None:
+            continue
+        cells = []
+        for neutral in NEUTRAL:
+            own = runtime.tools.neutral[neutral]
+            cells.append("refused" if own is None else ", ".join(f"`{n}`" for n in own) or "none")
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

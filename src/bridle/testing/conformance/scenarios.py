@@ -162,6 +162,29 @@ def snapshot(home: str) -> dict[str, bytes]:
     return found
 
 
+NOTE = "The noted word is bullace-4716."
+
+
+def denied_shell(lab: Lab) -> list[Outcome]:
+    """The model asks for the shell, which the caller denies under its neutral name."""
+    if "denied_tools" not in lab.features.options:
+        raise Unsupported("cannot be denied a tool")
+    script = [{"shell": "echo ran > ran.txt"}, {"text": "Done."}]
+    return [lab.run(lab.place("denied-shell"), script, denied_tools=("shell",))]
+
+
+def allowed_read(lab: Lab) -> list[Outcome]:
+    """The model reads a file, where the caller allows that alone, under its neutral name."""
+    if "allowed_tools" not in lab.features.options:
+        raise Unsupported("cannot be limited to some tools")
+    place = lab.place("allowed-read")
+    path = os.path.join(place.work, "note.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"{NOTE}\n")
+    script = [{"read_file": path}, {"text": "Read."}]
+    return [lab.run(place, script, allowed_tools=("read_file",))]
+
+
 def retried(lab: Lab) -> list[Outcome]:
     """One overload, then a reply that quotes its instructions."""
     return [lab.run(lab.place("retried"), RETRIED, RETRIED_PROMPT)]
@@ -365,6 +388,8 @@ SCENARIOS: dict[str, Scenario] = {
     **{name: _fault(name) for name in FAULTS},
     "error_refused_connection": refused_connection,
     "aborted": aborted,
+    "denied_shell": denied_shell,
+    "allowed_read": allowed_read,
     "retried": retried,
     "huge_output": huge_output,
     "huge_text": huge_text,

@@ -3,11 +3,17 @@
 import os
 
 from bridle.core import events as ev
+from bridle.core.errors import WrongUse
+from bridle.core.options import ModelServer
+from bridle.drives.owned_folders import remove_folders
 from bridle.testing.conformance.checks.registry import Check, Seen, offers_tools, refuse_too_large
 from bridle.testing.conformance.lab import Outcome
-from bridle.testing.conformance.report import need, shown
-from bridle.testing.conformance.scenarios import HUGE_OUTPUT, HUGE_TEXT
+from bridle.testing.conformance.report import Failed, Unsupported, need, shown
+from bridle.testing.conformance.scenarios import HUGE_OUTPUT, HUGE_TEXT, NOTE
 from bridle.testing.contract import check_event_order
+from bridle.testing.record import tool_results_of
+from bridle.testing.script import ToolCall
+from bridle.testing.tools import UntranslatableError, translate
 
 
 def _read(outcome: Outcome, name: str) -> str:
@@ -74,9 +80,70 @@ def _huge_text(seen: Seen) -> str:
     return f"{len(HUGE_TEXT)} characters, longest line {longest} bytes"
 
 
+def _tool_names(seen: Seen) -> str:
+    features = seen.lab.features.options
+    fields = [name for name in ("allowed_tools", "denied_tools") if name in features]
+    if not fields:
+        raise Unsupported("takes no names of tools")
+    for field in fields:
+        place = seen.lab.place(f"names-{field}")
+        server = ModelServer(url="http://127.0.0.1:9", api_key="conformance-none")
+        wanted = seen.lab.options(place, server, "x", **{field: ("no_such_tool_at_all",)})
+        try:
+            _, plan = seen.lab.plan(place, wanted)
+        except WrongUse as problem:
+            need("no_such_tool_at_all" in str(problem), f"is not named: {shown(problem)}")
+            continue
+        remove_folders(plan.private_dirs)
+        raise Failed(f"{field} takes a tool that does not exist")
+    return ", ".join(fields)
+
+
+def _denied(seen: Seen) -> str:
+    offers_tools(seen.one("tools"))
+    outcome = seen.one("denied_shell")
+    need(outcome.refusal is None, f"refused to start: {shown(outcome.refusal)}")
+    need(bool(outcome.requests), "the model was never asked")
+    need(not os.path.exists(os.path.join(outcome.place.work, "ran.txt")), "the command ran")
+    return "not offered" if not _can("shell", outcome) else "offered, and refused"
+
+
+def _allowed(seen: Seen) -> str:
+    outcome = seen.one("allowed_read")
+    outcome.completed()
+    results = tool_results_of(outcome.requests)
+    need(any(NOTE in result.text for result in results), "the file's text did not reach the model")
+    need(not _can("shell", outcome), "the shell is still offered")
+    need(not _can("write_file", outcome), "writing is still offered")
+    return ""
+
+
+_ASKED = {
+    "shell": {"command": "true"},
+    "write_file": {"path": "x", "content": "y"},
+}
+
+
+def _can(name: str, outcome: Outcome) -> bool:
+    """Whether any request of a run offered its model a tool for the neutral call `name`."""
+    for request in outcome.requests:
+        try:
+            translate(
+                ToolCall(name=name, args=_ASKED[name]),
+                request.question.tools if request.question else (),
+            )
+        except UntranslatableError:
+            continue
+        return True
+    return False
+
+
 CHECKS = (
     Check("tool_call", "a tool call is executed and shown with its end", ("tools",), _tool_call),
     Check("parallel_tools", "tool calls at the same time keep their pairs", ("tools",), _parallel),
+    Check("tool_names", "a tool that it does not have is refused before", (), _tool_names),
+    Check("denied_tool", "a denied shell does not run", ("tools", "denied_shell"), _denied),
+    Check("allowed_tool", "an allowed tool works, others are gone", ("allowed_read",), _allowed),
     Check("huge_tool_output", "a tool may print 10 MB in a line", ("huge_output",), _huge_output),
     Check("huge_text", "a reply may have a megabyte", ("huge_text",), _huge_text),
 )

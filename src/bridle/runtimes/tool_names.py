@@ -1,0 +1,209 @@
+"""Names of tools in `allowed_tools` and `denied_tools`: checked, and translated for one agent.
+
+Callers write neutral names (`shell`, `read_file`, …), which mean the same on every runtime, or the
+agent's own. Each adapter has one table (`RuntimeContract.tools`); the functions here are the only
+readers of it. A name that is neither is refused before anything starts: no CLI complains about a
+tool that it does not have, so the option would have no effect.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from bridle.core.errors import WrongUse
+from bridle.core.features import Features
+from bridle.core.options import RunOptions
+
+if TYPE_CHECKING:
+    from bridle.runtimes.contract import RuntimeContract
+
+NEUTRAL: dict[str, str] = {
+    "shell": "run commands",
+    "read_file": "read a file",
+    "write_file": "create a file, or replace its whole text",
+    "edit_file": "change parts of a file",
+    "search": "find files, and text in files; list folders",
+    "web": "fetch pages, search the web",
+    "subagent": "start other agents",
+}
+"""The neutral names and what each stands for."""
+
+Field = Literal["allowed_tools", "denied_tools"]
+FIELDS: tuple[Field, ...] = ("allowed_tools", "denied_tools")
+_MCP = r"mcp__(?P<server>.+?)(?:__(?P<tool>.+))?"
+_SLASH = r"(?P<server>[^/()\s]+)/(?P<tool>[^/()\s]+)"
+
+
+class ToolTable(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tools of one agent are called, over all its dialects."""
+
+    neutral: Mapping[str, tuple[str, ...] | None]
+    """Neutral names to its own. Empty: it has no such tool. None: it does this with a tool that
+    cannot be switched by itself."""
+    native: tuple[str, ...] = ()
+    """Further names of its own."""
+    fixed: tuple[str, ...] = ()
+    """Names of its own that cannot be switched."""
+    denied_too: Mapping[str, tuple[str, ...]] = {}
+    """What is denied together with a neutral name, beside its tools (permission rules)."""
+    rules: frozenset[str] = frozenset()
+    """What may stand before the bracket of a rule such as `Bash(git *)`; such names are passed on
+    as they are, and the adapter refuses them where only names are taken."""
+    mcp_tool: str = ""
+    """How it names a tool of an MCP server, with `{server}` and `{tool}`; empty: tools of servers
+    cannot be switched."""
+    mcp_server: str = ""
+    """How all tools of a server are named, with `{server}`; empty: not as a whole."""
+
+    def names(self) -> list[str]:
+        """Every name that can be given: the neutral ones first, then the agent's own."""
+        neutral = [name for name in NEUTRAL if self.neutral.get(name)]
+        own = [each for names in self.neutral.values() for each in names or ()]
+        return list(dict.fromkeys([*neutral, *own, *self.native]))
+
+
+class ToolPieces(msgspec.Struct, frozen=True, kw_only=True):
+    """What switches tools when the product is started by another program than its own command."""
+
+    flags: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    files: dict[str, bytes] = {}
+    """Files of the run's private folder, by name."""
+
+
+class _CannotSwitch(Exception):
+    """A tool of the agent that cannot be allowed or denied by itself; the text says why."""
+
+
+def unsupported_tools(
+    runtime: "RuntimeContract", options: RunOptions, features: Features
+) -> dict[str, str]:
+    """Which of the two options name a tool that `runtime` cannot switch, each with the reason; an
+    option that it does not have at all is not looked at.
+
+    Raises `WrongUse` for a name that is neither neutral nor the agent's own.
+    """
+    table, reasons = runtime.tool_table(), dict[str, str]()
+    if table is None:
+        return reasons
+    for field in FIELDS:
+        for name in getattr(options, field) if field in features.options else ():
+            try:
+                _translated(runtime.id, table, field, name, options)
+            except _CannotSwitch as problem:
+                reasons.setdefault(field, str(problem))
+    return reasons
+
+
+def native_tools(runtime: "RuntimeContract", options: RunOptions) -> RunOptions:
+    """`options` with the tools in the agent's own names.
+
+    What `check_options` reported as ignored, because the caller allows that, is left out.
+    """
+    table = runtime.tool_table()
+    if table is None or not (options.allowed_tools or options.denied_tools):
+        return options
+    changed: dict[str, tuple[str, ...]] = {}
+    for field in FIELDS:
+        names: list[str] = []
+        for name in getattr(options, field):
+            try:
+                names += _translated(runtime.id, table, field, name, options)
+            except (_CannotSwitch, WrongUse):
+                continue
+        changed[field] = tuple(dict.fromkeys(names))
+    return msgspec.structs.replace(options, **changed)
+
+
+def _translated(
+    runtime: str, table: ToolTable, field: Field, name: str, options: RunOptions
+) -> tuple[str, ...]:
+    if name in NEUTRAL:
+        return _neutral(table, field, name, options)
+    if name in table.fixed:
+        raise _CannotSwitch(f"its tool {name} cannot be switched off or on by itself")
+    if name in table.names():
+        return (name,)
+    if name.endswith(")") and name.partition("(")[0] in table.rules:
+        return (name,)
+    server = _mcp(table, name, options)
+    if server is not None:
+        return server
+    raise WrongUse(f"{runtime} has no tool {name!r} ({field})", hint=_hint(name, table))
+
+
+def _neutral(table: ToolTable, field: Field, name: str, options: RunOptions) -> tuple[str, ...]:
+    own = table.neutral.get(name)
+    if own is None:
+        raise _CannotSwitch(f"{name} is not a tool of its own that can be switched")
+    if field == "denied_tools":
+        return (*own, *table.denied_too.get(name, ()))
+    if not own:
+        raise _CannotSwitch(f"it has no tool for {name}")
+    # A tool that does two things must not bring the second one in with the first.
+    for other, names in table.neutral.items():
+        if names and other not in options.allowed_tools and not set(own).isdisjoint(names):
+            raise _CannotSwitch(f"its tool for {name} also does {other}: allow both, or neither")
+    return own
+
+
+def _mcp(table: ToolTable, name: str, options: RunOptions) -> tuple[str, ...] | None:
+    """The agent's names for a tool of an MCP server, or for all of a server; None for a name that
+    is neither. Besides `mcp__SERVER__TOOL` and `SERVER/TOOL` the agent's own spelling is taken for
+    the servers of the run."""
+    import re
+
+    found = re.fullmatch(_MCP, name) or re.fullmatch(_SLASH, name)
+    if found is None:
+        return (name,) if _of_a_server(table, name, options) else None
+    server, tool = found["server"], found["tool"]
+    form = table.mcp_tool if tool is not None else table.mcp_server
+    if not form:
+        what = "tools of MCP servers" if tool is not None else "the tools of a whole MCP server"
+        raise _CannotSwitch(f"{name}: {what} cannot be switched")
+    return (form.format(server=server, tool=tool),)
+
+
+def _of_a_server(table: ToolTable, name: str, options: RunOptions) -> bool:
+    if not table.mcp_tool or options.mcp_config is None:
+        return False
+    from bridle.runtimes.mcp_servers import read_servers
+
+    servers = read_servers(options.mcp_config)
+    if table.rules and name.endswith(")") and name.partition("(")[0] in servers:
+        return True
+    forms = [table.mcp_tool.partition("{tool}")[0], table.mcp_server]
+    starts = [form.format(server=server) for server in servers for form in forms if form]
+    return any(name.startswith(start) for start in starts)
+
+
+def _hint(name: str, table: ToolTable) -> str:
+    from difflib import get_close_matches
+
+    known = table.names()
+    folded = {each.lower(): each for each in reversed(known)}
+    meant = folded.get(name.lower()) or _same_elsewhere(name, known)
+    if meant is None:
+        close = get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+        meant = folded[close[0]] if close else None
+    listed = f"known names: {', '.join(known)}"
+    return f"did you mean {meant}? {listed}" if meant else listed
+
+
+def _same_elsewhere(name: str, known: list[str]) -> str | None:
+    """The neutral name of what another agent calls `name`, if that is among `known`."""
+    from bridle.core.errors import ConfigError
+    from bridle.runtimes.registry import available_runtimes, get_runtime
+
+    for other in available_runtimes():
+        try:
+            table = get_runtime(other).tool_table()
+        except ConfigError:
+            # An adapter that does not load has no names to compare with.
+            continue
+        for neutral, names in table.neutral.items() if table is not None else ():
+            own = {each.lower() for each in names or ()}
+            if name.lower() in own and neutral in known:
+                return neutral
+    return None
