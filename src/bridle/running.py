@@ -186,6 +186,10 @@ def _prepared(
     config: "Config | None" = None,
 ) -> Prepared:
     runtime = way.runtime
+    if options.images and "images" not in plan.ignored_options:
+        from bridle.runtimes.images import check_images
+
+        check_images(options.images, runtime.id)
     recorder = recorder_for(runtime, options, plan, "rpc" if way.live else "print", live=False)
     if guarding is not None:
         recorder.guard = guarding.begin(plan, config)
@@ -212,11 +216,8 @@ def _normalizer(way: "Way", options: RunOptions, plan: "RunPlan", recorder: Reco
         return way.runtime.normalizer(plan, recorder)
     from bridle.drives.live import Outgoing
     from bridle.drives.one_prompt import OnePrompt
-    from bridle.runtimes.images import image_data
 
     assert plan.live is not None
-    for path in options.images:
-        image_data(path, way.runtime.id)
     images = tuple(os.path.abspath(os.path.expanduser(path)) for path in options.images)
     prompt = Outgoing(id=new_session_id(), text=options.prompt, images=images)
     return OnePrompt(way.runtime.live_wire(plan.live, recorder), recorder, prompt)

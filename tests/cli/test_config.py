@@ -24,7 +24,7 @@ def test_show_says_where_each_value_comes_from(place: Place) -> None:
     project = str(place.project / ".bridle/config.yaml")
     user = place.home / ".config/bridle/config.yaml"
     user.parent.mkdir(parents=True)
-    user.write_text("budgets:\n  runUsd: 2\nruntime: feed\n")
+    user.write_text("budgets:\n  runUsd: 2\nruntime: scripted\n")
     found = settings(place)
     assert found["runtime.default"] == ("tiny", project, 2)
     assert found["budgets.runUsd"] == (2.0, str(user), 2)
@@ -35,7 +35,7 @@ def test_show_says_where_each_value_comes_from(place: Place) -> None:
     assert by_variable["runtime.default"] == ("feed", "BRIDLE_RUNTIME", None)
     assert by_variable["model"] == ("m", "BRIDLE_MODEL", None)
     (place.project / ".bridle/config.yaml").unlink()
-    assert settings(place)["runtime.default"] == ("feed", str(user), 3)
+    assert settings(place)["runtime.default"] == ("scripted", str(user), 3)
 
 
 def test_show_of_one_section_and_of_an_unknown_key(place: Place) -> None:

@@ -67,7 +67,8 @@ def test_an_open_pipe_that_nobody_writes_to_does_not_hang(place: Place) -> None:
 
 
 def test_a_terminal_is_not_read(place: Place) -> None:
-    with Terminal(place.command("run", "echo a", "-q"), place.environment(), place.project) as seen:
+    words = place.command("run", "echo a", "-q", "--permission", "bypass")
+    with Terminal(words, place.environment(), place.project) as seen:
         assert seen.finish() == 0
     assert seen.screen.startswith("a")
 

@@ -217,7 +217,21 @@ def no(value: Any) -> None:
     return
 
 
+def _forgets_tools(*names: str) -> Callable[[], Mutant]:
+    """Drops these names of tools from the options, as if nobody had given them."""
+
+    def forget(options: RunOptions) -> RunOptions:
+        allowed = tuple(each for each in options.allowed_tools if each not in names)
+        denied = tuple(each for each in options.denied_tools if each not in names)
+        return replace(options, allowed_tools=allowed, denied_tools=denied)
+
+    return mutant(change_options=forget)
+
+
 MUTANTS: dict[str, Callable[[], ScriptedRuntime]] = {
+    "tool_names": _forgets_tools("no_such_tool_at_all"),
+    "denied_tool": _forgets_tools("shell"),
+    "allowed_tool": _forgets_tools("read_file"),
     "event_order": mutant(after_line=lambda line, r: _skip_number(line, r, at="ink a")),
     "event_order_failed": mutant(
         after_line=lambda line, r: _skip_number(line, r, at="'attempt': 2")

@@ -88,7 +88,7 @@ def test_a_preset_says_that_its_own_settings_decide() -> None:
     ("runtime", "options", "named"),
     [
         ("gemini", {"max_turns": 3}, "max_turns"),
-        ("copilot", {"denied_tools": ("bash",), "max_turns": 3}, "max_turns, denied_tools"),
+        ("copilot", {"denied_tools": ("bash",), "max_turns": 3}, "max_turns"),
         ("opencode", {"provider_options": {"agent": "plan"}}, "provider_options"),
         ("codex", {"raw_args": ("--ephemeral",)}, "raw_args"),
     ],

@@ -33,7 +33,7 @@ def check_options(
     """Names of the options that `runtime` cannot honour and the caller allowed to be ignored.
 
     Raises `UnsupportedOption` for the first one when the caller did not, and `WrongUse` for a tool
-    that the agent does not have or a file that is not an image.
+    that the agent does not have.
     """
     missing = {name: "" for name in options_in_use(options) if name not in features.options}
     if options.allowed_tools or options.denied_tools:
@@ -46,10 +46,6 @@ def check_options(
         name, reason = next(iter(missing.items()))
         able = supporters(name, runtime.id)
         raise UnsupportedOption(runtime.id, name, able, reason=reason, ignorable=True)
-    if options.images and "images" not in missing:
-        from bridle.runtimes.images import check_images
-
-        check_images(options.images, runtime.id)
     return tuple(missing)
 
 

@@ -66,7 +66,9 @@ def test_an_agent_that_never_answers(stage: Stage) -> None:
 
 
 def test_an_agent_that_ignores_sigterm(stage: Stage) -> None:
-    played = stage.play([{"shell": "sleep 300"}], timeout=4, **_behave("ignore-sigterm"))
+    # Its tools do end on SIGTERM: with one call alone it could finish its work before it is killed.
+    script = [{"shell": "sleep 300"} for _ in range(50)]
+    played = stage.play(script, timeout=4, **_behave("ignore-sigterm"))
     assert played.result.status == "timed_out"
     assert played.result.exit_code == -signal.SIGKILL
 

@@ -124,7 +124,11 @@ def writable_roots(mode: str, own: CodexOptions, place: GitPlace | None) -> list
 
 
 def image_flags(images: tuple[str, ...]) -> list[str]:
-    """The images; another flag must follow."""
+    """The images, each checked; another flag must follow."""
+    if images:
+        from bridle.runtimes.images import check_images
+
+        check_images(images, "codex")
     flags = []
     for image in images:
         flags += ["-i", os.path.abspath(os.path.expanduser(image))]
