@@ -406,6 +406,10 @@ def _choices(
         flags += ["--variant", own.variant]
     if options.permission_mode == "bypass":
         flags.append(dialect.approve_flag)
+    if options.images:
+        from bridle.runtimes.images import check_images
+
+        check_images(options.images, "opencode")
     for path in options.images:
         flags.append(f"--file={os.path.abspath(os.path.expanduser(path))}")
     return flags
