@@ -65,6 +65,33 @@ def test_backend_names_of_older_programs_mean_runtimes(project: Path, env: dict[
     assert load_config(str(project), old).runtime.default == "claude"
 
 
+def test_a_registered_adapter_may_really_be_called_so(
+    project: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = project / "site" / "mine-1.dist-info"
+    site.mkdir(parents=True)
+    (site / "entry_points.txt").write_text("[bridle.runtimes]\nmine-cli = mine:Mine\n")
+    monkeypatch.syspath_prepend(str(site.parent))
+    monkeypatch.setattr("bridle.core.entry_points._found", None)
+    found = load_config(str(project), {**env, "BRIDLE_BACKEND": "mine-cli"})
+    assert found.runtime.default == "mine-cli"
+
+
+def test_an_alias_of_a_runtime_goes_before_that_of_all(project: Path, env: dict[str, str]) -> None:
+    text = """\
+models: {sonnet: claude-sonnet-4-5, small: haiku}
+runtime:
+  adapters:
+    copilot:
+      models: {sonnet: claude-sonnet-4.5}
+"""
+    write(project / ".bridle/config.yaml", text)
+    config = load_config(str(project), env)
+    assert config.resolve_model("sonnet").model == "claude-sonnet-4-5"
+    assert config.resolve_model("sonnet", "copilot").model == "claude-sonnet-4.5"
+    assert config.resolve_model("small", "copilot").model == "haiku"
+
+
 def test_other_systems_names_are_read_only_when_switched_on(
     project: Path, env: dict[str, str]
 ) -> None:

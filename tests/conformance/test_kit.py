@@ -1,9 +1,11 @@
 """The kit itself: what it promises to whoever calls it."""
 
+import _thread
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.preset import PresetRuntime
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing import conformance
+from bridle.testing.conformance.lab import Lab, Outcome
+from bridle.testing.conformance.runner import Kit
 from tests.conformance.mutants import MUTANTS
 from tests.conftest import wait_until
 from tests.support.real_cli import real_cli, versions
@@ -183,3 +187,29 @@ def test_the_newest_claude_keeps_the_contract() -> None:
     wanted = ("event_order", "text", "tool_call", "usage", "error_401", "resume", "home_untouched")
     report = conformance.check(ClaudeRuntime(AdapterSettings(binary=str(binary))), wanted)
     assert [(each.name, each.status) for each in report.checks if each.status != "pass"] == []
+
+
+def test_what_was_not_played_is_not_reported_after_an_interruption(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed = threading.Event()
+
+    def first(lab: Lab) -> list[Outcome]:
+        _thread.interrupt_main()
+        assert closed.wait(60)
+        return []
+
+    scenarios = {"first": first, "second": lambda lab: []}
+    monkeypatch.setattr("bridle.testing.conformance.runner.SCENARIOS", scenarios)
+    reported: list[str] = []
+    kit = Kit(ScriptedRuntime(), progress=reported.append)
+    close = kit.lab.close
+
+    def close_and_say_so() -> None:
+        close()
+        closed.set()
+
+    monkeypatch.setattr(kit.lab, "close", close_and_say_so)
+    with kit, pytest.raises(KeyboardInterrupt):
+        kit._play_all(["first", "second"], at_once=1)
+    assert [line.split()[0] for line in reported] == ["first"]

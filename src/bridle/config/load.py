@@ -29,8 +29,12 @@ def load_config(
     merged, problems = _read(files, environment, ignoring)
     if problems:
         raise ConfigError("\n".join(problems))
-    adapters = merged.get("runtime", {}).get("adapters", {})
-    runtime = runtime_in(environment, merged.get("profiles", ()), adapters)
+    known = set(merged.get("runtime", {}).get("adapters", {}))
+    if runtime is not None:
+        from bridle.core.entry_points import registered
+
+        known |= set(registered())
+    runtime = runtime_in(environment, merged.get("profiles", ()), known)
     if runtime is not None:
         merge(merged, {"runtime": {"default": runtime}})
     import msgspec

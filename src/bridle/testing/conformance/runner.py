@@ -123,12 +123,13 @@ class Kit:
     def _play_all(self, names: list[str], at_once: int) -> None:
         waiting = iter(names)
         lock = threading.Lock()
+        left = threading.Event()
 
         def work() -> None:
             while True:
                 with lock:
                     name = next(waiting, None)
-                if name is None:
+                if name is None or left.is_set():
                     return
                 try:
                     self.played(name)
@@ -137,17 +138,20 @@ class Kit:
                     continue
 
         workers = [threading.Thread(target=work, daemon=True) for _ in range(max(1, at_once))]
-        for worker in workers:
-            worker.start()
         try:
+            for worker in workers:
+                worker.start()
             for worker in workers:
                 # In short waits, so that Ctrl-C is heard.
                 while worker.is_alive():
                     worker.join(0.5)
         except BaseException:
+            # First: a scenario that a worker took up now would be reported as played.
+            left.set()
             self.lab.close()
             for worker in workers:
-                worker.join(20.0)
+                if worker.is_alive():
+                    worker.join(20.0)
             raise
 
 
