@@ -84,7 +84,7 @@ def commit_dirs(place: GitPlace, branch_prefix: str | None = None) -> list[str]:
 
 
 def own_branches(folder: str, agent: str | None) -> str | None:
-    """The part of the branch names that belongs to whoever works in the linked work tree `folder`.
+    """The part of the branch names that belongs to the agent in the linked work tree `folder`.
 
     Up to and with the agent's name where the current branch holds it (`bridle/ann/fix` of `ann`:
     `bridle/ann`), else all but the last part (`feature` of `feature/fix`). None when there is no

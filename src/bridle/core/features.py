@@ -49,7 +49,7 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     """A session of the drive `rpc` can be asked to shorten its context."""
     drives: tuple[str, ...] = ("print",)
     asks: tuple[str, ...] = ()
-    """Where its permission requests reach whoever decides: drives, and `acp` for a product whose
+    """Where its permission requests reach the caller: drives, and `acp` for a product whose
     runs ask by its ACP mode. Empty where it asks nowhere."""
     instruction_file: str | None = None
 

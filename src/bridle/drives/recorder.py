@@ -488,7 +488,7 @@ class Recorder(Outbox):
         question back before somebody answered it. Nor has it one in a conversation without an
         open turn: the question went with the turn that asked it. A call that was refused is not
         refused again: the agent may report the guard's refusal as its own, and then the guard's
-        word is the one that is told."""
+        word is the one that is reported."""
         if self.guard is not None and by != "guard":
             self.verdicts.take_notes()
         if self._permissions.is_decided(request_id):

@@ -1,4 +1,4 @@
-"""Which way a run goes by who answers the agent's permission requests, and what the user is told.
+"""Which way a run goes by who answers the agent's permission requests, and what the user reads.
 
 One meaning of `ask` for every runtime: where somebody can answer and the runtime can ask in any of
 its drives, the run takes that drive. Where nobody is asked, the run says so before it starts.
