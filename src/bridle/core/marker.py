@@ -39,7 +39,8 @@ _UNFINISHED = (
 _LABEL = (
     " status state result outcome final overall task work job mission all everything every tests "
     "checks test suite is are now the done complete completed finished success successful pass "
-    "passes passed passing green ok verified build built implementation and "
+    "passes passed passing green ok verified build built implementation implemented fixed resolved "
+    "signal and "
 )
 """Words of a label that may lead to the marker: `Status:`, `All tests pass —`."""
 
