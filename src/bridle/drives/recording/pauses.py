@@ -51,7 +51,7 @@ class Permissions:
         self._decided.add(request_id)
 
     def is_refused(self, tool_call_id: str | None, request_id: str) -> bool:
-        """Whether that call was refused before. A request that was reported still gets its decision."""
+        """Whether that call was refused before. A reported request still gets its decision."""
         return (
             bool(tool_call_id) and tool_call_id in self._refused and request_id not in self._asked
         )
