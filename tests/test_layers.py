@@ -1,6 +1,8 @@
 """Imports go downwards only."""
 
 import ast
+import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -140,3 +142,23 @@ def test_only_the_registry_knows_an_adapter() -> None:
             if words[2] in folders and words[2] != own and inside != ("runtimes", "registry.py"):
                 wrong.append(f"{'/'.join(inside)}:{line}: imports the adapter {words[2]}")
     assert wrong == []
+
+
+IMPORTED_AS = {"ruamel-yaml": "ruamel"}
+PROGRAMS = {"shfmt-py": "shfmt"}
+"""Packages that bring a program and nothing to import, with a word that its user names."""
+
+
+def test_every_required_package_is_used() -> None:
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())["project"]
+    names = [re.split(r"[<>=!~\[ ]", each)[0].replace(".", "-") for each in project["dependencies"]]
+    files = [path for paths in parts().values() for path in paths]
+    imported = {name.split(".")[0] for path in files for _, name in imports(path)}
+    text = "\n".join(path.read_text() for path in files)
+    unused = [
+        name
+        for name in names
+        if IMPORTED_AS.get(name, name) not in imported
+        and not (name in PROGRAMS and f'"{PROGRAMS[name]}"' in text)
+    ]
+    assert unused == []
