@@ -1,11 +1,19 @@
 """`bridle.print_once`: one question, one plain answer, by the runtime that is configured for it."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 import bridle
-from bridle.core.errors import ConfigError, Crashed, NotInstalled, TimedOut, WrongUse
+from bridle.core.errors import (
+    ConfigError,
+    Crashed,
+    NotAuthenticated,
+    NotInstalled,
+    TimedOut,
+    WrongUse,
+)
 from bridle.core.options import ModelServer
 from bridle.drives.processes import marked_processes
 from bridle.testing import ScriptedModel
@@ -52,6 +60,46 @@ def test_a_providers_variables_reach_the_agent(
     more = "providers: {hub: {env: {HUB_REGION: eu}}}\nmodels: {big: hub/large-1}\n"
     declare(project, 'echo "$HUB_REGION $2"', more)
     assert bridle.print_once("hello", "big") == "eu large-1"
+
+
+HUB = "providers: {hub: {baseUrl: 'http://127.0.0.1:9', authTokenEnv: HUB_KEY}}\n"
+
+
+def stand_in(project: Path, runtime: str, more: str = "") -> dict[str, str]:
+    """A configuration whose `runtime` is a script that prints its words and variables; returns an
+    environment with routing of the user's own."""
+    agent = project / runtime
+    agent.write_text('#!/bin/sh\n[ "$1" = --version ] && exit 1\necho "$@"; env\n')
+    agent.chmod(0o755)
+    (project / ".bridle/config.yaml").write_text(
+        f"runtime: {{adapters: {{{runtime}: {{binary: ./{runtime}}}}}}}\n{more}"
+    )
+    own = ("ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CODE_USE_BEDROCK", "OPENAI_ORG_ID", "ZAI_API_KEY")
+    return {**os.environ, **dict.fromkeys(own, "of-the-user")}
+
+
+@pytest.mark.parametrize("runtime", ["claude", "codex", "copilot", "gemini"])
+def test_nothing_of_the_users_own_reaches_a_foreign_provider(project: Path, runtime: str) -> None:
+    env = stand_in(project, runtime, HUB)
+    said = bridle.print_once("hi", "hub/large-1", runtime=runtime, env={**env, "HUB_KEY": "hub-k"})
+    assert "of-the-user" not in said
+    assert "hub-k" in said
+    assert "large-1" in said
+    assert "of-the-user" in bridle.print_once("hi", runtime=runtime, env=env), "without one"
+    with pytest.raises(NotAuthenticated, match="HUB_KEY"):
+        bridle.print_once("hi", "hub/large-1", runtime=runtime, env=env)
+
+
+def test_names_of_models_mean_what_they_mean_in_a_run(project: Path) -> None:
+    aliases = "models: {fast: large-1}\n"
+    env = stand_in(project, "claude", aliases)
+    own = "anthropic/claude-sonnet-4-6"
+    said = bridle.print_once("hi", own, runtime="claude", env=env)
+    assert "--model claude-sonnet-4-6" in said
+    env = stand_in(project, "codex", aliases)
+    file = project / ".bridle/config.yaml"
+    file.write_text(file.read_text().replace("./codex", "./codex, models: {fast: gpt-x}"))
+    assert "gpt-x" in bridle.print_once("hi", "fast", runtime="codex", env=env)
 
 
 def test_a_runtime_that_is_not_there_is_a_mistake_of_the_file(project: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from bridle.core.errors import NotAuthenticated, WrongUse
-from bridle.core.options import ModelServer, Provider, RunOptions
+from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions
 from bridle.runtimes.registry import available_runtimes, get_runtime
 from bridle.runtimes.routing import PROVIDERS, PROXIES, Routed, RoutingFacts, routed
 
@@ -47,6 +47,19 @@ def test_nothing_of_the_users_own_reaches_a_foreign_provider(runtime: str, own: 
     assert set(own.split()) <= route(runtime, users, model=None).env.keys(), "without a provider"
 
 
+@pytest.mark.parametrize("runtime", [*PRODUCTS, "scripted"])
+def test_variables_of_every_other_product_are_kept_back_too(runtime: str) -> None:
+    # The OpenAI and Anthropic clients inside other products read these and send them as headers.
+    own = (
+        "OPENAI_ORG_ID OPENAI_API_KEY OPENAI_BASE_URL ANTHROPIC_CUSTOM_HEADERS ANTHROPIC_API_KEY "
+        "ANTHROPIC_BASE_URL CLAUDE_CODE_OAUTH_TOKEN CODEX_API_KEY GEMINI_API_KEY "
+        "GOOGLE_CLOUD_ACCESS_TOKEN COPILOT_GITHUB_TOKEN OPENROUTER_API_KEY AIDER_MODEL"
+    )
+    users = dict.fromkeys(own.split(), "mine")
+    made = route(runtime, users, provider=FOREIGN, model="big")
+    assert made.env == {"GATEWAY_KEY": "k", "HOME": "/h"}
+
+
 def test_a_key_under_a_name_of_the_products_own_stays() -> None:
     provider = Provider(base_url="https://gateway.example", auth_token_env="ANTHROPIC_API_KEY")
     made = route("claude", {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "u"}, provider=provider)
@@ -54,12 +67,18 @@ def test_a_key_under_a_name_of_the_products_own_stays() -> None:
     assert "ANTHROPIC_BASE_URL" not in made.env
 
 
-@pytest.mark.parametrize("runtime", PRODUCTS)
+@pytest.mark.parametrize("runtime", [*PRODUCTS, "scripted"])
 def test_a_key_that_is_not_set_is_no_login(runtime: str) -> None:
     provider = Provider(base_url="https://gateway.example", auth_token_env="NO_SUCH_KEY")
     with pytest.raises(NotAuthenticated, match="NO_SUCH_KEY") as refusal:
         route(runtime, provider=provider, model="big")
     assert (refusal.value.exit_code, refusal.value.runtime) == (5, runtime)
+    agent = get_runtime(runtime)
+    if "provider" not in agent.features.options and runtime != "scripted":
+        return
+    model = ResolvedModel(model="anthropic/big", provider=provider)
+    with pytest.raises(NotAuthenticated, match="NO_SUCH_KEY"):
+        agent.build_env(model)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from bridle.drives.processes import kill_marked
 from bridle.runtimes.planning import agent_env, working_dir
 
 if TYPE_CHECKING:
+    from bridle.config import Config
     from bridle.runtimes.base import AgentRuntime
 
 _KEY = "BRIDLE_ONE_SHOT_KEY"
@@ -37,7 +38,8 @@ def print_once(
     """The answer of a one-shot call, as plain text without the blank around it. Blocks.
 
     The runtime is the named one, else the configuration's `runtime.printCommand`, else its default.
-    The model goes through the configuration's aliases and providers. `env` is the environment that
+    The model goes through the configuration's aliases and providers, and a provider is isolated as
+    in a run. `env` is the environment that
     the agent is started in (the caller's own when None). With a scripted model the agent has a
     throw-away home and nothing else of `env` but PATH and the language.
 
@@ -59,15 +61,15 @@ def print_once(
     home = None
     if server is None:
         wanted = model or config.default_model(runtime.id)
-        resolved = config.resolve_model(wanted) if wanted else None
+        resolved, given = _routed(runtime, config, wanted, given) if wanted else (None, given)
     else:
         home = new_private_dir(given, runtime.id)
         given = {**_bare(given), "HOME": home, "TMPDIR": given.get("TMPDIR", "/tmp")}
         resolved = _scripted(runtime, server, model, home)
-    routed = runtime.build_env(resolved) if resolved is not None else {}
+    leading = runtime.build_env(resolved) if resolved is not None else {}
     session_id = new_session_id()
-    child = agent_env({**given, **routed}, RunOptions(prompt=prompt), session_id, folder)
-    argv = runtime.build_print_command(prompt, resolved.model if resolved else None, routed)
+    child = agent_env({**given, **leading}, RunOptions(prompt=prompt), session_id, folder)
+    argv = runtime.build_print_command(prompt, resolved.model if resolved else None, leading)
     try:
         return _answer(runtime.id, argv, child, folder, timeout)
     finally:
@@ -76,6 +78,23 @@ def print_once(
             import shutil
 
             shutil.rmtree(home, ignore_errors=True)
+
+
+def _routed(
+    runtime: "AgentRuntime", config: "Config", wanted: str, env: dict[str, str]
+) -> tuple[ResolvedModel, dict[str, str]]:
+    """The model that `wanted` means to `runtime`, and `env` without what must not reach its
+    service, as for a run."""
+    from bridle.runtimes.routing import routed
+
+    meant = config.resolve_model(wanted, runtime.id)
+    options = RunOptions(prompt="", model=meant.model, provider=meant.provider, env=meant.env)
+    options, env, _ = routed(runtime, options, env)
+    key = options.provider.auth_token_env if options.provider is not None else None
+    # `build_env` looks for the key in our own environment, which need not be the agent's.
+    around = {key: env[key], **options.env} if key is not None and key in env else options.env
+    model = options.model or meant.model
+    return ResolvedModel(model=model, env=around, provider=options.provider), env
 
 
 def _answer(runtime: str, argv: list[str], env: Mapping[str, str], cwd: str, timeout: float) -> str:

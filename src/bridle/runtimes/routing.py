@@ -1,8 +1,9 @@
 """Which service a run's model comes from, and what of the user's own must not reach it.
 
 One table says which variables lead each product somewhere: addresses, clouds, keys, headers, names
-of default models. With a provider of somebody else's none of them reaches the agent; with the
-scripted model likewise. `routed` is called for every run and session before its adapter plans it.
+of default models. With a provider of somebody else's none of them reaches the agent, whichever
+product it is: they share client libraries that read each other's variables, and a foreign model
+sees the environment of its tools. `routed` is called for every run and session before its adapter plans it.
 """
 
 from collections.abc import Mapping
@@ -64,7 +65,7 @@ GEMINI = RoutingFacts(
     addresses=("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI"),
     names=(
         *("GEMINI_API_KEY", "GEMINI_API_KEY_AUTH_MECHANISM", "GEMINI_CLI_CUSTOM_HEADERS"),
-        *("GEMINI_MODEL", "GOOGLE_API_KEY"),
+        *("GEMINI_MODEL", "GOOGLE_API_KEY", "GOOGLE_CLOUD_ACCESS_TOKEN"),
     ),
     prefixes=("GOOGLE_GENAI_",),
 )
@@ -83,6 +84,8 @@ AIDER = RoutingFacts(
     names=("AIDER_API_KEY", "AIDER_MODEL", "AIDER_WEAK_MODEL", *_KEYS_OF_SERVICES),
     prefixes=("AIDER_OPENAI_", "AIDER_ANTHROPIC_", "OPENAI_", "ANTHROPIC_"),
 )
+
+PRODUCTS = (CLAUDE, CODEX, GEMINI, COPILOT, CLINE, PI, OPENCODE, AIDER)
 
 PROXIES = frozenset(
     name for word in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") for name in (word, word.lower())
@@ -176,7 +179,8 @@ def routed(runtime: "RuntimeContract", options: RunOptions, env: Mapping[str, st
     kept = {
         name: value
         for name, value in env.items()
-        if name == provider.auth_token_env or not facts.holds(name)
+        if name == provider.auth_token_env
+        or not any(each.holds(name) for each in (facts, *PRODUCTS))
     }
     return Routed(options, kept, warnings)
 

@@ -146,13 +146,15 @@ class CodexRuntime(AgentRuntime):
         """Variables that route Codex to `model`'s provider: `model.env` as it is, and the
         provider's address and key. Codex reads no address from its environment, so runs and
         spawn commands that are given these variables turn the address into a flag."""
+        from bridle.runtimes.given import provider_key
+
         env = dict(model.env)
         provider = model.provider
         if provider is None:
             return env
         if provider.base_url:
             env["OPENAI_BASE_URL"] = provider.base_url
-        key = {**os.environ, **env}.get(provider.auth_token_env or "")
+        key = provider_key(provider, {**os.environ, **env}, self.id)
         if key:
             env |= {"OPENAI_API_KEY": key, "CODEX_API_KEY": key}
         return env

@@ -143,11 +143,13 @@ class ScriptedRuntime(AgentRuntime):
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """The variables that the model's own entry asks for, and those that name a scripted model
         where the provider is one: no other service is called."""
+        from bridle.runtimes.given import provider_key
+
         provider = model.provider
         if provider is None or provider.base_url is None:
             return dict(model.env)
-        key = {**os.environ, **model.env}.get(provider.auth_token_env or "", "")
-        return {**model.env, MODEL_SERVER: provider.base_url, MODEL_SERVER_KEY: key}
+        key = provider_key(provider, {**os.environ, **model.env}, self.id)
+        return {**model.env, MODEL_SERVER: provider.base_url, MODEL_SERVER_KEY: key or ""}
 
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything, choose and compile the script, and write the request."""
