@@ -56,6 +56,23 @@ def test_a_conversation(shell: Shell) -> None:
     assert events[-1]["type"] == "session_end"
 
 
+def test_limits_and_raw_messages_by_flags(shell: Shell) -> None:
+    script = '- shell: "sleep 30"\n- text: done\n'
+    shell.start(script, "--name", "slow", "--timeout", "1", "--raw", "--permission", "bypass")
+    shell.json("session", "send", "slow", "go")
+    waited = shell.run("session", "wait", "slow")
+    assert waited.returncode == 7, waited.stderr
+    assert "the turn did not end within 1 s" in waited.stderr
+    assert '"raw":' in shell.run("session", "logs", "slow").stdout
+
+
+def test_a_schema_is_refused_and_not_offered(shell: Shell) -> None:
+    refused = shell.run("session", "start", "--runtime", "scripted", "--schema", "a.json")
+    assert refused.returncode == 4
+    assert "output_schema (not in a session; use `bridle run`)" in refused.stderr
+    assert "--schema" not in shell.run("session", "start", "--help").stdout
+
+
 def test_whoever_waits_is_told_what_the_agent_asks(shell: Shell) -> None:
     file = shell.work / "ask.yaml"
     file.write_text('- shell: "echo hi"\n- text: done\n')

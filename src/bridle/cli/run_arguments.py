@@ -26,6 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     groups = configure_agent(parser)
     agent, limits = groups["agent"], groups["limits"]
     agent.add_argument(
+        "--schema", metavar="FILE", help="the answer must be JSON that fits this JSON Schema"
+    )
+    agent.add_argument(
         "--resume", metavar="ID", help="resume the agent's own conversation of this id"
     )
     agent.add_argument(
@@ -40,9 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--stream-json", action="store_true", help="print each event as a line of JSON"
     )
-    shown.add_argument(
-        "--raw", action="store_true", help="keep the agent's own message in each event"
-    )
+    add_raw(shown)
     add_loudness(shown, "show the runtime, the options, the exact command, and the thinking")
     add_old_flags(parser, run=True)
 
@@ -56,6 +57,13 @@ def add_prompt(parser: argparse.ArgumentParser, text: str, name: str = "PROMPT")
         action="append",
         default=[],
         help="add the text of this file to the prompt; `-` is stdin",
+    )
+
+
+def add_raw(parser: argparse._ActionsContainer) -> None:
+    """Add `--raw`."""
+    parser.add_argument(
+        "--raw", action="store_true", help="keep the agent's own message in each event"
     )
 
 
@@ -86,8 +94,6 @@ def configure_agent(parser: argparse.ArgumentParser) -> "dict[str, argparse._Arg
         help="what the agent writes, on a line or as a sentence of its own, when its task is done; "
         f"the result then says marker_detected ({DEFAULT_MARKER})",
     )
-
-    add("--schema", metavar="FILE", help="the answer must be JSON that fits this JSON Schema")
 
     may = parser.add_argument_group("what it may do")
     add = may.add_argument

@@ -5,7 +5,7 @@ from typing import get_args
 
 from bridle.cli.old_flags import add_old_flags
 from bridle.cli.parsing import Verbs, positive_number
-from bridle.cli.run_arguments import add_loudness, add_prompt, configure_agent
+from bridle.cli.run_arguments import add_loudness, add_prompt, add_raw, configure_agent
 from bridle.core.events import SessionState
 
 DRIVES = ("rpc", "tmux", "print")
@@ -232,10 +232,16 @@ def _start(parser: argparse.ArgumentParser) -> None:
     add("--task", metavar="T", help="what it works on, for its environment")
     add("--actor", metavar="A", help="whose work it is (PROJECT/ROLE/AGENT), for its environment")
     add("--project", metavar="P", help="the project's name; by default that of the folder")
+    groups["limits"].add_argument(
+        "--timeout", metavar="S", type=positive_number, help="end a turn after S seconds"
+    )
+    add_raw(groups["setup"])
     add_loudness(groups["setup"], "show the runtime and the options")
     add_old_flags(parser, run=False)
+    # Refused with the reason, so it is known but not offered.
+    parser.add_argument("--schema", metavar="FILE", help=argparse.SUPPRESS)
     # What a run has and a session has not.
-    parser.set_defaults(timeout=None, resume=None, raw=False, interactive=True)
+    parser.set_defaults(resume=None, interactive=True)
 
 
 def _message(parser: argparse.ArgumentParser, *, waits: bool = False) -> None:
