@@ -309,6 +309,56 @@ def test_a_provider_is_routed_by_variables(
     assert runtime.build_env(ResolvedModel(model="x", env={"A": "1"})) == {"A": "1"}
 
 
+GATEWAY = Provider(base_url="https://gateway.example", auth_token_env="GATEWAY_KEY")
+
+
+def test_settings_files_that_lead_elsewhere_are_overruled(
+    runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env["GATEWAY_KEY"] = "gateway-0123456789"
+    assert "--settings" not in plan(runtime, env, tmp_path, provider=GATEWAY).spec.argv
+    work = tmp_path / "repo" / "below"
+    for folder in (tmp_path / "home/.claude", tmp_path / "repo/.claude", work):
+        folder.mkdir(parents=True)
+    (tmp_path / "repo/.git").mkdir()
+    own = tmp_path / "home/.claude/settings.json"
+    own.write_text('{"env": {"ANTHROPIC_BASE_URL": "u", "EDITOR": "vi"}, "model": "opus"}')
+    project = tmp_path / "repo/.claude/settings.json"
+    project.write_text('{"env": {"CLAUDE_CODE_USE_BEDROCK": "1"}}')
+    (tmp_path / "repo/.claude/settings.local.json").write_text("broken")
+
+    def given(**options: Any) -> dict[str, Any]:
+        made = plan(runtime, env, work, **{"provider": GATEWAY, **options})
+        text = value(made, "--settings")
+        assert "gateway-0123456789" not in " ".join(made.spec.argv)
+        return dict(json.loads(text if text.startswith("{") else Path(text).read_text()))
+
+    variables = {"ANTHROPIC_BASE_URL": "https://gateway.example", "CLAUDE_CODE_USE_BEDROCK": ""}
+    assert given() == {"env": variables}
+    assert given(settings='{"model": "x", "env": {"A": "1"}}') == {
+        "model": "x",
+        "env": {**variables, "A": "1"},
+    }
+    assert given(provider=None, model_server=SERVER) == {"env": {"CLAUDE_CODE_USE_BEDROCK": ""}}
+    project.write_text('{"apiKeyHelper": "echo mine"}')
+    assert given()["apiKeyHelper"] == ""
+    project.write_text('{"env": {"ANTHROPIC_AUTH_TOKEN": "mine", "ANTHROPIC_API_KEY": "mine"}}')
+    overruled = given()
+    assert overruled["apiKeyHelper"] == "printenv GATEWAY_KEY"
+    assert overruled["env"]["ANTHROPIC_AUTH_TOKEN"] == overruled["env"]["ANTHROPIC_API_KEY"] == ""
+    env["ANTHROPIC_AUTH_TOKEN"] = "gateway-0123456789"
+    same = Provider(base_url="https://gateway.example", auth_token_env="ANTHROPIC_AUTH_TOKEN")
+    with pytest.raises(WrongUse, match=r"settings\.json sets ANTHROPIC_AUTH_TOKEN"):
+        given(provider=same)
+    assert "--settings" not in plan(runtime, env, work).spec.argv, "without a provider"
+    monkeypatch.setenv("HOME", env["HOME"])
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "mine")
+    monkeypatch.chdir(tmp_path)
+    routing = {"ANTHROPIC_BASE_URL": "https://gateway.example"}
+    words = runtime.build_print_command("go", "big", routing)
+    assert json.loads(words[words.index("--settings") + 1]) == {"env": routing}
+
+
 def test_a_gateway_gets_nothing_of_the_users_own_and_is_asked_for_its_model_alone(
     runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path
 ) -> None:

@@ -387,6 +387,32 @@ def test_the_users_configuration_is_left_as_it_was(version: str, place: Place) -
     assert state.read_bytes() == before
 
 
+def test_settings_of_the_user_lead_no_provider_astray(version: str, place: Place) -> None:
+    """Settings win over the environment: an address, headers and keys there would win, too."""
+    (place.home / ".claude").mkdir()
+    (place.repo / ".claude").mkdir()
+    around = place.environment(IS_SANDBOX="1", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1")
+    around |= {"DISABLE_AUTOUPDATER": "1", "SCRIPTED_KEY": KEY}
+    with ScriptedModel(WRITES) as model, ScriptedModel(WRITES) as own:
+        mine = {"ANTHROPIC_BASE_URL": own.url, "ANTHROPIC_AUTH_TOKEN": "users-own-token"}
+        settings = {"env": mine, "apiKeyHelper": "echo users-own-key"}
+        (place.home / ".claude/settings.json").write_bytes(msgspec.json.encode(settings))
+        more = {"ANTHROPIC_CUSTOM_HEADERS": "X-Mine: 1", "CLAUDE_CODE_USE_BEDROCK": "1"}
+        local = msgspec.json.encode({"env": more})
+        (place.repo / ".claude/settings.local.json").write_bytes(local)
+        provider = Provider(base_url=model.url, auth_token_env="SCRIPTED_KEY")
+        done = run(version, place, "", model_server=None, provider=provider, around=around)
+        assert done.result.status == "completed", done.result.error
+        assert own.requests == []
+        calls = [each.headers for each in model.requests if "/v1/messages" in each.path]
+    assert len(calls) == 2
+    for headers in calls:
+        assert "x-mine" not in headers
+        # The server shows a key by its digest; all that comes must be the provider's.
+        keys = {headers[name] for name in ("authorization", "x-api-key") if name in headers}
+        assert len(keys) == 1
+
+
 def test_with_a_model_server_the_home_is_not_even_looked_at(version: str, place: Place) -> None:
     config = place.home / ".claude"
     config.mkdir()

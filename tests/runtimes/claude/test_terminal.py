@@ -113,7 +113,9 @@ def test_dialogs_are_answered_until_the_prompt_is_there(
     runtime: ClaudeRuntime, terminal: Terminal, mode: str
 ) -> None:
     options = SpawnOptions(
-        model="claude-sonnet-4-5", permission_mode="bypass" if mode == "bypass" else "ask"
+        model="claude-sonnet-4-5",
+        permission_mode="bypass" if mode == "bypass" else "ask",
+        env=terminal.env,
     )
     terminal.start(runtime.build_spawn_command(options))
     answered = lead_to_prompt(runtime, terminal)

@@ -47,6 +47,7 @@ from bridle.runtimes.claude.environment import (
     seed_config_home,
     server_env,
 )
+from bridle.runtimes.claude.flag_settings import one_shot_settings
 from bridle.runtimes.claude.install import find_claude
 from bridle.runtimes.claude.normalizer import ClaudeNormalizer
 from bridle.runtimes.claude.provider_options import ClaudeOptions, read_options
@@ -181,7 +182,7 @@ class ClaudeRuntime(AgentRuntime):
                 *found.command,
                 *STREAM_FLAGS,
                 *(LIVE_FLAGS if live else ()),
-                *run_flags(options, own, files),
+                *run_flags(options, own, files, started_in, cwd),
                 *headless_flags(options, own),
                 *(("--session-id", session_id) if forked else ()),
                 *_permission_flags(options, dialect),
@@ -280,7 +281,8 @@ class ClaudeRuntime(AgentRuntime):
         _check_root(options.permission_mode, started_in)
         mode = _mode(options.permission_mode, dialect)
         # The mode stands last: some flags before it take any number of words.
-        argv = [*found.command, *run_flags(options, own, files), *options.raw_args]
+        flags = run_flags(options, own, files, started_in, cwd)
+        argv = [*found.command, *flags, *options.raw_args]
         argv += ["--permission-mode", mode]
         if options.prompt:
             argv += ["--", options.prompt] if options.prompt.startswith("-") else [options.prompt]
@@ -347,8 +349,10 @@ class ClaudeRuntime(AgentRuntime):
         self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
     ) -> list[str]:
         """The argv of a one-shot call whose answer is plain text on stdout."""
-        chosen = ["--model", model] if model else []
-        return [*self.command_words(), "--print", *chosen, "--", prompt]
+        words = [*self.command_words(), "--print", *(["--model", model] if model else [])]
+        if env is not None and env.get("ANTHROPIC_BASE_URL"):
+            words += one_shot_settings(env)
+        return [*words, "--", prompt]
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """Variables that route the agent to `model`'s provider."""

@@ -5,6 +5,8 @@ caller gave go into private files.
 """
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -12,7 +14,9 @@ from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
 from bridle.runtimes.base import readable_file
 from bridle.runtimes.claude.control import content_of, user_line
+from bridle.runtimes.claude.flag_settings import without_own_routing
 from bridle.runtimes.claude.provider_options import ClaudeOptions
+from bridle.runtimes.json_settings import merged
 
 STREAM_FLAGS = (
     "--print",
@@ -64,14 +68,16 @@ class PrivateFiles:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_flags(options: RunOptions, own: ClaudeOptions, files: PrivateFiles) -> list[str]:
-    """The flags that both a headless run and one at the terminal take."""
+def run_flags(
+    options: RunOptions, own: ClaudeOptions, files: PrivateFiles, env: Mapping[str, str], cwd: str
+) -> list[str]:
+    """The flags that both a headless run and one at the terminal take; it is started with `env` in
+    `cwd`."""
     flags: list[str] = []
     if options.model is not None:
         flags += ["--model", options.model]
     flags += _prompt_flags(options, files)
-    if options.settings is not None:
-        flags += ["--settings", _json_file(options.settings, "settings", files)]
+    flags += _settings_flags(options, files, env, cwd)
     flags += _tool_flags(options, own, files)
     if own.fallback_model is not None:
         flags += ["--fallback-model", own.fallback_model]
@@ -85,6 +91,25 @@ def run_flags(options: RunOptions, own: ClaudeOptions, files: PrivateFiles) -> l
         flags += ["--resume", options.resume]
         flags += ["--fork-session"] if own.fork else []
     return flags
+
+
+def _settings_flags(
+    options: RunOptions, files: PrivateFiles, env: Mapping[str, str], cwd: str
+) -> list[str]:
+    """The caller's settings, over those that isolate a model service of the caller's choice."""
+    isolating: dict[str, Any] = {}
+    if options.model_server is not None:
+        isolating = without_own_routing(env, cwd, None, keep="ANTHROPIC_API_KEY")
+    elif options.provider is not None and options.provider.base_url is not None:
+        isolating = without_own_routing(env, cwd, options.provider.auth_token_env)
+    if options.settings is None:
+        return ["--settings", msgspec.json.encode(isolating).decode()] if isolating else []
+    given = _json_file(options.settings, "settings", files)
+    if not isolating:
+        return ["--settings", given]
+    with open(given, "rb") as file:
+        whole = merged(isolating, msgspec.json.decode(file.read(), type=dict[str, Any]))
+    return ["--settings", files.write("isolated-settings.json", msgspec.json.encode(whole).decode())]
 
 
 def headless_flags(options: RunOptions, own: ClaudeOptions) -> list[str]:

@@ -1,11 +1,24 @@
-"""The settings that Claude Code is given by flag, to which guard and reports add their hooks."""
+"""The settings that Claude Code is given by flag, to which guard and reports add their hooks.
 
+They win over the user's and the project's settings, which win over the environment. So they also
+take back what those say of a model service when a run names another one.
+"""
+
+import contextlib
+import os
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from bridle.core.errors import GuardRefused
+from bridle.core.errors import GuardRefused, WrongUse
 from bridle.runtimes.base import RunPlan
+from bridle.runtimes.claude.environment import CONFIG_HOME, config_home
+from bridle.runtimes.routing import CLAUDE
+
+_TOKEN = "ANTHROPIC_AUTH_TOKEN"
+_HELPER = "apiKeyHelper"
 
 
 def without_settings(plan: RunPlan) -> tuple[str, RunPlan]:
@@ -35,3 +48,59 @@ def read_settings(given: str) -> dict[str, Any]:
         raise GuardRefused(
             f"claude: cannot read the settings that go with the guard: {problem}"
         ) from None
+
+
+def without_own_routing(
+    env: Mapping[str, str], cwd: str, key: str | None, *, keep: str = ""
+) -> dict[str, Any]:
+    """Settings that put `env`, in which Claude is started in `cwd`, before the user's and the
+    project's settings wherever those lead to a model service; empty where none does.
+
+    `key` is the variable of the service's key, `keep` one that stays as the settings have it. The
+    key itself is in no argument: where settings bring a token, Claude gets its own by a helper that
+    prints the variable.
+    """
+    found: dict[str, str] = {}
+    helper: str | None = None
+    for path, settings in _settings_files(env, cwd):
+        variables = settings.get("env")
+        names = variables if isinstance(variables, dict) else {}
+        found |= {name: path for name in names if CLAUDE.holds(name) and name != keep}
+        helper = "" if settings.get(_HELPER) else helper
+    values = {name: env.get(name, "") for name in found}
+    if values.get(_TOKEN):
+        if key is None or key in found:
+            raise WrongUse(
+                f"{found[_TOKEN]} sets {_TOKEN}, which would go to the model's provider",
+                hint="take it out there, or name another variable for the provider's key",
+            )
+        values[_TOKEN] = ""
+        helper = f"printenv {shlex.quote(key)}"
+    return ({"env": values} if values else {}) | ({} if helper is None else {_HELPER: helper})
+
+
+def one_shot_settings(routing: Mapping[str, str]) -> list[str]:
+    """The flag that isolates a one-shot call, here, which `routing` leads to a provider."""
+    token = routing.get(_TOKEN)
+    key = next((name for name in routing if routing[name] == token and name != _TOKEN), None)
+    places = {name: os.environ[name] for name in ("HOME", CONFIG_HOME) if name in os.environ}
+    settings = without_own_routing({**places, **routing}, os.getcwd(), key)
+    return ["--settings", msgspec.json.encode(settings).decode()] if settings else []
+
+
+def _settings_files(env: Mapping[str, str], cwd: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The settings that Claude may read in `cwd`; those that cannot be read it passes over, too."""
+    folders = [config_home(env)]
+    folder = os.path.abspath(cwd)
+    while True:
+        folders.append(os.path.join(folder, ".claude"))
+        above = os.path.dirname(folder)
+        if above == folder or os.path.exists(os.path.join(folder, ".git")):
+            break
+        folder = above
+    for each in dict.fromkeys(folders):
+        for name in ("settings.json", "settings.local.json"):
+            path = os.path.join(each, name)
+            with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+                with open(path, "rb") as file:
+                    yield path, msgspec.json.decode(file.read(), type=dict[str, Any])

@@ -37,7 +37,7 @@ def plan(
     try:
         started_in = runtime._environment(options, own, env, session_id, cwd, files)
         adapter._check_root(options.permission_mode, started_in)
-        flags = run_flags(options, own, files)
+        flags = run_flags(options, own, files, started_in, cwd)
         flags += ["--session-id", session_id] if new else []
         mode = adapter._mode(options.permission_mode, dialect)
     except BaseException:
