@@ -135,6 +135,14 @@ class RuntimeContract(ABC):
         """What leads its CLI to a model service; see `routing`."""
         return self.routing
 
+    def isolating_settings(
+        self, env: Mapping[str, str], cwd: str, key: str | None
+    ) -> dict[str, Any]:
+        """Settings by which the product, started by another program with `env` in `cwd`, keeps to
+        the model service that `env` leads to, whose key is in the variable `key`. Empty where its
+        own settings cannot lead it elsewhere."""
+        return {}
+
     @property
     def features(self) -> Features:
         """What it can do, in the dialect of the installed version (the newest when none is)."""

@@ -3,7 +3,8 @@
 One table says which variables lead each product somewhere: addresses, clouds, keys, headers, names
 of default models. With a provider of somebody else's none of them reaches the agent, whichever
 product it is: they share client libraries that read each other's variables, and a foreign model
-sees the environment of its tools. `routed` is called for every run and session before its adapter plans it.
+sees the environment of its tools. `routed` is called for every run and session before its adapter
+plans it.
 """
 
 from collections.abc import Mapping

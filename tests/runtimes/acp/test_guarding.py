@@ -10,7 +10,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.errors import ConfigError, GuardRefused, exit_code_of
-from bridle.core.options import RunOptions
+from bridle.core.options import Provider, RunOptions
 from bridle.drives.guarding import (
     UNSEEN,
     Guard,
@@ -92,6 +92,28 @@ def test_claude_gets_settings_in_its_session(plans: PlanDesk) -> None:
     hooks = msgspec.json.decode(Path(path).read_bytes())["hooks"]
     assert hooks["PreToolUse"][0]["hooks"][0]["command"] == "ask-the-judge"
     assert plan.session.meta["systemPrompt"] == {"append": "Be brief."}
+
+
+def test_the_guard_leaves_the_isolation_of_a_provider(plans: PlanDesk) -> None:
+    own = plans.folder / ".claude/settings.json"
+    own.parent.mkdir()
+    own.write_text('{"env": {"ANTHROPIC_BASE_URL": "mine"}, "apiKeyHelper": "echo mine"}')
+    provider = Provider(base_url="https://gateway.example", auth_token_env="GATEWAY_KEY")
+    options = RunOptions(prompt="", cwd=str(plans.folder), provider=provider)
+    env = {"HOME": str(plans.folder), "PATH": str(plans.bin), "GATEWAY_KEY": "k"}
+    runtime = READY["claude-acp"]()
+    runtime.use_binary(str(plans.bin / runtime.binary))
+    wanted = {"env": {"ANTHROPIC_BASE_URL": "https://gateway.example"}, "apiKeyHelper": ""}
+    plan = runtime.plan_live(options, env, "sid")
+    assert plan.live is not None
+    given = plan.live.own["session"]["meta"]["claudeCode"]["options"]["settings"]
+    assert msgspec.json.decode(given) == wanted
+    guarded_plan = runtime.guard_plan(plan, Hook(plans.folder))
+    assert guarded_plan.live is not None
+    path = guarded_plan.live.own["session"]["meta"]["claudeCode"]["options"]["settings"]
+    whole = msgspec.json.decode(Path(path).read_bytes())
+    assert {name: whole[name] for name in wanted} == wanted
+    assert "PreToolUse" in whole["hooks"]
 
 
 def test_a_conversation_is_opened_as_its_guard_wants(plans: PlanDesk) -> None:

@@ -26,6 +26,7 @@ from bridle.runtimes.acp.plan import (
     mcp_list,
     prompt_blocks,
     session_meta,
+    with_settings,
 )
 from bridle.runtimes.acp.routing import Route, Target, route
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
@@ -243,6 +244,11 @@ class AcpRuntime(AgentRuntime):
             from bridle.runtimes.acp.resuming import CHECKS
 
             CHECKS[agent.resume_check](whole, options.resume)
+        if options.provider is not None and options.provider.base_url and agent.family:
+            key_variable = options.provider.auth_token_env
+            session = with_settings(
+                session, self._family().isolating_settings(whole, cwd, key_variable)
+            )
         first = acp.AcpClient().request("initialize", acp.initialize_params())
         return AcpPlan(
             spec=ProcessSpec(

@@ -6,6 +6,7 @@ run some tools without it. So where the product behind it has hooks, those are u
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -46,9 +47,10 @@ def _by_pieces(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
     spec = msgspec.structs.replace(plan.spec, argv=(*plan.spec.argv, *pieces.flags))
     guarded = msgspec.structs.replace(plan, spec=spec)
     if pieces.settings:
-        text = msgspec.json.encode(pieces.settings)
-        path = write_private(hook.folder, "settings.json", text)
         own = plan.session.meta.get("claudeCode", {}).get("options", {})
+        known = msgspec.json.decode(own.get("settings", "{}"), type=dict[str, Any])
+        text = msgspec.json.encode({**known, **pieces.settings})
+        path = write_private(hook.folder, "settings.json", text)
         meta = {**plan.session.meta, "claudeCode": {"options": {**own, "settings": path}}}
         guarded = _with_session(guarded, msgspec.structs.replace(plan.session, meta=meta))
     return _guarded(guarded, pieces.mechanism)

@@ -1,5 +1,6 @@
 """What one session is to be opened with, in the protocol's own terms."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -79,6 +80,16 @@ def session_meta(options: RunOptions) -> dict[str, Any]:
         **_system_meta(options),
         **({"claudeCode": {"options": denied}} if options.denied_tools else {}),
     }
+
+
+def with_settings(session: SessionPlan, settings: Mapping[str, Any]) -> SessionPlan:
+    """`session` with these settings of the product, as JSON in its `_meta`."""
+    if not settings:
+        return session
+    options = session.meta.get("claudeCode", {}).get("options", {})
+    text = msgspec.json.encode(settings).decode()
+    meta = {**session.meta, "claudeCode": {"options": {**options, "settings": text}}}
+    return msgspec.structs.replace(session, meta=meta)
 
 
 def _system_meta(options: RunOptions) -> dict[str, Any]:

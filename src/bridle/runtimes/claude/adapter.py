@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
@@ -47,7 +47,7 @@ from bridle.runtimes.claude.environment import (
     seed_config_home,
     server_env,
 )
-from bridle.runtimes.claude.flag_settings import one_shot_settings
+from bridle.runtimes.claude.flag_settings import one_shot_settings, without_own_routing
 from bridle.runtimes.claude.install import find_claude
 from bridle.runtimes.claude.normalizer import ClaudeNormalizer
 from bridle.runtimes.claude.provider_options import ClaudeOptions, read_options
@@ -262,6 +262,12 @@ class ClaudeRuntime(AgentRuntime):
         from bridle.runtimes.claude.guarding import deploy_hooks
 
         return deploy_hooks(worktree, command, mark)
+
+    def isolating_settings(
+        self, env: Mapping[str, str], cwd: str, key: str | None
+    ) -> dict[str, Any]:
+        """What overrules the user's and the project's settings."""
+        return without_own_routing(env, cwd, key)
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The process of a run that a person drives at the terminal."""

@@ -109,7 +109,8 @@ def _settings_flags(
         return ["--settings", given]
     with open(given, "rb") as file:
         whole = merged(isolating, msgspec.json.decode(file.read(), type=dict[str, Any]))
-    return ["--settings", files.write("isolated-settings.json", msgspec.json.encode(whole).decode())]
+    text = msgspec.json.encode(whole).decode()
+    return ["--settings", files.write("isolated-settings.json", text)]
 
 
 def headless_flags(options: RunOptions, own: ClaudeOptions) -> list[str]:

@@ -4,7 +4,6 @@ They win over the user's and the project's settings, which win over the environm
 take back what those say of a model service when a run names another one.
 """
 
-import contextlib
 import os
 import shlex
 from collections.abc import Iterator, Mapping
@@ -101,6 +100,9 @@ def _settings_files(env: Mapping[str, str], cwd: str) -> Iterator[tuple[str, dic
     for each in dict.fromkeys(folders):
         for name in ("settings.json", "settings.local.json"):
             path = os.path.join(each, name)
-            with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            try:
                 with open(path, "rb") as file:
-                    yield path, msgspec.json.decode(file.read(), type=dict[str, Any])
+                    settings = msgspec.json.decode(file.read(), type=dict[str, Any])
+            except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+                continue
+            yield path, settings
