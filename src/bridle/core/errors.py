@@ -25,7 +25,8 @@
 Each carries `kind` (the word used in events and JSON), a `hint` that says what to do next, and
 where it applies the runtime, its version, the process's exit status and redacted tails of its
 standard error and of what it printed beside its protocol. `retryable` tells whether the same call
-may succeed later without a change.
+may succeed later without a change, `failover` whether the same work may succeed now with another
+account, model or provider.
 """
 
 from typing import ClassVar, Literal
@@ -166,6 +167,9 @@ class AgentError(BridleError):
     """An agent did not do its work; subclasses say which reaction that calls for."""
 
     retryable: ClassVar[bool] = False
+    """Whether the same call may succeed later without a change."""
+    failover: ClassVar[bool] = False
+    """Whether the service, the account or the model is what fails, so that another one may do."""
 
     def __init__(
         self,
@@ -215,6 +219,7 @@ class NotAuthenticated(AgentError):
 
     kind = "not_authenticated"
     exit_code = 5
+    failover = True
     default_hint = "log in with the agent's own CLI, or set its API key variable"
 
 
@@ -224,6 +229,7 @@ class RateLimited(AgentError):
     kind = "rate_limited"
     exit_code = 6
     retryable = True
+    failover = True
     default_hint = "wait and try again, or use another account or model"
 
 
@@ -233,6 +239,7 @@ class Overloaded(AgentError):
     kind = "overloaded"
     exit_code = 6
     retryable = True
+    failover = True
     default_hint = "try again later, or use another model"
 
 
@@ -240,6 +247,7 @@ class Billing(AgentError):
     """The account cannot pay for the call."""
 
     kind = "billing"
+    failover = True
     default_hint = "top up the account's credit, or use another account"
 
 
@@ -247,6 +255,7 @@ class ContextOverflow(AgentError):
     """The conversation or the answer does not fit the model's window."""
 
     kind = "context_overflow"
+    failover = True
     default_hint = "shorten the prompt, compact the session, or use a model with a larger window"
 
 
@@ -319,6 +328,7 @@ class Unavailable(AgentError):
 
     kind = "unavailable"
     retryable = True
+    failover = True
     default_hint = "check the network and the service's address, then try again"
 
 
