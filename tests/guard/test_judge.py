@@ -42,6 +42,24 @@ def test_no_role_may_push_reset_or_start_agents(policy: Policy, capability: str)
     assert ready.judge(Call(tool="AskUserQuestion", input={})).rule == "interactive-tool"
 
 
+@pytest.mark.parametrize("capability", sorted(CAPABILITIES))
+def test_bridles_own_command_looks_but_configures_and_starts_nothing(
+    policy: Policy, capability: str
+) -> None:
+    ready = _with(policy, capability=capability)
+    refused = {
+        "bridle config init": "path-protected",
+        "bridle config init --user": "path-protected",
+        "bridle runtime set default pi": "path-protected",
+        "bridle runtime doctor --probe": "agent-cli",
+        "bridle conformance pi": "agent-cli",
+        "bridle session stop --all": "session-control",
+    }
+    assert {command: ready.judge(bash(command)).rule for command in refused} == refused
+    for command in ("bridle config show", "bridle config check", "bridle runtime doctor"):
+        assert ready.judge(bash(command)).allowed
+
+
 def test_roles_differ_in_writing_and_committing(policy: Policy) -> None:
     rows = {
         cap: (

@@ -322,7 +322,7 @@ def _clone_target(command: Command) -> list[Effect]:
     return [Write(place, "merge") for place in places]
 
 
-_OWN_DENIED = names("run serve acp mcp model-server demo daemon init")
+_OWN_DENIED = names("run serve acp mcp model-server demo daemon init conformance")
 _SESSION_READ = names("list show logs export wait")
 
 
@@ -342,7 +342,9 @@ def orchestrator(command: Command) -> list[Effect]:
         return [Deny("path-protected", "changes the guard's deployment")]
     if first == "hooks" and second not in ("list", "show", "status", ""):
         return [Deny("path-protected", "changes the guard's hooks")]
-    if first == "runtime" and second == "set":
+    if first == "runtime" and "--probe" in texts:
+        return [Deny("agent-cli", f"{command.name} runtime {second} --probe starts agents")]
+    if (first, second) in (("runtime", "set"), ("config", "init")):
         return [Deny("path-protected", "changes the orchestrator's configuration")]
     return []
 
