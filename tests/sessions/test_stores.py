@@ -1,5 +1,6 @@
 """The database of records: its version, its migrations, and the ways in which it cannot be used."""
 
+import errno
 import os
 import resource
 import sqlite3
@@ -237,6 +238,13 @@ def test_a_state_folder_that_cannot_be_made(
     status, said = bridle(words)
     assert status == 2
     assert str(tmp_path / "file") in said
+
+
+def test_another_folder_is_offered_only_where_it_would_be_used() -> None:
+    """The state of a project stays in the project, whatever the environment says."""
+    refused = OSError(errno.EROFS, "Read-only file system")
+    assert "XDG_STATE_HOME" in state_error(refused, "/home/me/.local/state/bridle").hint
+    assert state_error(refused, "/repo/.bridle/state").hint == "make /repo/.bridle/state writable"
 
 
 READ_ONLY = """

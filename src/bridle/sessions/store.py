@@ -24,7 +24,7 @@ from bridle.core.results import CostSource
 from bridle.core.usage import Usage
 from bridle.core.words import nearest
 from bridle.sessions.home import StateHome
-from bridle.sessions.trouble import StateUnusable, database_error, explained
+from bridle.sessions.trouble import StateUnusable, database_error, explained, other_place
 
 SHORTEST = 4
 """Characters that the beginning of a session's id must have to stand for it."""
@@ -208,7 +208,7 @@ class SessionStore:
             raise StateUnusable(
                 f"{self._path} is of a newer Bridle (its schema is {found}, this Bridle knows"
                 f" {SCHEMA_VERSION})",
-                hint="use that newer version of Bridle, or set XDG_STATE_HOME to another folder",
+                hint="use that newer version of Bridle" + other_place(self._path, "another folder"),
             )
 
     def _migrate(self) -> None:

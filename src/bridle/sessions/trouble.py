@@ -14,7 +14,7 @@ from bridle.core.errors import BridleError, Unavailable, WrongUse
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NOT_WRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
-_ELSEWHERE = "or set XDG_STATE_HOME to a folder that is"
+_OF_PROJECT = f"{os.sep}.bridle{os.sep}state"
 
 
 class NoRoom(Unavailable):
@@ -40,11 +40,11 @@ def state_error(problem: OSError, path: str) -> BridleError:
         return NoRoom(where, why)
     if problem.errno in _NOT_WRITABLE:
         return StateUnusable(
-            f"{where} cannot be written ({why})", hint=f"make {path} writable, {_ELSEWHERE}"
+            f"{where} cannot be written ({why})", hint=f"make {path} writable{_or_that_is(path)}"
         )
     return StateUnusable(
         f"{where} cannot be used ({why})",
-        hint=f"see that {path} is a folder that can be written, {_ELSEWHERE}",
+        hint=f"see that {path} is a folder that can be written{_or_that_is(path)}",
     )
 
 
@@ -63,7 +63,7 @@ def database_error(problem: sqlite3.Error, path: str) -> BridleError:
     if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return StateUnusable(
             f"{path} cannot be written ({problem})",
-            hint=f"make {_folder(path)} and the files in it writable, {_ELSEWHERE}",
+            hint=f"make {_folder(path)} and the files in it writable{_or_that_is(path)}",
         )
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return Unavailable(
@@ -84,6 +84,16 @@ def explained(path: str) -> Iterator[None]:
         yield
     except OSError as problem:
         raise state_error(problem, path) from problem
+
+
+def other_place(path: str, which: str) -> str:
+    """The end of a hint that leads to another state folder; nothing for the one of a project, which
+    stays where the project is."""
+    return "" if _OF_PROJECT in path else f", or set XDG_STATE_HOME to {which}"
+
+
+def _or_that_is(path: str) -> str:
+    return other_place(path, "a folder that is")
 
 
 def _folder(path: str) -> str:
