@@ -1,6 +1,8 @@
 """A guard in a worktree for agents other than Claude: put in, repeated, taken out, honoured."""
 
 import json
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,24 @@ def test_geminis_own_hooks_and_settings_stay(place: Bench) -> None:
     assert len(now["hooks"]["BeforeTool"]) == 2
     take_out(place, "gemini")
     assert json.loads(path.read_text()) == theirs
+
+
+@pytest.mark.parametrize("who", ["BRIDLE_AGENT_NAME", "BRIDLE_CAPABILITY", ""])
+def test_gemini_may_put_variables_into_its_settings(place: Bench, who: str) -> None:
+    """It does so for `$NAME` and `${NAME}` before it runs a hook; unknown ones stay."""
+    told = json.loads(put(place, "gemini").read_text())
+    command = told["hooks"]["BeforeTool"][0]["hooks"][0]["command"]
+    known = {who: "builder"} if who else {}
+    put_in = re.sub(r"\$(?:(\w+)|{(\w+)})", lambda m: known.get(m[1] or m[2], m[0]), command)
+    call = {"tool_name": "run_shell_command", "tool_input": {"command": "git push"}}
+    env = {**place.env, **known}
+    for name in {"BRIDLE_AGENT_NAME", "BRIDLE_CAPABILITY"} - known.keys():
+        env.pop(name, None)
+    ran = subprocess.run(
+        ["sh", "-c", put_in], input=json.dumps(call), cwd=place.worktree, env=env, text=True,
+        capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ('"deny"' in ran.stdout) is bool(who), ran
 
 
 def test_a_worktree_whose_gemini_runs_no_hooks_is_refused(place: Bench) -> None:

@@ -132,10 +132,16 @@ def _put(
 
 def _command(path: str, shape: HookShape) -> str:
     """What the agent runs for its hook. Before anything else, also before the look whether the
-    script is there: to a person's own session it says what it says to allow."""
+    script is there: to a person's own session it says what it says to allow.
+
+    It names no variable after a dollar sign: Gemini puts the values of variables into its settings
+    by itself, and `$A$B` of which only B is set then names another variable. Where the test cannot
+    be made the guard is in force.
+    """
     consent = shlex.quote(shape.allowed().decode()) if shape.consent is not None else ""
     says = f"printf '%s\\n' {consent}; " if consent else ""
-    nobody = f'[ -n "${CAPABILITY}${AGENT_NAME}" ] || {{ {says}exit 0; }}'
+    named = f"""printf '[ -n "\\44%s\\44%s" ]' {CAPABILITY} {AGENT_NAME}"""
+    nobody = f'eval "$({named})" || {{ {says}exit 0; }}'
     return f"{nobody}; {hook_command(path, shape)}"
 
 
