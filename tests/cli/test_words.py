@@ -222,7 +222,7 @@ def test_a_terminal_shows_the_help_in_its_own_width(place: Place) -> None:
 
 @pytest.mark.parametrize("words", [("runtime", "list"), ("daemon", "status"), ("config", "check")])
 def test_a_word_for_a_verb_that_takes_none_is_named(words: tuple[str, ...]) -> None:
-    with pytest.raises(WrongUse, match="^unexpected argument: rm -rf x$"):
+    with pytest.raises(WrongUse, match=r"^unexpected argument: rm -rf x$"):
         parsed(*words, "rm -rf x")
-    with pytest.raises(WrongUse, match="^unexpected argument: --json$"):
+    with pytest.raises(WrongUse, match=r"^unexpected argument: --json$"):
         parsed(*words, "--", "--json")
