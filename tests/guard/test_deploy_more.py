@@ -1,6 +1,8 @@
 """A guard in a worktree for agents other than Claude: put in, repeated, taken out, honoured."""
 
 import json
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,30 @@ def test_geminis_own_hooks_and_settings_stay(place: Bench) -> None:
     assert len(now["hooks"]["BeforeTool"]) == 2
     take_out(place, "gemini")
     assert json.loads(path.read_text()) == theirs
+
+
+@pytest.mark.parametrize("variable", ["BRIDLE_AGENT_NAME", "BRIDLE_CAPABILITY", ""])
+def test_variables_that_gemini_puts_into_a_command_do_not_open_the_guard(
+    place: Bench, variable: str
+) -> None:
+    put(place, "gemini")
+    settings = json.loads((place.worktree / FILES["gemini"]).read_text())
+    command = settings["hooks"]["BeforeTool"][0]["hooks"][0]["command"]
+    mine = {variable: "builder"} if variable else {}
+    # Gemini's own rule: a name that is set gives way to its value, any other stays.
+    command = re.sub(r"\$(\w+)", lambda found: mine.get(found[1], found[0]), command)
+    call = {"tool_name": "run_shell_command", "tool_input": {"command": "git push"}}
+    done = subprocess.run(
+        ["sh", "-c", command],
+        input=json.dumps({"hook_event_name": "BeforeTool", **call}),
+        env={**place.env, **mine},
+        cwd=place.worktree,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ("deny" in done.stdout) is bool(variable), (done.stdout, done.stderr)
 
 
 def test_a_worktree_whose_gemini_runs_no_hooks_is_refused(place: Bench) -> None:

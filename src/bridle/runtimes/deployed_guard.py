@@ -135,7 +135,8 @@ def _command(path: str, shape: HookShape) -> str:
     script is there: to a person's own session it says what it says to allow."""
     consent = shlex.quote(shape.allowed().decode()) if shape.consent is not None else ""
     says = f"printf '%s\\n' {consent}; " if consent else ""
-    nobody = f'[ -n "${CAPABILITY}${AGENT_NAME}" ] || {{ {says}exit 0; }}'
+    # The dash keeps the names apart: Gemini puts in the variables that are set, and leaves others.
+    nobody = f'[ "${CAPABILITY}-${AGENT_NAME}" != - ] || {{ {says}exit 0; }}'
     return f"{nobody}; {hook_command(path, shape)}"
 
 
