@@ -26,8 +26,10 @@ BLOCK = re.compile(rf"^### (\S+) .*?\n{FENCE}text\n.*?{FENCE}\n", re.MULTILINE |
 
 
 def shown(seen: Seen, place: Bench) -> str:
-    """The screen without what differs from one run to the next."""
-    text = seen.screen.replace(str(place.worktree), "/repo").replace("\r", "")
+    """What is left on the screen, without what differs from one run to the next."""
+    text = seen.screen.replace(str(place.worktree), "/repo")
+    # What was written before a return to the start of its line, as the spinner, is gone.
+    text = re.sub(r"[^\n]*\r", "", text)
     text = re.sub(r" in \d+\.\d s( ·|$)", r" in … s\1", text, flags=re.MULTILINE)
     return "\n".join(line.rstrip() for line in text.splitlines()).strip() + "\n"
 

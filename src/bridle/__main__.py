@@ -10,8 +10,13 @@ def main() -> int:
 
         sys.stdout.write(f"bridle {__version__}\n")
         return 0
-    from bridle.cli import run
-    from bridle.cli.startup import leave
+    try:
+        from bridle.cli.startup import keep_interrupts, leave
+
+        keep_interrupts()
+        from bridle.cli import run
+    except KeyboardInterrupt:
+        return 130
 
     status = run(sys.argv[1:])
     leave(status)

@@ -40,6 +40,9 @@ def test_files_are_joined_in_their_order(place: Place) -> None:
     assert place.bridle(*words, stdin="three").out == "x\n\none\n\ntwo\n\nthree\n"
     last = ("run", "echo x", "-r", "feed", "--file", "-", "--file", "a.txt")
     assert place.bridle(*last, stdin="three").out == "x\n\nthree\n\none\n"
+    (place.project / "a.txt").write_text("one\n")
+    (place.project / "b.txt").write_text("two\n\n")
+    assert place.bridle(*words, stdin="three\n").out == "x\n\none\n\ntwo\n\nthree\n"
     missing = place.bridle("run", "echo x", "--file", "none.txt")
     assert (missing.status, "cannot read none.txt" in missing.err) == (2, True)
 

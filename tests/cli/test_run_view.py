@@ -30,3 +30,25 @@ def test_what_a_person_typed_elsewhere_is_not_the_agents_text(
         view.event(ev.MessageEnd(message_id=name, role=role, text=text))
     told = capsys.readouterr()
     assert (told.out.strip(), told.err.strip()) == ("answered", "> typed")
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ({"output": "no room\n", "exit_code": 1}, "no room"),
+        (
+            [{"query": "ls", "result": "[stderr]", "error": "exited 3", "success": False}],
+            "exited 3",
+        ),
+        ({"output": "", "exit_code": 1}, '{"output":"","exit_code":1}'),
+        ([1, 2], "[1,2]"),
+    ],
+)
+def test_a_failed_tool_shows_the_text_of_its_result(
+    capsys: pytest.CaptureFixture[str], result: object, shown: str
+) -> None:
+    view = HumanView()
+    view.event(
+        ev.ToolExecutionEnd(tool_call_id="1", tool_name="shell", is_error=True, result=result)
+    )
+    assert capsys.readouterr().err == f"  shell failed: {shown}\n"

@@ -249,6 +249,14 @@ def test_export_into_a_missing_folder_is_wrong_use(shell: Shell) -> None:
     assert ".part" not in done.stderr
 
 
+def test_export_onto_a_folder_is_wrong_use(shell: Shell) -> None:
+    told = shell.start("[{text: one}]")
+    done = shell.run("session", "export", told["session_id"], "--out", str(shell.work))
+    assert done.returncode == 2
+    assert "it is a folder" in done.stderr
+    assert not Path(f"{shell.work}.part").exists()
+
+
 def test_verbose_shows_what_is_started(shell: Shell) -> None:
     done = shell.run("session", "start", "-r", "scripted", "-v", "--env", "X_TOKEN=verysecret1")
     shell.sessions.append(done.stdout.split()[0])
@@ -268,14 +276,39 @@ def test_an_interrupted_start_says_what_became_of_it(shell: Shell) -> None:
     (shell.work / ".bridle" / "config.yaml").write_text(
         "runtime:\n  adapters:\n    slow: {binary: ./slow-agent, protocol: acp}\n"
     )
-    words = [BRIDLE, "session", "start", "-r", "slow", "do it"]
-    with Terminal(words, {**shell.env, "TERM": "dumb"}, shell.work) as seen:
-        seen.wait_for("starting slow")
-        seen.signal(signal.SIGINT)
-        assert seen.finish() == 130
-    assert "was stopped, and its prompt was not sent" in seen.screen
+    screen = _interrupted(shell, "slow", "start", "-r", "slow", "-n", "s1", "do it")
+    assert "interrupted: stopping session s1\n" in screen
+    assert "session s1 was stopped, and its prompt was not sent" in screen
     [left] = shell.json("session", "list")["sessions"]
     assert left["state"] in ("stopped", "failed")
+
+
+def test_an_interrupted_handover_says_what_became_of_it(shell: Shell) -> None:
+    old = shell.start("[{text: one}]", "-n", "old", "go")["session_id"]
+    shell.json("session", "stop", old)
+    agent = shell.work / "slow-agent"
+    agent.write_text("#!/bin/sh\nexec sleep 60\n")
+    agent.chmod(0o755)
+    (shell.work / ".bridle").mkdir()
+    (shell.work / ".bridle" / "config.yaml").write_text(
+        "runtime:\n  adapters:\n    slow: {binary: ./slow-agent, protocol: acp}\n"
+    )
+    screen = _interrupted(shell, "slow", "resume", old, "-r", "slow", "-n", "new")
+    assert "session new was stopped" in screen
+    [left] = [
+        one for one in shell.json("session", "list", "--all")["sessions"] if one["name"] == "new"
+    ]
+    assert left["state"] in ("stopped", "failed")
+
+
+def _interrupted(shell: Shell, agent: str, *words: str) -> str:
+    """The screen of a `bridle session` that is broken off while its agent starts."""
+    env = {**shell.env, "TERM": "dumb"}
+    with Terminal([BRIDLE, "session", *words], env, shell.work) as seen:
+        seen.wait_for(f"starting {agent}")
+        seen.signal(signal.SIGINT)
+        assert seen.finish() == 130
+    return seen.screen
 
 
 def test_a_drive_that_a_runtime_lacks_names_those_that_have_it(shell: Shell) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -131,3 +132,31 @@ def test_a_background_job_of_a_script_is_stopped_by_a_terminating_signal(place: 
     assert process.returncode == 130
     assert (result["status"], result["error"]["message"]) == ("aborted", "stopped by SIGTERM")
     assert marked_processes(session) == []
+
+
+def test_a_ctrl_c_that_python_drops_is_raised_again(place: Place) -> None:
+    # As in the callback that ends the import of a module: what is raised there goes nowhere.
+    program = """
+import signal, time
+from bridle.cli.startup import keep_interrupts
+
+class Finalised:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0)
+
+keep_interrupts()
+Finalised()
+time.sleep(20)
+print("went on")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=place.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (-signal.SIGINT, "")
+    assert "Exception ignored" not in done.stderr

@@ -8,6 +8,7 @@ import pytest
 from bridle.cli import COMMANDS, load, parser_of
 from bridle.cli.parsing import CommandParser, verbs_of
 from bridle.core.capabilities import CAPABILITY_NAMES
+from bridle.core.errors import WrongUse
 from bridle.core.words import nearest
 from bridle.guard.policy import CAPABILITIES
 from tests.support.preset_agent import Place
@@ -217,3 +218,11 @@ def test_a_terminal_shows_the_help_in_its_own_width(place: Place) -> None:
     with Terminal(place.command("run", "--help"), place.environment(), place.project) as seen:
         assert seen.finish() == 0
     assert seen.screen.startswith("usage: bridle run")
+
+
+@pytest.mark.parametrize("words", [("runtime", "list"), ("daemon", "status"), ("config", "check")])
+def test_a_word_for_a_verb_that_takes_none_is_named(words: tuple[str, ...]) -> None:
+    with pytest.raises(WrongUse, match=r"^unexpected argument: rm -rf x$"):
+        parsed(*words, "rm -rf x")
+    with pytest.raises(WrongUse, match=r"^unexpected argument: --json$"):
+        parsed(*words, "--", "--json")

@@ -53,6 +53,8 @@ class CommandParser(argparse.ArgumentParser):
         else:
             words = self._sorted(words)
         parsed, rest = super().parse_known_args(words, namespace)
+        if rest[:1] == ["--"] and len(rest) > 1:
+            rest = rest[1:]  # put there by `_sorted`; the parser takes no words at all
         if rest:
             self._refuse(rest[0], words)
         return parsed, []

@@ -35,7 +35,8 @@ def prompt_text(argument: str | None, files: Sequence[str] = (), *, optional: bo
     parts += [_stdin() if file == "-" else _file(file) for file in files]
     if "-" not in named:
         parts.append(_joined())
-    return "\n\n".join(part for part in parts if part.strip()) or parts[0]
+    *before, last = [part for part in parts if part.strip()] or parts[:1]
+    return "\n\n".join([*(part.rstrip("\n") for part in before), last])
 
 
 def _joined() -> str:

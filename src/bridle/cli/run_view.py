@@ -105,7 +105,7 @@ class HumanView:
             self._note(f"· {event.tool_name} {gist(event.args)}")
         elif isinstance(event, ToolExecutionEnd):
             if event.is_error and event.tool_call_id not in self._refused:
-                why = "cut off" if event.result is None else f"failed: {gist(event.result)}"
+                why = "cut off" if event.result is None else f"failed: {outcome(event.result)}"
                 self._note(f"  {event.tool_name} {why}")
         elif isinstance(event, PermissionRequest):
             # The question that follows is written by the code that asks the person.
@@ -191,6 +191,7 @@ def _fitted(line: str, width: int) -> list[str]:
 
 _TELLING = (
     "command",
+    "commands",
     "cmd",
     "file_path",
     "path",
@@ -202,12 +203,27 @@ _TELLING = (
 )
 
 
+_OUTCOME = ("error", "output", "stderr", "message", "text", "result")
+"""Where agents that report a result as an object say what happened."""
+
+
 def gist(value: Any) -> str:
     """What a call is about, in one line: its most telling argument, else all of them."""
+    return _telling(value, _TELLING)
+
+
+def outcome(value: Any) -> str:
+    """What came of a call: the text in its result, else all of it."""
+    return _telling(value, _OUTCOME)
+
+
+def _telling(value: Any, keys: tuple[str, ...]) -> str:
     if isinstance(value, dict):
-        for key in _TELLING:
+        for key in keys:
             if value.get(key):
-                return gist(value[key])
+                return _telling(value[key], keys)
+    if isinstance(value, list | tuple) and len(value) == 1:
+        return _telling(value[0], keys)
     if isinstance(value, str):
-        return value
+        return value.strip("\n")
     return msgspec.json.encode(value, enc_hook=str).decode()

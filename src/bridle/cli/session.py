@@ -80,12 +80,14 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
     drive = args.drive or configured_drive(config, runtime.id)
     if args.verbose:
         _describe(runtime.id, options, drive)
+    bare = msgspec.structs.replace(options, prompt="")
     record = _started(
         desk,
         args,
-        options,
-        lambda bare: desk.start(runtime, bare, drive=drive, name=args.name, identity=identity),
         runtime.id,
+        lambda: desk.start(runtime, bare, drive=drive, name=args.name, identity=identity),
+        options.prompt,
+        options.images,
     )
     _warn(record)
     _print(args, _fields(record, _STARTED), _line(record))
@@ -97,24 +99,25 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
 def _started(
     desk: SessionDesk,
     args: argparse.Namespace,
-    options: RunOptions,
-    start: Callable[[RunOptions], SessionRecord],
     agent: str,
+    start: Callable[[], SessionRecord],
+    prompt: str = "",
+    images: tuple[str, ...] = (),
 ) -> SessionRecord:
-    """Start a session and send its prompt. On Ctrl-C a session that is not ready is stopped, one
-    that is stays; the user reads which."""
+    """Start a process of a session and send its prompt. On Ctrl-C a session that is not ready is
+    stopped, one that is stays; the user reads which."""
     record: SessionRecord | None = None
     sent = False
     try:
         with _spinner(args, agent):
-            record = start(msgspec.structs.replace(options, prompt=""))
-            if options.prompt.strip():
+            record = start()
+            if prompt.strip():
                 sent = True
-                desk.send(record.session_id, options.prompt, images=options.images)
+                desk.send(record.session_id, prompt, images=images)
                 record = desk.show(record.session_id)
         return record
     except KeyboardInterrupt:
-        _interrupted(desk, record, sent, bool(options.prompt.strip()))
+        _interrupted(desk, record, sent, bool(prompt.strip()))
         raise
 
 
@@ -130,11 +133,12 @@ def _interrupted(
             f"hint: `bridle session stop {called(record)}` ends it\n"
         )
     elif desk.started is not None:
-        sys.stderr.write(f"\ninterrupted: stopping session {desk.started}\n")
+        name = called(desk.started)
+        sys.stderr.write(f"\ninterrupted: stopping session {name}\n")
         sys.stderr.flush()
-        desk.stop(desk.started, "interrupted while it started")
+        desk.stop(desk.started.session_id, "interrupted while it started")
         prompt = ", and its prompt was not sent" if has_prompt else ""
-        sys.stderr.write(f"session {desk.started} was stopped{prompt}\n")
+        sys.stderr.write(f"session {name} was stopped{prompt}\n")
     else:
         sys.stderr.write("\ninterrupted: no session was started\n")
 
@@ -178,11 +182,9 @@ def _resume(desk: SessionDesk, args: argparse.Namespace) -> int:
         changed = ", ".join(f"{name}={value}" for name, value in changes.items())
         sys.stderr.write(f"runtime: {record.runtime}\ndrive:   {record.drive}\n")
         sys.stderr.write(f"changes: {changed or 'none'}\n")
-    with _spinner(args, record.runtime):
-        record = desk.resume(args.session, changes=changes)
-        if text.strip():
-            desk.send(record.session_id, text)
-            record = desk.show(record.session_id)
+    record = _started(
+        desk, args, record.runtime, lambda: desk.resume(args.session, changes=changes), text
+    )
     _warn(record)
     _print(args, _fields(record, _STARTED), _line(record))
     return 0
@@ -205,8 +207,12 @@ def _hand_over(desk: SessionDesk, args: argparse.Namespace) -> int:
     options = apply_config(wanted, config, runtime.id)
     if args.verbose:
         _describe(runtime.id, options, None)
-    with _spinner(args, runtime.id):
-        record = desk.hand_over(args.session, runtime, options, new_name=args.name)
+    record = _started(
+        desk,
+        args,
+        runtime.id,
+        lambda: desk.hand_over(args.session, runtime, options, new_name=args.name),
+    )
     data = {**_fields(record, _STARTED), "parent": record.parent, "handover": record.handover}
     _warn(record)
     how = {"native": "imported", "brief": "as a brief"}[record.handover or "brief"]
@@ -328,8 +334,12 @@ def _only_question(desk: SessionDesk, name: str) -> str:
 
 def _fork(desk: SessionDesk, args: argparse.Namespace) -> int:
     changes = {"model": args.model} if args.model else {}
-    with _spinner(args, "a copy of the conversation"):
-        record = desk.fork(args.session, new_name=args.name, changes=changes)
+    record = _started(
+        desk,
+        args,
+        "a copy of the conversation",
+        lambda: desk.fork(args.session, new_name=args.name, changes=changes),
+    )
     _warn(record)
     data = {**_fields(record, _STARTED), "parent": record.parent}
     _print(args, data, _line(record))
@@ -414,6 +424,8 @@ def _export(desk: SessionDesk, args: argparse.Namespace) -> int:
             raise WrongUse(f"{chosen} is not JSON", hint="write it to a file with --out")
         export(home, record, chosen, sys.stdout.buffer)
         return 0
+    if os.path.isdir(args.out):
+        raise WrongUse(f"cannot write {args.out}: it is a folder", hint="name a file in it")
     partial = f"{args.out}.part"
     try:
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

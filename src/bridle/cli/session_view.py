@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bridle.cli.output import Style, one_line, safe, terminal_width
-from bridle.cli.run_view import gist
+from bridle.cli.run_view import gist, outcome
 from bridle.core.events import (
     AgentEnd,
     AgentStart,
@@ -233,7 +233,7 @@ class Transcript:
             line = f"· {event.tool_name} {gist(event.args)}"
         elif isinstance(event, ToolExecutionEnd):
             if event.is_error:
-                why = "cut off" if event.result is None else f"failed: {gist(event.result)}"
+                why = "cut off" if event.result is None else f"failed: {outcome(event.result)}"
                 line = f"  {event.tool_name} {why}"
         elif isinstance(event, PermissionRequest):
             line = f"? {event.tool_name} {gist(event.args)}"

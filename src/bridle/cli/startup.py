@@ -7,6 +7,9 @@ rely on what it leaves out.
 import gc
 import sys
 
+_MOMENT = 0.001
+"""Seconds until a dropped Ctrl-C is raised again: the callback that dropped it is over by then."""
+
 
 def import_msgspec() -> None:
     """Import msgspec without `typing_extensions`, which takes as long as msgspec itself.
@@ -33,6 +36,32 @@ class WithoutCollection:
     def __exit__(self, *_: object) -> None:
         if self._was_on:
             gc.enable()
+
+
+def keep_interrupts() -> None:
+    """Raise a Ctrl-C again that Python drops.
+
+    `KeyboardInterrupt` is raised wherever the main thread happens to be. In a weak reference's
+    callback or a finaliser, as the import of modules has them, Python prints a traceback and goes
+    on: the command would run to its end although the user broke it off.
+    """
+    usual = sys.unraisablehook
+
+    def again(lost: "sys.UnraisableHookArgs") -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            usual(lost)
+            return
+        import signal
+        import threading
+
+        main = threading.main_thread().ident
+        if main is not None:
+            # Not from here: it would be dropped once more.
+            signalling = threading.Timer(_MOMENT, signal.pthread_kill, (main, signal.SIGINT))
+            signalling.daemon = True
+            signalling.start()
+
+    sys.unraisablehook = again
 
 
 def leave(status: int) -> None:

@@ -70,8 +70,8 @@ class SessionDesk:
         self._env = dict(os.environ if env is None else env)
         self._homes = homes(folder or os.getcwd(), self._env)
         self._clients: dict[str, DaemonClient] = {}
-        self.started: str | None = None
-        """The id of the session that `start` began last, also while it is not ready."""
+        self.started: SessionRecord | None = None
+        """The session whose process was started last, also while it is not ready."""
 
     def __enter__(self) -> "SessionDesk":
         return self
@@ -130,7 +130,6 @@ class SessionDesk:
             )
         finally:
             store.close()
-        self.started = record.session_id
         record = self._ready(self.home, record, timeout)
         if options.prompt.strip():
             self._send(
@@ -268,6 +267,7 @@ class SessionDesk:
         return get_runtime(record.runtime, config or load_config(record.workdir))
 
     def _ready(self, home: StateHome, record: SessionRecord, timeout: float) -> SessionRecord:
+        self.started = record
         client = self._client(home)
         told = client.request("wait_ready", session=record.session_id, timeout=timeout)
         if told is None:

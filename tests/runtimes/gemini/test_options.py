@@ -19,7 +19,7 @@ from bridle.core.errors import (
 )
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.runtimes.base import AdapterSettings, RunPlan
-from bridle.runtimes.gemini import GeminiRuntime
+from bridle.runtimes.gemini import GeminiRuntime, home
 
 SESSION = "0b5ad6d2-3c1f-4f0e-9a52-2f6f0d2f7a11"
 
@@ -40,12 +40,19 @@ def plan(runtime: GeminiRuntime, env: dict[str, str] | None = None, **options: A
     return runtime.plan_run(RunOptions(**{"prompt": "do it", **options}), given, SESSION)
 
 
+@pytest.fixture
+def obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine where root runs Gemini: the folders of a test belong to whoever runs it."""
+    monkeypatch.setattr(home, "why_skipped", lambda path: "")
+
+
 def settings(made: RunPlan) -> dict[str, Any]:
     path = Path(made.spec.env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
 
 
+@pytest.mark.usefixtures("obeyed")
 def test_a_plain_run(runtime: GeminiRuntime) -> None:
     made = plan(runtime)
     assert made.spec.argv[1:] == (
@@ -76,6 +83,7 @@ def test_a_model_that_the_user_chose_is_not_overruled(runtime: GeminiRuntime) ->
     assert "other" in plan(runtime, model="other").spec.argv
 
 
+@pytest.mark.usefixtures("obeyed")
 def test_choices_become_flags_and_settings(runtime: GeminiRuntime, tmp_path: Path) -> None:
     extra = tmp_path / "extra.md"
     extra.write_text("more")
@@ -115,6 +123,7 @@ def test_choices_become_flags_and_settings(runtime: GeminiRuntime, tmp_path: Pat
     assert Path(made.spec.env["GEMINI_SYSTEM_MD"]).read_text() == "You are brief."
 
 
+@pytest.mark.usefixtures("obeyed")
 def test_what_an_administrator_set_stays_in_force(runtime: GeminiRuntime, tmp_path: Path) -> None:
     path = tmp_path / "system.json"
     path.write_text('{"tools": {"exclude": ["x"]}}')
@@ -122,6 +131,7 @@ def test_what_an_administrator_set_stays_in_force(runtime: GeminiRuntime, tmp_pa
     assert told == {"tools": {"exclude": ["x"]}, "general": {"maxAttempts": 3}}
 
 
+@pytest.mark.usefixtures("obeyed")
 def test_a_provider_of_ones_own(runtime: GeminiRuntime) -> None:
     provider = Provider(base_url="http://127.0.0.1:1", auth_token_env="MY_KEY")
     made = plan(runtime, {"MY_KEY": "very-secret-key"}, provider=provider)
@@ -131,6 +141,7 @@ def test_a_provider_of_ones_own(runtime: GeminiRuntime) -> None:
     assert made.secrets == ("very-secret-key",)
 
 
+@pytest.mark.usefixtures("obeyed")
 def test_build_env_needs_a_setting_for_an_address(
     runtime: GeminiRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,8 +166,82 @@ def test_a_scripted_model_has_a_home_of_its_own(runtime: GeminiRuntime) -> None:
     assert env["GEMINI_CLI_HOME"].startswith(private)
     assert env["TMPDIR"].startswith(private)
     assert env["GOOGLE_GEMINI_BASE_URL"] == "http://127.0.0.1:1"
-    assert settings(made)["telemetry"] == {"enabled": False}
+    assert not os.path.exists(env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"])
+    told = home_settings(made)
+    assert told["telemetry"] == {"enabled": False}
+    assert told["security"]["auth"]["selectedType"] == "gemini-api-key"
     assert made.secrets == ("scripted-key",)
+
+
+def home_settings(made: RunPlan) -> dict[str, Any]:
+    path = Path(made.spec.env["GEMINI_CLI_HOME"]) / ".gemini" / "settings.json"
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+
+
+def test_a_lasting_home_keeps_the_settings_of_its_user(
+    runtime: GeminiRuntime, tmp_path: Path
+) -> None:
+    server = ModelServer(url="http://127.0.0.1:1/", api_key="scripted-key")
+    account = tmp_path / "account"
+    account.mkdir()
+    given: dict[str, Any] = {"model_server": server, "account_dir": str(account)}
+    assert "tools" not in home_settings(plan(runtime, **given))
+    again = plan(runtime, allowed_tools=("read_file",), **given)
+    assert home_settings(again)["tools"]["core"][0] == "read_file"
+    other = tmp_path / "other"
+    (other / ".gemini").mkdir(parents=True)
+    (other / ".gemini" / "settings.json").write_text("{}")
+    with pytest.raises(UnsupportedOption, match="model_server"):
+        plan(runtime, model_server=server, account_dir=str(other))
+    assert [path.name for path in (other / ".gemini").iterdir()] == ["settings.json"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"allowed_tools": ("read_file",)},
+        {"settings": "{}"},
+        {"mcp_config": '{"mcpServers": {"a": {"command": "x"}}}'},
+        {"append_system_prompt": "Be kind."},
+        {"provider": Provider(base_url="http://127.0.0.1:1")},
+        {"provider_options": {"max_retries": 5}},
+    ],
+)
+def test_what_only_settings_can_do_is_refused_where_gemini_skips_them(
+    runtime: GeminiRuntime, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    (tmp_path / "open").mkdir(0o777)
+    (tmp_path / "open").chmod(0o777)
+    mine = {"XDG_STATE_HOME": str(tmp_path / "open")}
+    name = "max_retries" if "provider_options" in options else next(iter(options))
+    with pytest.raises(UnsupportedOption, match=rf"option {name} \(Gemini skips the settings"):
+        plan(runtime, mine, **options)
+    assert "GEMINI_CLI_SYSTEM_SETTINGS_PATH" not in plan(runtime, mine).spec.env
+
+
+def test_a_user_with_a_key_needs_no_settings_for_a_provider(
+    runtime: GeminiRuntime, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mine" / ".gemini"
+    folder.mkdir(parents=True)
+    login = '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'
+    (folder / "settings.json").write_text(login)
+    (tmp_path / "mine").chmod(0o777)
+    made = plan(
+        runtime,
+        {"HOME": str(tmp_path / "mine")},
+        provider=Provider(base_url="http://127.0.0.1:1"),
+    )
+    assert made.spec.env["GOOGLE_GEMINI_BASE_URL"] == "http://127.0.0.1:1"
+
+
+def test_what_gemini_takes_for_the_systems_settings(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    file = tmp_path / "open" / "settings.json"
+    file.write_text("{}")
+    (tmp_path / "open").chmod(0o777)
+    assert home.why_skipped(str(file))
+    assert home.why_skipped("/") == ""
 
 
 def test_another_account(runtime: GeminiRuntime, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridle.core import events as ev
-from bridle.core.options import Provider
+from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.gemini.home import config_dir
 from bridle.runtimes.gemini.transcript import chats_dir, summarize
 from bridle.testing import ScriptedModel
@@ -104,7 +104,13 @@ def test_the_users_own_home_resume_and_files(bench: RealBench) -> None:
     """One session in the user's home, gone on with later; the user's files stay as they are."""
     folder = bench.place.home / ".gemini"
     folder.mkdir()
-    mine = json.dumps({"model": {"name": "gemini-2.5-flash"}, "ui": {"hideTips": True}})
+    mine = json.dumps(
+        {
+            "model": {"name": "gemini-2.5-flash"},
+            "ui": {"hideTips": True},
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+        }
+    )
     (folder / "settings.json").write_text(mine)
     (folder / "GEMINI.md").write_text("GLOBAL-RULE")
     with ScriptedModel([{"text": "One."}, {"text": "Two."}]) as model:
@@ -128,8 +134,7 @@ def test_the_users_own_home_resume_and_files(bench: RealBench) -> None:
 
 def test_a_refused_connection_ends(bench: RealBench) -> None:
     outcome = bench.drive(
-        env={"LAB_KEY": "the-users-own-key"},
-        provider=Provider(base_url="http://127.0.0.1:9", auth_token_env="LAB_KEY"),
+        model_server=ModelServer(url="http://127.0.0.1:9", api_key="the-key"),
         provider_options={"max_retries": 1},
     )
     assert outcome.kind == "unavailable"

@@ -32,7 +32,7 @@ _LONGEST_RESULT = 4000
 _ASKED = mark.ASKED.encode()
 _ANSWERED = b"]: "
 _PROCEED = b"Try to proceed anyway?"
-_DENIED = "nobody is there to be asked; run it with permission bypass to let it act"
+_DENIED = "aider cannot ask; permission bypass lets it act"
 
 
 class AiderNormalizer:

@@ -3,11 +3,11 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
-from bridle.core.errors import ResumeRefused, WrongUse
+from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
     ResolvedModel,
@@ -45,6 +45,15 @@ _HONOURED = COMMON_OPTIONS | {
     "mcp_config",
     "resume",
 }
+_BY_SETTINGS = (
+    "allowed_tools",
+    "settings",
+    "mcp_config",
+    "append_system_prompt",
+    "append_system_prompt_file",
+    "model_server",
+)
+"""Options that Gemini takes by settings alone."""
 _ID_PARTS = (8, 4, 4, 4, 12)
 
 STOP = (
@@ -272,13 +281,45 @@ class GeminiRuntime(AgentRuntime):
             max_retries=own.max_retries,
             routed=server is not None or home.URL_VARIABLE in routed,
         )
-        child |= {home.NO_RELAUNCH: "true", **routed, **home.write_settings(private, settings)}
+        child |= {home.NO_RELAUNCH: "true", **routed}
+        child |= self._write_settings(options, settings, child, private)
         child |= home.whole_output(private, child)
         flags = self._files(options, private)
         if options.system_prompt is not None:
             child[home.SYSTEM_PROMPT] = write_private(private, "system.md", options.system_prompt)
         key = server.api_key if server else routed.get(home.KEY_VARIABLE)
         return flags, child, (key,) if key else ()
+
+    def _write_settings(
+        self,
+        options: RunOptions,
+        settings: dict[str, Any],
+        env: Mapping[str, str],
+        private: str,
+    ) -> dict[str, str]:
+        """Write the run's settings to where Gemini reads them; returns variables for the agent.
+
+        Raises `UnsupportedOption` for what only settings can do where Gemini would skip them.
+        """
+        if options.model_server is not None:
+            inside = home.write_home_settings(private, env[home.HOME_VARIABLE], settings)
+            if inside is not None:
+                return inside
+        variables = home.write_settings(private, settings)
+        why = home.why_skipped(variables[home.SYSTEM_SETTINGS])
+        if not why:
+            return variables
+        wanted = [name for name in _BY_SETTINGS if getattr(options, name)]
+        address = options.provider is not None and options.provider.base_url is not None
+        if address and not home.uses_key_login(env):
+            wanted.append("provider")
+        if "max_retries" in options.provider_options:
+            wanted.append("max_retries")
+        if wanted:
+            reason = f"Gemini skips the settings of a run here: {why}"
+            raise UnsupportedOption(self.id, wanted[0], [], reason=reason)
+        # Then the system's own file stays in force by itself.
+        return {}
 
     def _files(self, options: RunOptions, private: str) -> list[str]:
         """Write what goes by file; returns the flags that name the files."""
@@ -371,6 +412,11 @@ class GeminiRuntime(AgentRuntime):
                 RunOptions(prompt=""), env, max_retries=GeminiOptions().max_retries, routed=True
             )
             routed |= home.write_settings(folder, settings)
+            why = home.why_skipped(routed[home.SYSTEM_SETTINGS])
+            if why:
+                raise UnsupportedOption(
+                    self.id, "provider", [], reason=f"Gemini skips its settings here: {why}"
+                )
         return routed
 
     def _installed_dialect(self) -> GeminiDialect:

@@ -12,7 +12,12 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.drives.guarding import REASON, GuardHook, GuardMechanism, HookShape
 from bridle.runtimes.base import RunPlan
-from bridle.runtimes.gemini.home import SYSTEM_SETTINGS, config_dir
+from bridle.runtimes.gemini.home import (
+    SYSTEM_SETTINGS,
+    config_dir,
+    has_home_settings,
+    why_skipped,
+)
 from bridle.runtimes.json_settings import with_hooks
 from bridle.runtimes.private import write_private
 
@@ -39,7 +44,10 @@ HOOKS = GuardMechanism(
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
-    settings = _settings(plan.spec.env.get(SYSTEM_SETTINGS))
+    env = plan.spec.env
+    ours = has_home_settings(env)
+    there = os.path.join(config_dir(env), "settings.json") if ours else env.get(SYSTEM_SETTINGS)
+    settings = _settings(there)
     if _switched_off(settings):
         raise GuardRefused("gemini: its settings switch hooks off", runtime="gemini")
     events = [*SHAPE.asks, *SHAPE.live]
@@ -47,8 +55,19 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     whole = with_hooks(settings, {event: [{"hooks": [entry]}] for event in events})
     # Not beside the run's other files: those a confined agent can write.
     path = write_private(hook.folder, "settings.json", msgspec.json.encode(whole))
-    spec = msgspec.structs.replace(plan.spec, env={**plan.spec.env, SYSTEM_SETTINGS: path})
-    return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
+    why = why_skipped(path)
+    if not why:
+        spec = msgspec.structs.replace(plan.spec, env={**env, SYSTEM_SETTINGS: path})
+        return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
+    if not ours or env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
+        raise GuardRefused(
+            f"gemini skips the hooks of a run here: {why}",
+            hint="`gemini-acp` is guarded by its own permission requests",
+            runtime="gemini",
+        )
+    # The settings of a home are not written by a confined agent either.
+    write_private(config_dir(env), "settings.json", msgspec.json.encode(whole))
+    return msgspec.structs.replace(plan, guard=HOOKS)
 
 
 def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str, str]) -> str:

@@ -3,9 +3,15 @@
 Gemini reads a file of the system's after the user's and the project's own, and takes its path from
 a variable. So a run gets a private copy of that file with its own wishes in it, and nothing of the
 user's is touched.
+
+Gemini skips that file, with a warning, unless root owns it and every folder above it and nobody
+else can write them (0.61.0). A run on a scripted model, whose home is not the user's, therefore
+gets its settings there. In any other run, what only settings can do is refused where they would be
+skipped.
 """
 
 import os
+import stat
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +36,8 @@ NO_RELAUNCH = "GEMINI_CLI_NO_RELAUNCH"
 signals to the first process do nothing."""
 
 _ETC_SETTINGS = "/etc/gemini-cli/settings.json"
-_API_KEY_LOGIN: dict[str, Any] = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+_KEY_LOGIN = "gemini-api-key"
+_API_KEY_LOGIN: dict[str, Any] = {"security": {"auth": {"selectedType": _KEY_LOGIN}}}
 """Without it, an address of one's own makes Gemini choose a login that it then refuses."""
 _OFF: dict[str, Any] = {
     "general": {"enableAutoUpdate": False},
@@ -47,22 +54,37 @@ def config_dir(env: Mapping[str, str]) -> str:
 
 def names_model(env: Mapping[str, str]) -> bool:
     """Whether the user's own variables or settings name a model."""
-    if env.get("GEMINI_MODEL"):
-        return True
+    return bool(env.get("GEMINI_MODEL")) or bool(_user_settings(env).model.name)
+
+
+def uses_key_login(env: Mapping[str, str]) -> bool:
+    """Whether the user's own settings choose the login by API key."""
+    return _user_settings(env).security.auth.selectedType == _KEY_LOGIN
+
+
+def _user_settings(env: Mapping[str, str]) -> "_Settings":
     try:
         with open(os.path.join(config_dir(env), "settings.json"), "rb") as file:
-            settings = msgspec.json.decode(file.read(), type=_Settings)
+            return msgspec.json.decode(file.read(), type=_Settings)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return False
-    return bool(settings.model.name)
+        return _Settings()
 
 
 class _Model(msgspec.Struct, frozen=True):
     name: str = ""
 
 
+class _Auth(msgspec.Struct, frozen=True):
+    selectedType: str = ""
+
+
+class _Security(msgspec.Struct, frozen=True):
+    auth: _Auth = _Auth()
+
+
 class _Settings(msgspec.Struct, frozen=True):
     model: _Model = _Model()
+    security: _Security = _Security()
 
 
 def run_settings(
@@ -119,6 +141,46 @@ _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 def write_settings(folder: str, settings: dict[str, Any]) -> dict[str, str]:
     """Write the run's settings; returns the variable that leads to them."""
     return {SYSTEM_SETTINGS: write_private(folder, "settings.json", msgspec.json.encode(settings))}
+
+
+def write_home_settings(folder: str, home: str, settings: dict[str, Any]) -> dict[str, str] | None:
+    """Write the run's settings as those of the home's user; returns the variable that keeps the
+    system's own file out, or None, with nothing written, where the user has settings."""
+    config = os.path.join(home, ".gemini")
+    mark = os.path.join(config, _OURS)
+    if os.path.exists(os.path.join(config, "settings.json")) and not os.path.exists(mark):
+        return None
+    os.makedirs(config, mode=0o700, exist_ok=True)
+    write_private(config, _OURS, "")
+    write_private(config, "settings.json", msgspec.json.encode(settings))
+    return {SYSTEM_SETTINGS: os.path.join(folder, _NO_SETTINGS)}
+
+
+def has_home_settings(env: Mapping[str, str]) -> bool:
+    """Whether a run's settings stand in its home."""
+    return os.path.basename(env.get(SYSTEM_SETTINGS, "")) == _NO_SETTINGS
+
+
+def why_skipped(path: str) -> str:
+    """Why Gemini does not read a file as the system's settings; empty when it does."""
+    checked: list[str] = []
+    for start in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
+        while start not in checked:
+            checked.append(start)
+            start = os.path.dirname(start)
+    for each in checked:
+        for seen in (os.lstat(each), os.stat(each)):
+            if seen.st_uid != 0:
+                return f"{each} does not belong to root"
+            if seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not stat.S_ISLNK(seen.st_mode):
+                return f"others than root can write {each}"
+    return ""
+
+
+_NO_SETTINGS = "no-settings.json"
+"""A file that does not exist."""
+_OURS = "settings-by-bridle"
+"""Beside settings that Bridle wrote: the next turn may replace them."""
 
 
 _FLUSH = "for (const s of [process.stdout, process.stderr]) s._handle?.setBlocking?.(true);\n"
