@@ -97,7 +97,10 @@ def declare(walk: "Walk", node: tree.Declare, scope: Scope) -> Output:
             check_words("declare", (value, value))
             flags += value.text or ""
             continue
+        exported = node.variant == "export" or "x" in flags
         if arg.naked:
+            if exported:
+                walk.variable(arg.name, scope.lookup(arg.name), scope)
             continue
         values = assigned(arg, expander, scope)
         if values:
@@ -105,7 +108,7 @@ def declare(walk: "Walk", node: tree.Declare, scope: Scope) -> Output:
                 values = (UNKNOWN,)
             if "i" in flags and arg.value is not None:
                 expander.arithmetic((arg.value,))
-            walk.set_variable(arg.name, values, scope)
+            walk.set_variable(arg.name, values, scope, exported)
     return SILENT
 
 

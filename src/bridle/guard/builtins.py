@@ -108,7 +108,7 @@ def _export(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -
     for arg in args:
         name, equals, _ = arg.lead.partition("=")
         if equals and name.isidentifier():
-            walk.set_variable(name, (arg.after(len(name) + 1),), scope)
+            walk.set_variable(name, (arg.after(len(name) + 1),), scope, exported=True)
         elif arg.open_start:
             raise Blocked("command-unresolved", "a variable only known at run time is set")
     return SILENT

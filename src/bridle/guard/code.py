@@ -19,7 +19,6 @@ _GUARDED = re.compile(
 _RELATIVE = re.compile(r"""['"]([\w.-]+(?:/[\w.-]+)+)['"]""")
 _MOST_PATHS = 100
 _TAKES_AWAY = re.compile(r"rmtree|rmdir|rename|move|remove|unlink|\brm", re.IGNORECASE)
-_READ_ONLY_ROOTS = ("/proc/", "/sys/", "/etc/", "/usr/", "/bin/", "/lib", "/opt/")
 _WRITES = re.compile(
     r"write|\brm(?:Sync|dir)?\b|unlink|remove|rmtree|mkdir|makedirs|rename|replace\(|copy|move|chmod|chown|symlink|link\("
     r"|truncate|touch|dump\(|save|system|popen|subprocess|exec|spawn|['\"][waxr]b?\+?b?['\"]\s*\)"
@@ -88,15 +87,12 @@ def _check_path(path: str, writes: bool, language: str, places: Places, director
             return
         if path.startswith("/dev/") and path in ("/dev/null", "/dev/stdin", "/dev/stdout"):
             return
-        if not writes and path.startswith(_READ_ONLY_ROOTS):
-            return
-    elif not writes:
+    if not writes:
+        # Reading is free everywhere.
         return
     try:
         places.check_text(path, directory, "write")
     except Blocked as block:
-        if block.rule == "path-protected" and not writes:
-            return
         raise Blocked(
             block.rule, f"{language} code that names {path}, outside the worktree"
         ) from None

@@ -21,6 +21,14 @@ class Write(msgspec.Struct, frozen=True):
     """Directory the path is seen from, when the command changes to one first."""
 
 
+class Given(msgspec.Struct, frozen=True):
+    """A path is given to a program that may write it; it must lie inside."""
+
+    path: Value
+    what: str
+    """The program, or the variable with its `=`."""
+
+
 class Link(msgspec.Struct, frozen=True):
     """A link is made at a place; `symbolic` targets are seen from where the link lies."""
 
@@ -108,7 +116,7 @@ class Doubt(msgspec.Struct, frozen=True):
 
 
 Effect: TypeAlias = (
-    Write | Link | Run | Shell | Code | Mutates | Deny | Git | Discard | Branch | Doubt
+    Write | Given | Link | Run | Shell | Code | Mutates | Deny | Git | Discard | Branch | Doubt
 )
 
 

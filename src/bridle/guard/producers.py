@@ -39,6 +39,11 @@ _SILENT = names(
 )
 
 
+_SETTINGS = frozenset(
+    {("brew", "shellenv"), ("pyenv", "init"), ("rbenv", "init"), ("nodenv", "init"), ("fnm", "env"),
+     ("mise", "activate"), ("direnv", "hook"), ("opam", "env"), ("luarocks", "path")}
+)  # fmt: skip
+"""Commands that print assignments of search paths, made for `eval`."""
 _STATUS = join([ATOM, " ", REL])
 """A line of git's short status: two letters, then a path."""
 _NUMBERED = join([NUMBER, ":", ANY])
@@ -50,6 +55,8 @@ def output(command: Command, worktree: str) -> Output:
     """What the command prints; `worktree` is where git's top level is."""
     name, args = command.name, command.args
     if name in _SILENT:
+        return SILENT
+    if (name, args[0].text if args else "") in _SETTINGS:
         return SILENT
     if name == "echo":
         return _echo(args)

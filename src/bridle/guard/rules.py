@@ -15,6 +15,7 @@ from bridle.guard.effects import (
     Doubt,
     Effect,
     Git,
+    Given,
     Link,
     Mutates,
     Run,
@@ -87,6 +88,10 @@ class Rules:
         match effect:
             case Write():
                 self.check_write(effect.target, directories, effect.mode, effect.directory)
+            case Given():
+                if self.implements or lifted:
+                    # Other roles run readers only, and those may read anywhere.
+                    self._check_given(effect, directories)
             case Link():
                 self._check_link(effect, directories)
             case Mutates():
@@ -147,6 +152,22 @@ class Rules:
             if not self.places.inside(self.places.real(directory)):
                 return False
         return True
+
+    def _check_given(self, effect: Given, directories: Directories) -> None:
+        path = effect.path.text or ""
+        for place in directories:
+            if not path.startswith(("/", "~", "..")) and not self._inside((place,)):
+                # Where a program runs is judged by `Mutates`.
+                continue
+            try:
+                self.places.check_text(path, place or "/", "write")
+            except Blocked as block:
+                names_it = "/" in path.strip("./") and not any(c in path for c in "*?[")
+                if block.rule == "path-protected" and not names_it:
+                    # `.git` alone, or a pattern, is mostly there to be left out.
+                    continue
+                rule = "path-given" if block.rule == "path-outside" else block.rule
+                raise Blocked(rule, f"{effect.what} is given {path}: {block.detail}") from None
 
     def _check_link(self, effect: Link, directories: Directories) -> None:
         self.check_write(effect.at, directories, "entry")

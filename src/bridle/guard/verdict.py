@@ -62,6 +62,8 @@ ADVICE: dict[str, str] = {
     "unknown-tool": "Use the file and shell tools you know; their calls can be judged.",
     "write-role": "Your role only reads; report what should change to the one who asked.",
     "path-outside": "Write inside your own worktree, or ask in your report for changes elsewhere.",
+    "path-given": "Only reading commands (cat, grep, cp from there) take paths outside; give it a "
+    "path in your worktree, or copy the file in first.",
     "path-protected": "Leave the guard's configuration and the git link as they are.",
     "path-device": "Only /dev/null, /dev/stdout and /dev/stderr may be written.",
     "path-unresolved": "Write the path out in full, without variables or substitutions.",

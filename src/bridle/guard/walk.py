@@ -141,15 +141,28 @@ class Walk:
                 inner = scope.copy() if command.background else scope
                 return self.statement(command.body, inner, stdin)
 
-    def set_variable(self, name: str, values: tuple[Value, ...], scope: Scope) -> None:
+    def set_variable(
+        self, name: str, values: tuple[Value, ...], scope: Scope, exported: bool = False
+    ) -> None:
         """Give the variable these values, and judge what that makes later commands do."""
-        self._variable(name, values, scope)
+        self.variable(name, values, scope, exported)
         scope.assign(name, values)
 
-    def _variable(self, name: str, values: tuple[Value, ...], scope: Scope) -> None:
+    def variable(
+        self,
+        name: str,
+        values: tuple[Value, ...],
+        scope: Scope,
+        exported: bool = True,
+        gate: bool = False,
+    ) -> None:
+        """Judge what a variable with one of these values makes commands do."""
+        home, implements = self.rules.places.home, self.rules.implements
         for value in values:
-            for effect in check_variable(name, value, self.rules.implements):
-                self._effect(effect, scope, TERMINAL, False, False)
+            for effect in check_variable(
+                name, value, home, implements=implements, exported=exported
+            ):
+                self._effect(effect, scope, TERMINAL, gate, False)
 
     # --- simple commands -----------------------------------------------------------------------
 
@@ -169,14 +182,17 @@ class Walk:
                     self.set_variable(assign.name, values, scope)
             return SILENT
         env: list[tuple[str, Value]] = []
-        for assign in node.assigns:
-            values = assigned(assign, expander, scope)
-            self._variable(assign.name, values, scope)
-            env.extend((assign.name, value) for value in values[:1])
+        given = [(a.name, assigned(a, expander, scope)) for a in node.assigns]
+        env.extend((name, value) for name, values in given for value in values[:1])
         worlds = expander.worlds(node.args)
         if len(worlds) == 1:
             argv = [field for word in node.args for field in expander.fields(word)]
+            gate = bool(given) and self.rules.is_gate(tuple(argv))
+            for name, values in given:
+                self.variable(name, values, scope, gate=gate)
             return self.simple(tuple(argv), tuple(env), scope, stdin)
+        for name, values in given:
+            self.variable(name, values, scope)
         output = SILENT
         after: Scope | None = None
         for world in worlds:
@@ -242,7 +258,8 @@ class Walk:
             name, argv[1:], env, stdin.output, stdin.piped, stdin.file, scope.directories
         )
         policy = self.rules.policy
-        effects = effects_of(command, path, policy.command_name, policy.safe_commands)
+        home = self.rules.places.home
+        effects = effects_of(command, path, policy.command_name, policy.safe_commands, home)
         gate = lifted or self.rules.is_gate(argv)
         allowed = self.rules.is_allowed(argv)
         nested: Output | None = None
@@ -264,8 +281,9 @@ class Walk:
             self._check_depth(inner)
             if effect.directory is not None:
                 inner.change_directory(effect.directory)
+            gated = gate or (bool(effect.env) and self.rules.is_gate(effect.argv))
             for name, value in effect.env:
-                self._variable(name, (value,), inner)
+                self.variable(name, (value,), inner, gate=gated)
             given = stdin if effect.stdin is None else Input(effect.stdin, True)
             return self.simple(effect.argv, effect.env, inner, given, effect.functions, gate)
         if isinstance(effect, Shell):

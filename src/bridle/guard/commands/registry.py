@@ -9,6 +9,7 @@ from bridle.guard.commands import (
     containers,
     files,
     git,
+    given,
     infrastructure,
     packages,
     programs,
@@ -22,7 +23,7 @@ from bridle.guard.commands import (
 from bridle.guard.commands.options import read
 from bridle.guard.commands.programs import output_options
 from bridle.guard.commands.table import CHECKERS, READERS, SPECS, Spec
-from bridle.guard.effects import Command, Doubt, Effect, Mutates, Write, hook
+from bridle.guard.effects import Code, Command, Doubt, Effect, Mutates, Run, Shell, Write, hook
 from bridle.guard.names import names
 from bridle.guard.values import Value, literal
 
@@ -135,15 +136,57 @@ def is_local(name: str) -> bool:
     return "/" in name and _STANDARD_BINS.match(name) is None
 
 
-def effects_of(command: Command, path: str, own: str, safe: tuple[str, ...]) -> list[Effect]:
+def effects_of(
+    command: Command, path: str, own: str, safe: tuple[str, ...], home: str
+) -> list[Effect]:
     """What the command does. `path` is the name as written, `own` the orchestrator's command."""
     name = command.name
     effects = _effects(command, own, safe)
+    effects += _given(command, effects, own, safe, home)
     if is_local(path) and not any(isinstance(e, Mutates) for e in effects):
         effects = [*effects, Mutates(f"the program {path}")]
     elif name not in HANDLERS and name not in SPECS and name not in READERS and "/" in path:
         return effects
     return effects
+
+
+_KNOWING = names("""
+    git sed gsed awk gawk mawk nawk cp gcp mv ln link install rsync scp dd tar gtar bsdtar unzip
+    cpio patch mktemp find gfind fd fdfind rg env command exec xargs gxargs parallel flock script
+    docker podman nerdctl curl wget apply_patch applypatch ed source .
+    rm rmdir touch mkdir sqlite3
+    """)
+"""Programs whose handlers know which of their words are written."""
+_RUNS_FILES = programs.SHELLS | frozenset(programs._CODE_OPTIONS) | names("python pypy perl")
+
+
+def _given(
+    command: Command, effects: list[Effect], own: str, safe: tuple[str, ...], home: str
+) -> list[Effect]:
+    """What the general rule says of the paths that the command is given."""
+    name = command.name
+    if name in READERS or name in safe or name in (own, "bridle"):
+        return []
+    found: list[Effect] = []
+    for variable, value in command.env:
+        found.extend(given.given_variable(variable, value, home))
+    if name in _KNOWING:
+        return found
+    judged: set[Value] = set()
+    for effect in effects:
+        match effect:
+            case Write():
+                judged.add(effect.target)
+            case Code() | Shell():
+                judged.update(() if effect.text is None else (effect.text,))
+            case Run():
+                judged.update(effect.argv)
+    words = [word for word in command.args if word not in judged]
+    if name in _RUNS_FILES:
+        # The program itself is read; what follows it is given to it.
+        script = next((w for w in words if not w.lead.startswith("-")), None)
+        words = [word for word in words if word is not script]
+    return found + given.given(command, tuple(words))
 
 
 def _effects(command: Command, own: str, safe: tuple[str, ...]) -> list[Effect]:

@@ -47,13 +47,16 @@ def sed(command: Command) -> list[Effect]:
 def _program(program: Value) -> list[Effect]:
     text = program.sample
     if text is None:
-        # Only the holes are unknown: read the rest with a plain character in their place.
-        text = "".join(p if isinstance(p, str) else "X" for p in program.parts)
-        extra: list[Effect] = [Doubt("a sed program")]
-    else:
-        extra = []
+        # Only the holes are unknown: read the rest with a plain character, or with a line number,
+        # in their place.
+        for stand_in in "X1":
+            text = "".join(p if isinstance(p, str) else stand_in for p in program.parts)
+            try:
+                return [Doubt("a sed program"), *script_effects(text)]
+            except SedError:
+                continue
     try:
-        return extra + script_effects(text)
+        return script_effects(text or "")
     except SedError:
         return [Deny("shell-unparsed", f"the sed program {text!r} cannot be read")]
 

@@ -10,7 +10,7 @@ from bridle.guard.values import AGENTS, Value
 
 AGENT_CLIS = names("""
     claude claude-code codex pi gemini gemini-cli copilot opencode cline aider goose amp
-    cursor-agent qwen qwen-code kimi crush droid openhands auggie kiro kiro-cli acpx cn continue
+    cursor-agent qwen qwen-code kimi crush droid openhands auggie kiro kiro-cli acpx cn
     plandex gptme openclaw happy vibe mini swe-agent sweagent devin jules forge codebuff trae-cli
     iflow rovodev letta mentat interpreter opencode-ai aider-chat pi-coding-agent gemini-cli-core
     """)
@@ -43,7 +43,7 @@ _READING_USES: dict[str, frozenset[str]] = {
     "apt": frozenset({"list", "show", "search", "policy"}),
     "apt-get": frozenset({"--version"}),
     "rpm": frozenset({"-qa", "-q", "-qi", "-ql"}),
-    "brew": frozenset({"list", "info", "search", "--prefix", "config", "doctor"}),
+    "brew": names("list info search --prefix config doctor shellenv"),
     "pacman": frozenset({"-Q", "-Qi", "-Ss", "-Qs"}),
     "apk": frozenset({"info", "list", "search"}),
     "mount": frozenset({"-l", "--version"}),

@@ -1,0 +1,155 @@
+"""Paths that a program is given: in its words, the values of its options, lists and variables.
+
+What a program does with a path is only known of few programs. So one rule holds for the others: a
+program that is not a known reader takes paths inside the worktree only, in whatever form it gets
+them. URLs are not paths, and neither is text that is longer than a path.
+"""
+
+import os
+import re
+
+from bridle.guard.effects import Command, Deny, Effect, Given
+from bridle.guard.names import names
+from bridle.guard.values import Hole, Value, literal
+
+_MOST_WORDS = 2000
+_LONGEST = 4096
+
+_URL = re.compile(r"(?<![A-Za-z0-9+.-])(?!file:|sqlite)[A-Za-z][A-Za-z0-9+.-]*://[^\s'\",;|]*")
+_LOCAL_URL = re.compile(r"(?:file:(?://(?=/|[^/]))?|sqlite[\w+.]*:(?:///?)?)(?=[/~.])")
+_PATH = re.compile(
+    r"""(?:\A|(?<=[=:,;@|\s'"(\[{<>`&]))
+        ((?:/|~|\.\.(?=/|\Z|[,;:\s'"]))[^=:,;|\s'"()\[\]{}<>`&]*
+         |[^=:,;@|\s'"()\[\]{}<>`&/]+(?:/[^=:,;@|\s'"()\[\]{}<>`&/]+)*?/\.\.(?:/[^=:,;|\s'"]*|(?![^\s=:,;'"])))""",
+    re.VERBOSE,
+)
+_JOINED = re.compile(r"-{1,2}[A-Za-z][A-Za-z0-9]{0,3}?((?:/|~/|\.\.(?:/|\Z)).*)\Z", re.DOTALL)
+"""`-o/path`: a value that follows its letter at once."""
+
+_ACTS = re.compile(
+    r"copy|writ|into|attach|export|sav|out|dump|creat|delet|remov|unlink|mkdir|touch|open|move|renam"
+    r"|install|\b(?:rm|mv|cp|ln|tee|dd|to)\b|>",
+    re.IGNORECASE,
+)
+"""Words of a text that does more than read."""
+
+_TEXTS = names("""
+    m message title body description subject author comment note text reason label grep
+    testNamePattern test-name-pattern filter match pattern regex regexp query sql prompt user-agent
+    header base-href public-url base-path url-prefix route endpoint exclude ignore ignore-pattern
+    """)
+"""Options whose value is text, a pattern or a route."""
+
+_INPUTS = names("""
+    I L isystem iquote idirafter sysroot isysroot include-dir rpath config config-file rcfile
+    requirement requirements constraint cacert capath cert ca-file ca-bundle python interpreter
+    schema template baseline ignore-path ignore-file env-file find-links
+    """)
+"""Options whose value is only read."""
+
+_LOOKUPS = names("""
+    PATH MANPATH INFOPATH CDPATH PYTHONPATH NODE_PATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH LIBRARY_PATH
+    DYLD_FALLBACK_LIBRARY_PATH CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH PKG_CONFIG_PATH CLASSPATH
+    PKG_CONFIG_LIBDIR CMAKE_PREFIX_PATH CMAKE_MODULE_PATH ACLOCAL_PATH PERL5LIB RUBYLIB GEM_PATH
+    JAVA_HOME JDK_HOME GOROOT SHELL CC CXX AR LD NM RANLIB PYTHON PYTHON3 NODE FC CPP CMAKE MAKE
+    PYTHONHOME VIRTUAL_ENV CONDA_PREFIX SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE
+    NODE_EXTRA_CA_CERTS CURL_CA_BUNDLE GIT_SSL_CAINFO PIP_CERT TERMINFO TZ TZDIR NVM_DIR
+    GOOGLE_APPLICATION_CREDENTIALS OPENSSL_DIR OPENSSL_CONF CUDA_HOME LLVM_CONFIG LIBCLANG_PATH
+    CHROME_BIN CHROME_PATH CHROMEDRIVER_PATH PUPPETEER_EXECUTABLE_PATH PWD OLDPWD LD_PRELOAD
+    PROTOC PYO3_PYTHON UV_PYTHON PIPENV_PYTHON POETRY_PYTHON DBUS_SESSION_BUS_ADDRESS DISPLAY
+    GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY GIT_CONFIG_VALUE_0
+    SSH_AUTH_SOCK BASH_ENV ENV ZDOTDIR GIT_EXEC_PATH
+    """)
+"""Variables that name where programs, libraries and certificates are found; and those of git and
+of shells, which have rules of their own."""
+
+_PLACE = re.compile(r"\w*(?:DIR|HOME|CACHE|PREFIX|TARGET|LOG|DEST\w*|OUT\w*)|GIT_TRACE\w*")
+"""Names of variables whose value is a place that programs write to."""
+
+_DEFAULTS = {
+    "HOME": "", "GOPATH": "/go", "CARGO_HOME": "/.cargo", "RUSTUP_HOME": "/.rustup",
+    "NVM_DIR": "/.nvm", "PYENV_ROOT": "/.pyenv", "RBENV_ROOT": "/.rbenv", "BUN_INSTALL": "/.bun",
+    "SDKMAN_DIR": "/.sdkman", "VOLTA_HOME": "/.volta", "DENO_INSTALL": "/.deno",
+    "PNPM_HOME": "/.local/share/pnpm", "KUBECONFIG": "/.kube/config",
+    "XDG_CONFIG_HOME": "/.config", "XDG_CACHE_HOME": "/.cache", "XDG_DATA_HOME": "/.local/share",
+}  # fmt: skip
+"""Variables of the home directory, and the place there that they name anyway."""
+
+
+def given(command: Command, words: tuple[Value, ...]) -> list[Effect]:
+    """The paths among the words of a program that may write what it is given."""
+    effects: list[Effect] = []
+    option = ""
+    for word in words[:_MOST_WORDS]:
+        lead = word.lead
+        name, equals, _ = lead.lstrip("-").partition("=") if lead[:1] == "-" else ("", "", "")
+        if name and not equals:
+            option = name
+            if _JOINED.match(lead) is None:
+                continue
+            option = lead[1:2]
+        text = option or name
+        if text in _TEXTS or text in _INPUTS or name in _TEXTS or name in _INPUTS:
+            option = ""
+            continue
+        effects.extend(Given(path, command.name) for path in paths_in(word, command.directories))
+        option = ""
+    return effects
+
+
+def given_variable(name: str, value: Value, home: str) -> list[Effect]:
+    """The paths in a variable that programs see."""
+    if name in _LOOKUPS or name.startswith("GIT_CONFIG_VALUE_"):
+        return []
+    if value.text is not None and value.text == home + _DEFAULTS.get(name, "\0"):
+        return []
+    if value.open_start and _PLACE.fullmatch(name):
+        return [Deny("path-unresolved", f"{name} names a place only known at run time")]
+    return [Given(path, f"{name}=") for path in paths_in(value, ())]
+
+
+def paths_in(value: Value, directories: tuple[str | None, ...]) -> list[Value]:
+    """The parts of a word that are paths which may lead out of the current directory."""
+    if value.size > _LONGEST or not value.parts or value.parts[0] == Hole("scratch"):
+        return []
+    shown = "".join(_stand_in(part) for part in value.parts)
+    if "/" not in shown and ".." not in shown and "~" not in shown:
+        return [value] if _is_link(shown, directories) else []
+    if any(c.isspace() for c in shown) and _ACTS.search(shown) is None:
+        # A text, or code of a language that is not known: it only reads.
+        return []
+    shown = _LOCAL_URL.sub(" ", _URL.sub(" ", shown))
+    joined = _JOINED.match(shown)
+    found = [joined[1]] if joined is not None else [m[1] for m in _PATH.finditer(shown)]
+    paths = [literal(path) for path in map(_known, found) if path and _may_lead_out(path)]
+    if not found and shown[:1] != "-" and "\1" not in shown and " " not in shown:
+        # A relative path may go through a link of the worktree.
+        paths.append(literal(shown))
+    return paths
+
+
+def _stand_in(part: str | Hole) -> str:
+    if isinstance(part, str):
+        return part
+    return "\1" if part.kind in ("any", "name", "scratch") else "x"
+
+
+def _known(path: str) -> str:
+    """The folder before the first part that is only known at run time."""
+    if "\1" not in path:
+        return path
+    return path[: path.index("\1")].rpartition("/")[0]
+
+
+def _may_lead_out(path: str) -> bool:
+    if path[0] == "/":
+        # A route or a pattern begins like a path, but no folder of the machine is named like it.
+        first = path.split("/")[1]
+        return bool(first) and os.path.isdir("/" + first)
+    return path[0] != "~" or path[1:2] in ("", "/") or path[1:2].isalpha()
+
+
+def _is_link(name: str, directories: tuple[str | None, ...]) -> bool:
+    if not name or len(name) > 255 or name[0] == "-" or "\1" in name or "\0" in name:
+        return False
+    return any(d is not None and os.path.islink(os.path.join(d, name)) for d in directories)
