@@ -22,7 +22,11 @@ _TAKES_AWAY = re.compile(r"rmtree|rmdir|rename|move|remove|unlink|\brm", re.IGNO
 _WRITES = re.compile(
     r"write|\brm(?:Sync|dir)?\b|unlink|remove|rmtree|mkdir|makedirs|rename|replace\(|copy|move|chmod|chown|symlink|link\("
     r"|truncate|touch|dump\(|save|system|popen|subprocess|exec|spawn|['\"][waxr]b?\+?b?['\"]\s*\)"
-    r"|open\([^)]*,\s*['\"][wax]|>\s*['\"]?/|\bFile\b|\bDir\b|:w|-delete",
+    r"|open\([^)]*,\s*['\"][wax]|\bopen\s+\S+\s+[wa]\b|['\"]\+?>>?['\"]|>\s*['\"]?/"
+    r"|\bFile\b(?!\.(?:read|exist|basename|dirname|join|size|stat|file|directory|extname))"
+    r"|\bDir\b(?!\.(?:glob|entries|children|exist|each))|:w|-delete|chdir|extract|retrieve"
+    r"|put_contents|rm_r|creat|append|download|install|sink|to_(?:csv|json|parquet|excel|pickle)"
+    r"|\b(?:set|add|new|out|clear)-\w",
     re.IGNORECASE,
 )
 _STARTS = re.compile(
@@ -47,7 +51,7 @@ _REGEX_LITERAL = re.compile(
 
 def check_code(text: str, language: str, places: Places, directory: str) -> None:
     """Refuse program text that names a place outside, or pushes."""
-    if language in ("editor", "make") or _STARTS.search(text):
+    if language in ("editor", "make", "pwsh", "powershell") or _STARTS.search(text):
         if _PUSH.search(text):
             raise Blocked("git-push", f"{language} code that runs git push")
         if _HARD.search(text):

@@ -109,6 +109,12 @@ class Branch(msgspec.Struct, frozen=True):
     what: str
 
 
+class Unlisted(msgspec.Struct, frozen=True):
+    """A reading command has an option with which it may do more than read."""
+
+    what: str
+
+
 class Doubt(msgspec.Struct, frozen=True):
     """An argument only known at run time could turn a reading command into a writing one."""
 
@@ -116,7 +122,19 @@ class Doubt(msgspec.Struct, frozen=True):
 
 
 Effect: TypeAlias = (
-    Write | Given | Link | Run | Shell | Code | Mutates | Deny | Git | Discard | Branch | Doubt
+    Write
+    | Given
+    | Link
+    | Run
+    | Shell
+    | Code
+    | Mutates
+    | Deny
+    | Git
+    | Discard
+    | Branch
+    | Doubt
+    | Unlisted
 )
 
 

@@ -52,6 +52,7 @@ _HARMLESS = re.compile(
 )
 """Variables that change how something is shown or found, and nothing else."""
 
+_GOFLAGS = r"(?:-(?:count=\d+|race|v|short|mod=(?:vendor|readonly|mod))\s*)*"
 _TRACES = re.compile(r"GIT_TRACE\w*|GIT_TR2_\w*")
 _OWN = frozenset({"HOME", "TMPDIR", "TMP", "TEMP", "HISTFILE"})
 """Variables of the environment or of the shell: to set them is enough, without `export`."""
@@ -92,6 +93,8 @@ def _for_readers(name: str, value: Value, exported: bool) -> list[Effect]:
     if _HARMLESS.fullmatch(name) or (_TRACES.fullmatch(name) and _is_switch(value)):
         return []
     if name == "LESS" and re.fullmatch(r"-?[FRXSNiIMQqnw]*", value.text or "+"):
+        return []
+    if name == "GOFLAGS" and re.fullmatch(_GOFLAGS, value.text or "+"):
         return []
     if name == "HISTFILE" and value.text in ("", "/dev/null"):
         return []

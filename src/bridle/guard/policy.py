@@ -124,10 +124,6 @@ def _safe_problem(name: str) -> str:
 
 def _is_known(name: str) -> bool:
     """Whether a program has rules of its own, which calling it safe would lift."""
-    from bridle.guard.commands.registry import HANDLERS
-    from bridle.guard.commands.table import READERS as PROGRAMS
-    from bridle.guard.commands.table import SPECS
-    from bridle.guard.commands.wrappers import WRAPPERS
+    from bridle.guard.commands.registry import KNOWN
 
-    tables = (HANDLERS, SPECS, PROGRAMS, WRAPPERS)
-    return name in TOO_BROAD or any(name in table for table in tables)
+    return name in TOO_BROAD or name in KNOWN

@@ -5,8 +5,9 @@ import os
 from typing import assert_never
 
 from bridle.guard.code import check_code
-from bridle.guard.commands.packages import test_runner
-from bridle.guard.commands.registry import HANDLERS, base_name
+from bridle.guard.commands.packages import TEST_RUNNERS
+from bridle.guard.commands.readers import LISTED
+from bridle.guard.commands.registry import base_name
 from bridle.guard.effects import (
     Branch,
     Code,
@@ -20,6 +21,7 @@ from bridle.guard.effects import (
     Mutates,
     Run,
     Shell,
+    Unlisted,
     Write,
 )
 from bridle.guard.paths import Mode, Places, is_safe_device
@@ -31,6 +33,12 @@ Directories = tuple[str | None, ...]
 
 LIFTABLE = frozenset({"remote", "container", "system", "publish", "scheduler", "privilege"})
 """Rules that an operator's allowed command may lift; never git, agents, paths or sessions."""
+
+_RESTRAINTS = frozenset(
+    {"check", "check-only", "noEmit", "no-emit", "dry-run", "diff", "list-different", "no-fix", "n"}
+    | {name for row in LISTED.values() for name in row.needs}
+)
+"""Options of a quality gate without which it would write."""
 
 _WHOLE_TREE = frozenset({":/", "*", "**", ":", ":/*", ":(top)", ":/.", "**/*", ":(glob)**", ":/:"})
 
@@ -62,8 +70,10 @@ class Rules:
         for gate in self.gates:
             if words[: len(gate)] == gate:
                 return True
+            if not set(words) >= {word for word in gate if word.lstrip("-") in _RESTRAINTS}:
+                continue
             lead = _leading_words(gate)
-            runner = HANDLERS.get(base_name(lead[0])) is test_runner if lead else False
+            runner = base_name(lead[0]) in TEST_RUNNERS if lead else False
             if (len(lead) > 1 or runner) and words[: len(lead)] == lead:
                 return True
         return False
@@ -111,6 +121,9 @@ class Rules:
                 if not self.implements:
                     detail = f"{effect.what} with an argument only known at run time"
                     raise Blocked("command-unresolved", detail)
+            case Unlisted():
+                if not self.implements and not (lifted or allowed):
+                    raise Blocked("option-role", f"{effect.what} may do more than read")
             case Run() | Shell():
                 raise Blocked("internal-error", "a nested command was not walked")
             case _:
@@ -210,9 +223,9 @@ class Rules:
             raise Blocked("git-elsewhere", f"git {effect.what} in another repository or worktree")
         self.check_link()
         for value in effect.forced:
-            self._check_forced(value, places)
+            self._check_forced(effect, value, places)
 
-    def _check_forced(self, value: Value, places: Directories) -> None:
+    def _check_forced(self, effect: Git, value: Value, places: Directories) -> None:
         """Refuse to commit an ignored file that agents obey: the worktrees that get the branch
         would obey it too."""
         for place in places:
@@ -225,7 +238,7 @@ class Rules:
                 continue
             path = value.text if value.text.startswith("/") else f"{place}/{value.text}"
             if found := self.places.settings_below(self.places.real(path)):
-                raise Blocked("path-protected", f"git add --force would take {found} along")
+                raise Blocked("path-protected", f"git {effect.what} would take {found} along")
 
     def _read_link(self) -> str | None:
         path = self.places.worktree + "/.git"

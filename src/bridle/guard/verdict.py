@@ -71,6 +71,7 @@ ADVICE: dict[str, str] = {
     "shell-unparsed": "Write it as a simpler command, or as several calls.",
     "command-unresolved": "Write the command out in full, without building it from variables.",
     "program-role": "Your role may run reading commands and the quality gates only.",
+    "option-role": "Use the command with its plain reading options, or mail what you need run.",
     "program-outside": "Run programs from inside your worktree.",
     "inline-code": "Read with cat, grep, sed -n, awk or jq, or mail what you need run.",
     "git-push": "Commit on your own branch; the orchestrator brings your work back.",

@@ -1,8 +1,8 @@
 """Commands that pack and unpack files."""
 
 from bridle.guard.commands.options import Parsed, read
-from bridle.guard.effects import Command, Deny, Doubt, Effect, Mutates, Shell, Write
-from bridle.guard.values import EMPTY, UNKNOWN, Value, literal
+from bridle.guard.effects import Command, Deny, Doubt, Effect, Shell, Write
+from bridle.guard.values import EMPTY, Value, literal
 
 _TAR_VALUES = (
     "file", "directory", "exclude", "exclude-from", "files-from", "transform", "xform",
@@ -20,7 +20,7 @@ def tar(command: Command) -> list[Effect]:
     """Effects of tar in its three option styles."""
     args = list(command.args)
     if args and args[0].text and not args[0].lead.startswith("-"):
-        args = _old_style(args)
+        args = old_style(args)
     options = read(
         args, short=_TAR_SHORT, long=_TAR_VALUES,
         flags=("create", "extract", "get", "list", "append", "update", "delete", "concatenate",
@@ -57,7 +57,7 @@ def _extracted(options: Parsed) -> list[Effect]:
     return [Write(place, "merge") for place in places]
 
 
-def _old_style(args: list[Value]) -> list[Value]:
+def old_style(args: list[Value]) -> list[Value]:
     """`tar xfC a.tar dir`: the letters' values follow in their order."""
     letters = args[0].text or ""
     rest = args[1:]
@@ -76,49 +76,3 @@ def unzip(command: Command) -> list[Effect]:
         return []
     places = options.values("d") or [literal(".")]
     return [Write(place, "merge") for place in places]
-
-
-def seven_zip(command: Command) -> list[Effect]:
-    """Effects of 7z and its kin."""
-    action = command.args[0].text if command.args else ""
-    if action in ("l", "t", "i", "h", "b"):
-        return []
-    operands = [a for a in command.args[1:] if not a.lead.startswith("-")]
-    outs = [a.after(2) for a in command.args if a.lead.startswith("-o")]
-    if action in ("x", "e"):
-        if command.name in ("unrar", "rar"):
-            # The destination is an operand that ends in a slash.
-            outs = [o for o in operands[1:] if o.show().endswith("/")]
-        return [Write(out, "merge") for out in outs or [literal(".")]]
-    return [Write(operands[0] if operands else UNKNOWN)]
-
-
-def ar(command: Command) -> list[Effect]:
-    """Effects of ar: t and p only look; x extracts here; the rest change the archive."""
-    words = list(command.args)
-    letters = (words[0].text or "").lstrip("-") if words else ""
-    if letters[:1] in ("t", "p"):
-        return []
-    if letters[:1] == "x":
-        return [Write(literal("."), "merge")]
-    return [Write(v) for v in words[1:2]] or [Doubt("ar")]
-
-
-def cpio(command: Command) -> list[Effect]:
-    """Effects of cpio."""
-    options = read(
-        command.args, short="CDEFHIMORW",
-        long=("directory", "file", "format", "pattern-file", "rsh-command"),
-        flags=("extract", "create", "pass-through", "list", "to-stdout"),
-    )  # fmt: skip
-    effects: list[Effect] = [Shell(v) for v in options.values("rsh-command")]
-    if options.has("o", "create"):
-        effects.extend(Write(v) for v in options.values("O", "F", "file"))
-    elif options.has("p", "pass-through"):
-        effects.extend(Write(v, "merge") for v in options.operands[-1:])
-    elif options.has("i", "extract") and not options.has("t", "list", "to-stdout"):
-        places = options.values("D", "directory") or [literal(".")]
-        effects.extend(Write(v, "merge") for v in places)
-        if not options.has("no-absolute-filenames"):
-            effects.append(Mutates("cpio extracts"))
-    return effects

@@ -7,9 +7,7 @@ from bridle.guard.effects import Command, Deny, Effect, Mutates, Write
 from bridle.guard.names import names
 from bridle.guard.values import Value, literal
 
-_CONTAINER_READ = names(
-    "ps images image logs inspect version info stats top port diff history search events"
-)
+CONTAINERS = names("docker podman nerdctl docker-compose podman-compose buildah finch")
 
 
 def container(command: Command) -> list[Effect]:
@@ -19,9 +17,7 @@ def container(command: Command) -> list[Effect]:
     first = words[0] if words else ""
     if first == "image" and len(words) > 1 and words[1] not in ("ls", "inspect", "history"):
         return [Mutates(f"{command.name} image {words[1]}")]
-    if first == "compose" and len(words) > 1 and words[1] in ("ps", "logs", "config", "ls"):
-        return []
-    if first in _CONTAINER_READ or not first or (first == "container" and "ls" in words):
+    if not first:
         return []
     if first in ("push", "login") or words[:2] == ["image", "push"]:
         return [Deny("publish", f"{command.name} {first}")]
@@ -48,6 +44,10 @@ def container(command: Command) -> list[Effect]:
                 value = args[number + 1] if number + 1 < len(args) else None
         if value is not None:
             effects.extend(_mounted(value))
+        if lead in _FILES and number + 1 < len(args):
+            effects.append(Write(args[number + 1]))
+        elif lead.partition("=")[0] in _FILES:
+            effects.append(Write(arg.after(lead.index("=") + 1)))
     if first in ("build", "buildx", "save", "export", "image", "container"):
         effects.extend(_saved(args))
     if first == "cp" and len(words) > 2 and ":" not in words[-1]:
@@ -55,6 +55,7 @@ def container(command: Command) -> list[Effect]:
     return effects
 
 
+_FILES = names("--iidfile --cidfile --metadata-file --pidfile --sbom-output")
 _BUNDLED_VOLUME = re.compile(r"-[itdPqd]*v")
 """`-v`, alone or after other letters, as in `-itv`."""
 
@@ -67,11 +68,8 @@ MACHINES = names(
 
 def machine(command: Command) -> list[Effect]:
     """Containers and machines whose mounts cannot be told: looking is free, the rest refused."""
-    words = [a.text or "" for a in command.args if not a.lead.startswith("-")]
     texts = [a.text for a in command.args]
-    looks = {"list", "ls", "info", "status", "version", "images", "ps", "inspect", "help", "logs",
-             "global-status", "remote", "validate"}  # fmt: skip
-    if (words and words[0] in looks) or texts in (["--version"], ["--help"], []):
+    if texts in (["--version"], ["--help"], []):
         return []
     return [Deny("container", f"{command.name} runs commands where this guard does not reach")]
 

@@ -193,8 +193,8 @@ def rsync(command: Command) -> list[Effect]:
               "write-batch", "only-write-batch", "compare-dest", "copy-dest", "link-dest",
               "password-file", "bwlimit", "max-size", "min-size", "chmod", "chown", "port",
               "timeout", "out-format", "info", "block-size"),
-        flags=("remove-source-files", "delete", "dry-run", "archive", "recursive", "list-only",
-               "delete-after", "delete-before", "delete-excluded"),
+        flags=("remove-source-files", "backup", "delete", "dry-run", "archive", "recursive",
+               "list-only", "delete-after", "delete-before", "delete-excluded"),
     )  # fmt: skip
     effects: list[Effect] = [Shell(v) for v in options.values("e", "rsh")]
     written = ("backup-dir", "T", "temp-dir", "partial-dir", "log-file", "write-batch",
@@ -254,7 +254,8 @@ def patch(command: Command) -> list[Effect]:
     if options.has("dry-run"):
         return []
     effects: list[Effect] = [Mutates("patch changes files")]
-    effects.extend(Write(v) for v in options.values("o", "output", "r", "reject-file"))
+    written = ("o", "output", "r", "reject-file", "B", "prefix")
+    effects.extend(Write(v) for v in options.values(*written))
     places = options.values("d", "directory")
     effects.extend(Write(v, "merge") for v in places)
     effects.extend(Write(v) for v in options.operands[:1])

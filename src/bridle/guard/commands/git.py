@@ -1,5 +1,7 @@
 """git: global options, configuration given in the call, and which subcommand does what."""
 
+import re
+
 import msgspec
 
 from bridle.guard.commands import gitfiles, gitrefs, gittree
@@ -13,6 +15,7 @@ from bridle.guard.effects import (
     Mutates,
     Run,
     Shell,
+    Unlisted,
     Write,
     hook,
 )
@@ -27,6 +30,61 @@ READING = names("""
     stripspace fmt-merge-msg get-tar-commit-id patch-id merge-tree request-pull show-index
     """)
 """Subcommands that change nothing, apart from the options looked at in `_reading`."""
+
+READING_OPTIONS = names("""
+    abbrev abbrev-commit abbrev-ref absolute-git-dir after aggregate-errors all all-match
+    all-progress allow-unknown-type always ancestry-path anchored and annotate-stdin array
+    attribute author author-date-order base basic-regexp batch batch-all-objects batch-check
+    before bisect blob bool bool-or-int boundary branch branch-name branches break
+    break-rewrites buffer cached candidates cc check cherry cherry-mark cherry-pick children
+    clear-decorations color color-moved color-words column combined-all-paths commit-id
+    committer compact-summary connectivity-only contains context count count-objects cumulative
+    current dangling date date-order debug decorate decorate-refs decorate-refs-exclude
+    deduplicate default deleted dense dereference describe diff-algorithm diff-filter
+    diff-merges dirstat dirty disambiguate dry-run dst-prefix encoding eol error-unmatch
+    exact-match exclude exclude-first-parent-only exclude-per-directory exclude-standard exists
+    exit-code expand-tabs expiry-date extended-regexp files-with-matches files-without-match
+    filter find-copies find-copies-harder find-object find-renames first-parent fixed-strings
+    follow forked-from format full full-diff full-history full-index full-name function-context
+    fuzzy get get-all get-regexp get-url get-urlmatch git-common-dir git-dir git-path glob
+    global graph grep grep-reflog group guess head heading heads help histogram human-readable
+    ignore-all-space ignore-blank-lines ignore-case ignore-cr-at-eol ignore-if-in-upstream
+    ignore-matching-lines ignore-missing ignore-rev ignore-revs-file ignore-space-at-eol
+    ignore-space-change ignore-submodules ignored in-commit-order includes incremental
+    indent-heuristic independent index-version indexed-objects int inter inter-hunk-context
+    invert-grep invert-match irreversible-delete is-ancestor is-bare-repository
+    is-inside-git-dir is-inside-work-tree is-shallow-repository ita-invisible-in-index killed
+    left-only left-right line-number line-porcelain line-prefix list list-cmds local
+    local-branch local-env-vars long ls-files mailmap match max-age max-count max-depth
+    max-parents merge merge-base merge-order merged merges min-age min-parents minimal missing
+    mode modified name-only name-rev name-status names no-ext-diff no-flags no-index
+    no-optional-locks no-pager no-prefix no-reflogs no-renames no-revs no-show-signature
+    no-standard-notes no-walk not notes null numbered numstat object-id objects octopus
+    omit-empty oneline only-matching or origin others ours output-indicator-context
+    output-indicator-new output-indicator-old parents parse patch patch-with-raw patch-with-stat
+    path patience percentage perl-regexp pickaxe-all pickaxe-regex points-at porcelain pretty
+    progress q quiet raw recurse-submodules recursive reference reflog refs relative
+    relative-date relative-paths remotes remove-empty rename-empty reverse revs-only right-only
+    root score-debug shared-index-path shift short shortstat show-cdup show-current
+    show-forced-updates show-linear-break show-name show-object-format show-origin show-prefix
+    show-pulls show-ref show-ref-format show-scope show-stash show-superproject-working-tree
+    show-toplevel simplify-by-decoration simplify-merges since skip sort source sparse sq
+    sq-quote src-prefix stage staged stat stat-count stat-graph-width stat-name-width stat-width
+    stats stdin stdout strict submodule summary symbolic symbolic-full-name symref tag tags text
+    textconv theirs threads timestamp topo-order trailers type unified unmatch unmerged
+    unordered unreachable until untracked untracked-files value verbose verify version
+    walk-reflogs with-tree word-diff word-diff-regex word-regexp worktree write-tree
+    ws-error-highlight z
+    """)
+"""Options with which a reading subcommand still only reads; the others may write a file, or run
+what the repository's configuration names."""
+
+_READING_CONFIG = re.compile(
+    r"color\..*|core\.(?:quotepath|abbrev|pager)|diff\.(?:renames|noprefix|algorithm|context"
+    r"|mnemonicprefix|colormoved|wserrorhighlight|statgraphwidth)|log\.(?:date|decorate|abbrevcommit"
+    r"|follow)|advice\..*|status\.(?:short|branch|showuntrackedfiles|relativepaths)|pager\..*"
+    r"|grep\.(?:linenumber|patterntype|extendedregexp)|blame\..*|column\..*|i18n\.logoutputencoding"
+)
 
 SHARED = names("""
     gc prune repack pack-refs maintenance commit-graph multi-pack-index prune-packed
@@ -71,6 +129,8 @@ class GlobalOptions(msgspec.Struct):
     pointed: list[Value] = []
     configs: list[tuple[str, Value]] = []
     unknown: bool = False
+    other: str = ""
+    """An option before the subcommand that changes what git runs."""
     asks: bool = False
     """Whether git is asked for help or its version, and runs nothing of what follows."""
 
@@ -98,7 +158,34 @@ def git(command: Command) -> list[Effect]:
     if [a.text for a in args] in (["--help"], ["-h"]):
         return config_effects
     effects = _subcommand(name, args, options, command)
+    if not any(isinstance(effect, Git | Deny | Mutates) for effect in effects):
+        effects = effects + _unlisted(name, args, options)
     return config_effects + [_placed(effect, options) for effect in effects]
+
+
+def _unlisted(name: str, args: list[Value], options: GlobalOptions) -> list[Effect]:
+    """Options of a reading subcommand, and of git itself, that may do more than read."""
+    other = options.other
+    for key, value in options.configs:
+        harmless = value.text in ("", "cat", "less", "false", "true") or "pager" not in key.lower()
+        if not (_READING_CONFIG.fullmatch(key.lower()) and harmless):
+            other = other or f"-c {key}"
+    for arg in args:
+        lead = arg.lead
+        if arg.text == "--":
+            break
+        if lead.startswith("--"):
+            spelled = lead[2:].partition("=")[0]
+            if (
+                spelled not in READING_OPTIONS
+                and spelled.removeprefix("no-") not in READING_OPTIONS
+            ):
+                other = other or f"{name} --{spelled}"
+        elif name == "help" and lead.startswith("-") and set(lead) - set("-agcv"):
+            other = other or f"help {lead}"
+        elif arg.open_start and name not in ("show", "cat-file", "diff", "log", "rev-parse"):
+            other = other or f"{name} with an argument only known at run time"
+    return [Unlisted(f"git {other}")] if other else []
 
 
 def _globals(command: Command) -> tuple[GlobalOptions, list[Value]]:
@@ -130,7 +217,10 @@ def _globals(command: Command) -> tuple[GlobalOptions, list[Value]]:
         elif name == "-c":
             key, _, _ = value.lead.partition("=")
             options.configs.append((key, value.after(len(key) + 1)))
+        elif (name == "--exec-path" and equals) or name in ("-p", "--paginate"):
+            options.other = name
         elif name == "--config-env":
+            options.other = name
             options.configs.append((value.lead.partition("=")[0], Value(())))
             options.unknown = options.unknown or value.lead.lower().startswith("alias.")
         elif text is None and not equals:

@@ -8,7 +8,7 @@ them. URLs are not paths, and neither is text that is longer than a path.
 import os
 import re
 
-from bridle.guard.effects import Command, Deny, Effect, Given
+from bridle.guard.effects import Command, Deny, Effect, Given, Write
 from bridle.guard.names import names
 from bridle.guard.values import Hole, Value, literal
 
@@ -23,7 +23,7 @@ _PATH = re.compile(
          |[^=:,;@|\s'"()\[\]{}<>`&/]+(?:/[^=:,;@|\s'"()\[\]{}<>`&/]+)*?/\.\.(?:/[^=:,;|\s'"]*|(?![^\s=:,;'"])))""",
     re.VERBOSE,
 )
-_JOINED = re.compile(r"-{1,2}[A-Za-z][A-Za-z0-9]{0,3}?((?:/|~/|\.\.(?:/|\Z)).*)\Z", re.DOTALL)
+_JOINED = re.compile(r"-{1,2}[A-Za-z][A-Za-z0-9]{0,3}?[:=]?((?:/|~/|\.\.(?:/|\Z)).*)\Z", re.DOTALL)
 """`-o/path`: a value that follows its letter at once."""
 
 _ACTS = re.compile(
@@ -33,6 +33,15 @@ _ACTS = re.compile(
 )
 """Words of a text that does more than read."""
 
+_OUTPUT = re.compile(
+    r"(?:.*[-_])?(?:out|output|outfile|outdir|dest|destdir|destination|log-?file|junit-?xml"
+    r"|basetemp|\w*profile|html-report|xml-report)(?:[-_]?(?:dir|directory|file|path|folder|root))?"
+    r"|(?:report|cache|coverage|artifacts?|snapshot|install|target|build|data)"
+    r"[-_]?(?:dir|directory|file|path|folder)",
+    re.IGNORECASE,
+)
+"""Long options whose value is a place to write to."""
+
 _TEXTS = names("""
     m message title body description subject author comment note text reason label grep
     testNamePattern test-name-pattern filter match pattern regex regexp query sql prompt user-agent
@@ -40,10 +49,15 @@ _TEXTS = names("""
     """)
 """Options whose value is text, a pattern or a route."""
 
+_COMPILER = re.compile(
+    r"(?:.*-)?(?:gcc|cc|g\+\+|clang|clang\+\+|c\+\+|ld|rustc|nvcc|swiftc|ghc|protoc)"
+)
+"""Programs whose -I and -L name folders to search."""
+
 _INPUTS = names("""
-    I L isystem iquote idirafter sysroot isysroot include-dir rpath config config-file rcfile
-    requirement requirements constraint cacert capath cert ca-file ca-bundle python interpreter
-    schema template baseline ignore-path ignore-file env-file find-links
+    isystem iquote idirafter sysroot isysroot include-dir cp classpath class-path config config-file
+    rcfile requirement requirements constraint cacert capath cert ca-file ca-bundle python
+    interpreter schema template baseline ignore-path ignore-file env-file find-links
     """)
 """Options whose value is only read."""
 
@@ -52,7 +66,7 @@ _LOOKUPS = names("""
     DYLD_FALLBACK_LIBRARY_PATH CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH PKG_CONFIG_PATH CLASSPATH
     PKG_CONFIG_LIBDIR CMAKE_PREFIX_PATH CMAKE_MODULE_PATH ACLOCAL_PATH PERL5LIB RUBYLIB GEM_PATH
     JAVA_HOME JDK_HOME GOROOT SHELL CC CXX AR LD NM RANLIB PYTHON PYTHON3 NODE FC CPP CMAKE MAKE
-    PYTHONHOME VIRTUAL_ENV CONDA_PREFIX SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE
+    PYTHONHOME SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE
     NODE_EXTRA_CA_CERTS CURL_CA_BUNDLE GIT_SSL_CAINFO PIP_CERT TERMINFO TZ TZDIR NVM_DIR
     GOOGLE_APPLICATION_CREDENTIALS OPENSSL_DIR OPENSSL_CONF CUDA_HOME LLVM_CONFIG LIBCLANG_PATH
     CHROME_BIN CHROME_PATH CHROMEDRIVER_PATH PUPPETEER_EXECUTABLE_PATH PWD OLDPWD LD_PRELOAD
@@ -82,19 +96,35 @@ def given(command: Command, words: tuple[Value, ...]) -> list[Effect]:
     option = ""
     for word in words[:_MOST_WORDS]:
         lead = word.lead
-        name, equals, _ = lead.lstrip("-").partition("=") if lead[:1] == "-" else ("", "", "")
-        if name and not equals:
-            option = name
-            if _JOINED.match(lead) is None:
+        name, value, before, option = "", word, option, ""
+        if lead[:1] == "-" and len(lead) > 1:
+            name, equals, _ = lead.lstrip("-").partition("=")
+            if equals:
+                value = word.after(lead.index("=") + 1)
+            else:
+                option = name
+        elif before:
+            name = before
+        if name and not option and len(name) > 1 and _OUTPUT.fullmatch(name):
+            if not set("=:,") & set(value.show()) and not value.holds("any"):
+                effects.append(Write(value, "merge"))
                 continue
-            option = lead[1:2]
-        text = option or name
-        if text in _TEXTS or text in _INPUTS or name in _TEXTS or name in _INPUTS:
-            option = ""
+        elif _is_read(name, value, command.name):
             continue
         effects.extend(Given(path, command.name) for path in paths_in(word, command.directories))
-        option = ""
     return effects
+
+
+def _is_read(name: str, value: Value, program: str) -> bool:
+    """Whether an option of this name only reads its value, or takes it for text."""
+    if not name:
+        return value.lead.partition("=")[0] in _LOOKUPS
+    if name in _TEXTS or name.startswith("with-") or "rpath" in name:
+        return True
+    if name in _INPUTS:
+        return not set("=,") & set(value.lead)
+    compiles = _COMPILER.fullmatch(program) is not None
+    return name.removeprefix("D") in _LOOKUPS or (compiles and name[0] in "IL")
 
 
 def given_variable(name: str, value: Value, home: str) -> list[Effect]:

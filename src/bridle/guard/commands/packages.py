@@ -2,87 +2,17 @@
 
 import re
 
+from bridle.guard.commands.given import given
 from bridle.guard.commands.options import read
-from bridle.guard.commands.programs import output_options
 from bridle.guard.commands.system import AGENT_PACKAGES
 from bridle.guard.commands.wrappers import packaged
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell, Write
 from bridle.guard.names import names
 from bridle.guard.values import Value, literal
 
-_QUERIES: dict[str, frozenset[str]] = {
-    "npm": names("ls list view info show search outdated root prefix bin help config explain fund "
-                     "audit ping doctor why version --version -v ll la query"),
-    "pnpm": names("ls list why outdated root bin help config view info -v --version ll"),
-    "yarn": names("list info why outdated versions help config bin --version -v"),
-    "bun": names("pm outdated --version -v --help"),
-    "pip": names("list show freeze check search config debug help index inspect hash "
-                     "--version -V"),
-    "uv": names("tree version help --version -V"),
-    "poetry": names("show check env about search version --version config"),
-    "cargo": names("tree metadata search locate-project pkgid read-manifest verify-project "
-                       "version help --version -V --list"),
-    "go": names("list version env doc vet help"),
-    "gem": names("list search query info environment which --version contents"),
-    "bundle": names("list show info outdated check --version"),
-    "composer": names("show info outdated validate why depends licenses --version"),
-    "mvn": frozenset(("--version", "-v")),
-    "gradle": frozenset(("--version", "-v", "tasks", "projects", "dependencies")),
-    "conda": frozenset(("list", "info", "search", "--version")),
-    "pipx": frozenset(("list", "--version")),
-    "rustup": frozenset(("show", "--version", "which", "check")),
-    "nvm": names("ls list current --version which use"),
-    "pyenv": names("versions version which root init --version"),
-    "dotnet": frozenset(("--version", "--info", "--list-sdks", "list")),
-    "swift": frozenset(("--version",)),
-    "deno": frozenset(("--version", "info", "lint", "check", "doc", "types")),
-    "helm": frozenset(("list", "status", "version", "show", "lint", "template", "get")),
-    "mix": frozenset(("help", "deps.tree", "--version")),
-    "ruff": frozenset(("rule", "config", "linter", "version", "--version", "analyze")),
-    "pdm": frozenset(("list", "show", "info", "--version")),
-    "hatch": frozenset(("version", "env", "--version")),
-}  # fmt: skip
-"""First words with which the tool only looks."""
-
 _PUBLISH = names(
     "publish unpublish deprecate owner adduser login logout dist-tag access token yank upload push"
 )
-_PLACES = ("prefix", "C", "dir", "cwd", "target", "t", "root", "directory", "manifest-path",
-           "target-dir", "project", "install-dir", "out-dir", "outdir", "o", "output",
-           "working-dir", "modules-folder", "cache-dir", "src", "chdir")  # fmt: skip
-
-_VALUED = (
-    *(place for place in _PLACES if len(place) > 1),
-    "package", "filter", "workspace", "registry", "features", "python", "bin", "requirement",
-    "index-url", "constraint", "profile", "group", "extra", "example", "test", "jobs",
-)  # fmt: skip
-
-
-_OWN_PLACES: dict[str, tuple[str, ...]] = {
-    "pip": ("d", "w", "dest", "wheel-dir", "log"),
-    "npm": ("pack-destination",),
-    "pnpm": ("pack-destination", "store-dir", "virtual-store-dir"),
-    "composer": ("d", "working-dir"),
-    "mvn": ("f", "file"), "mvnw": ("f", "file"),
-    "gradle": ("p", "project-dir", "project-cache-dir"),
-    "gradlew": ("p", "project-dir", "project-cache-dir"),
-    "conda": ("p", "prefix"), "mamba": ("p", "prefix"),
-    "gem": ("i", "install-dir", "n", "bindir", "output"),
-    "bundle": ("path", "gemfile"),
-    "bazel": ("output_base", "output_user_root", "symlink_prefix"),
-    "go": ("coverprofile", "cpuprofile", "memprofile", "modfile", "overlay"),
-    "tox": ("workdir",), "nox": ("envdir",), "meson": ("d", "destdir"),
-}  # fmt: skip
-"""Options of one tool that name where it writes or works; single letters are short options."""
-
-_QUERIES_OF_TWO: dict[str, tuple[tuple[str, str], ...]] = {
-    "go": (("mod", "graph"), ("mod", "why"), ("mod", "verify"), ("tool", "dist")),
-    "uv": (("pip", "list"), ("pip", "show"), ("pip", "tree"), ("python", "list"),
-           ("python", "find"), ("cache", "dir"), ("tool", "list")),
-    "npm": (("run", "--list"), ("pkg", "get"), ("cache", "ls")),
-    "dotnet": (("nuget", "list"),),
-}  # fmt: skip
-"""First two words with which the tool only looks."""
 
 
 def _publishes(name: str, words: list[str]) -> bool:
@@ -104,43 +34,28 @@ def _publishes(name: str, words: list[str]) -> bool:
 
 
 def package_tool(command: Command) -> list[Effect]:
-    """Effects of a package manager or build tool by its first word."""
+    """Effects of a package manager or build tool by its first word; queries are in `queries`."""
     name = "pip" if re.fullmatch(r"pip[\d.]*", command.name) else command.name
-    own = _OWN_PLACES.get(name, ())
-    letters = "Ctopw" if name != "cargo" else "CpFjZ"
-    letters += "".join(place for place in own if len(place) == 1)
-    options = read(command.args, short=letters, long=(*_VALUED, *own))
+    options = read(
+        command.args, short="CpFjZ" if name == "cargo" else "C",
+        long=("prefix", "cwd", "dir", "directory", "package", "filter", "workspace", "registry",
+              "features", "python", "project", "index-url", "profile", "group", "extra"),
+    )  # fmt: skip
     words = [o.text or "" for o in options.operands]
     first = words[0] if words else ""
-    queries = _QUERIES.get(name, frozenset())
     texts = [a.text or "" for a in command.args]
-    if texts and texts[0] in queries and not first:
-        return []
-    sets = first == "config" and len(words) > 1 and words[1] not in ("list", "get", "ls")
-    sets = sets or ((name, first) == ("go", "env") and bool({"-w", "-u"}.intersection(texts)))
-    bumps = first in ("version", "env", "pm") and len(words) > 1 and name in ("npm", "poetry")
-    fixes = first == "audit" and words[1:2] == ["fix"]
-    if first in queries and not sets and not bumps and not fixes:
-        return []
-    if tuple(words[:2]) in _QUERIES_OF_TWO.get(name, ()) or (
-        first == "run" and len(words) == 1 and name in ("npm", "pnpm", "yarn", "bun")
-    ):
+    if texts in (["--version"], ["-V"], ["-v"], ["--help"], ["-h"], ["--list"], ["--info"],
+                 ["--list-sdks"]):  # fmt: skip
         return []
     nested = _nested(name, command, options.operands)
     if nested is not None:
         return nested
     if _publishes(name, words):
         return [Deny("publish", f"{name} {first}")]
-    effects: list[Effect] = [
-        Mutates(f"{name} {first}".strip(), _first_place(options.values("C", "cwd")))
-    ]
+    places = options.values("C", "cwd")
+    effects: list[Effect] = [Mutates(f"{name} {first}".strip(), places[-1] if places else None)]
     if _is_global(name, words, texts):
         effects.append(Deny("system", f"{name} {first} installs outside the worktree"))
-    places = [v for v in options.values(*_PLACES, *own) if v.parts]
-    effects.extend(Write(place, "merge") for place in places)
-    effects.extend(output_options(command.args))
-    if first in ("new", "init", "venv", "create", "startproject", "generate", "setup"):
-        effects.extend(Write(v, "merge") for v in options.operands[1:] if "/" in v.show())
     if any(AGENT_PACKAGES.match(word) for word in words[1:]) and first not in (
         "install",
         "i",
@@ -150,8 +65,17 @@ def package_tool(command: Command) -> list[Effect]:
     return effects
 
 
-def _first_place(values: list[Value]) -> Value | None:
-    return values[-1] if values else None
+TOOLS = names("""
+    npm pnpm yarn bun pip uv poetry cargo go gem bundle composer mvn gradle conda pipx rustup nvm
+    pyenv dotnet swift deno mix pdm hatch twine flit mvnw gradlew sbt ant lerna nx turbo tox nox
+    bazel meson zig stack cabal mamba
+    """)
+
+TEST_RUNNERS = names("""
+    pytest py.test jest vitest mocha ava tap rspec phpunit bats ctest nosetests nose2 behave karma
+    cypress playwright coverage green ginkgo gotestsum nextest
+    """)
+"""Programs that run tests: as a quality gate they are known by their name alone."""
 
 
 def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] | None:
@@ -192,39 +116,33 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
     return None
 
 
+_GLOBAL_FLAGS = frozenset(
+    {"-g", "--global", "--location=global", "--user", "--break-system-packages", "--system",
+     "--home", "--user-install"}
+)  # fmt: skip
+_GLOBAL_USES: dict[str, str] = {
+    "npm": r"link", "yarn": r"global|link\Z", "pnpm": r"link\Z", "composer": r"global",
+    "uv": r"tool install|python install|self update", "go": r"env .*-[wu]\b",
+    "pipx": r"", "rustup": r"", "nvm": r"", "pyenv": r"",
+}  # fmt: skip
+"""Uses of one tool that change the user's own installation."""
+_PROJECT = frozenset({"--location=project", "--project", "--local", "--site", "--env", "project"})
+
+
 def _is_global(name: str, words: list[str], texts: list[str]) -> bool:
+    """Whether a package tool acts outside of the project by its nature."""
     first = words[0] if words else ""
     if name in ("npm", "pnpm", "pip", "poetry", "conda") and first == "config":
         # The file in the home directory, unless the project's own is named.
-        return not any(
-            t in ("--location=project", "--project", "--local", "--site", "--env", "project")
-            for t in texts
-        )
-    if name == "go" and first == "env":
-        return "-w" in texts or "-u" in texts
-    if name in ("npm", "yarn", "pnpm") and first == "link" and (name == "npm" or len(words) == 1):
-        return True
-    if name in ("npm", "pnpm", "bun") and first in (
-        "install", "i", "add", "uninstall", "remove", "rm", "update", "link", "un", "up"
-    ):  # fmt: skip
-        return any(t in ("-g", "--global", "--location=global") for t in texts)
-    if name in ("yarn", "composer"):
-        return first == "global"
-    if name == "bundle":
-        return first == "config" and "--global" in texts
-    if name == "pip":
-        return any(t in ("--user", "--break-system-packages") for t in texts)
-    if name == "uv":
-        return words[:2] in (["tool", "install"], ["python", "install"], ["self", "update"]) or (
-            "--system" in texts or "--break-system-packages" in texts
-        )
+        return not _PROJECT.intersection(texts)
+    if first == "run" or (name == "yarn" and first == "config" and "--home" not in texts):
+        return False
     if name == "cargo":
         return first in ("install", "uninstall") and not any(t.startswith("--root") for t in texts)
-    if name in ("pipx", "rustup", "nvm", "pyenv"):
+    if _GLOBAL_FLAGS.intersection(texts):
         return True
-    return (
-        name == "gem" and first in ("install", "uninstall", "update") and "--user-install" in texts
-    )
+    uses = _GLOBAL_USES.get(name)
+    return uses is not None and re.match(uses, " ".join(t for t in texts)) is not None
 
 
 def ruff(command: Command) -> list[Effect]:
@@ -248,93 +166,51 @@ def ruff(command: Command) -> list[Effect]:
     return effects
 
 
-def test_runner(command: Command) -> list[Effect]:
-    """Effects of a test runner: it runs the worktree's code; its report options write."""
-    texts = [a.text for a in command.args]
-    if texts in (["--version"], ["-V"], ["--help"], ["-h"]) or "--collect-only" in texts:
-        return [] if texts != ["--collect-only"] else [Mutates("collects tests")]
-    effects = [Mutates(f"{command.name} runs code of the worktree"), *output_options(command.args)]
-    for number, arg in enumerate(command.args):
-        # pytest --cov-report=html:DIR, pytest -o cache_dir=DIR, coverage html -d DIR
-        before = texts[number - 1] if number else ""
-        report = re.match(r"(?:--cov-report[= ])?(?:html|xml|json|lcov|annotate):", arg.lead)
-        setting = re.match(r"(?:--override-ini=|-o)?(?:cache_dir|log_file)=", arg.lead)
-        if report and (arg.lead.startswith("--cov-report") or before == "--cov-report"):
-            effects.append(Write(arg.after(report.end()), "merge"))
-        elif setting and (arg.lead.startswith("-") or before in ("-o", "--override-ini")):
-            effects.append(Write(arg.after(setting.end()), "merge"))
-        elif command.name == "coverage" and before in ("-d", "--directory", "--data-file"):
-            effects.append(Write(arg, "merge"))
-    return effects
-
-
-def tsc(command: Command) -> list[Effect]:
-    """Effects of tsc: it writes output unless told not to."""
-    options = read(command.args, short="p", long=("project", "outDir", "outFile", "declarationDir"))
-    texts = [a.text or "" for a in command.args]
-    if any(t in ("--noEmit", "--version", "-v", "--help", "-h", "--showConfig", "--listFilesOnly")
-           for t in texts):  # fmt: skip
-        return []
-    effects: list[Effect] = [Mutates("tsc writes its output")]
-    effects.extend(Write(v, "merge") for v in options.values("outDir", "outFile", "declarationDir"))
-    return effects
-
-
-_CURL_SHORT = "AbCcDdEeFHhKmoPQrTtUuwXxYyz"
-_CURL_WRITES = ("o", "output", "D", "dump-header", "c", "cookie-jar", "trace", "trace-ascii",
-                "stderr", "libcurl", "etag-save", "hsts", "alt-svc", "output-dir")  # fmt: skip
-
-
 def curl(command: Command) -> list[Effect]:
-    """Effects of curl: the files it is told to write."""
+    """Effects of curl beyond its listed options: what it writes, and sockets of the machine."""
+    from bridle.guard.commands.readers import LISTED
+
+    row = LISTED["curl"]
+    valued = [name for name, kind in row.options.items() if kind]
     options = read(
-        command.args, short=_CURL_SHORT,
-        long=("output", "dump-header", "cookie-jar", "trace", "trace-ascii", "stderr", "libcurl",
-              "etag-save", "etag-compare", "hsts", "alt-svc", "output-dir", "header", "data",
-              "data-raw", "data-binary", "data-urlencode", "request", "url", "user", "user-agent",
-              "form", "config", "max-time", "connect-timeout", "retry", "proxy", "upload-file",
-              "cookie", "write-out", "range", "referer", "cacert", "cert", "key", "resolve",
-              "retry-delay", "limit-rate", "unix-socket", "json"),
-        flags=("remote-name", "remote-name-all", "remote-header-name", "silent", "show-error",
-               "fail", "location", "insecure", "create-dirs", "head", "include", "verbose",
-               "compressed"),
+        command.args, "".join(name for name in valued if len(name) == 1),
+        ["output-dir", "abstract-unix-socket", "upload-file", "config",
+         *(name for name in valued if len(name) > 1)],
+        flags=[name for name in row.options if len(name) > 1],
     )  # fmt: skip
     effects: list[Effect] = [
-        Write(v, "merge" if v in options.values("output-dir") else "write")
-        for v in options.values(*_CURL_WRITES) if v.text != "-"
-    ]  # fmt: skip
+        Write(v) for v in options.values("o", "output") if v.text not in ("-", "")
+    ]
+    places = options.values("output-dir")
     if options.has("O", "remote-name", "remote-name-all", "J", "remote-header-name"):
-        places = options.values("output-dir") or [literal(".")]
-        effects.extend(Write(place, "merge") for place in places)
+        places = places or [literal(".")]
+    effects.extend(Write(place, "merge") for place in places)
     if any("%output{" in form.show() for form in options.values("w", "write-out")):
         effects.append(Deny("path-unresolved", "curl writes a file named in its format"))
     if options.has("K", "config"):
         effects.append(Mutates("curl with a configuration file"))
+        effects.extend(given(command, (literal(command.stdin.script or ""),)))
     if options.has("unix-socket", "abstract-unix-socket"):
         effects.append(Deny("sandbox-escape", "curl talks to a local socket"))
     if any(o.lead.startswith("file:") for o in options.operands) and options.has("T"):
         effects.append(Deny("path-outside", "curl writes a local file by URL"))
+    unlisted = [arg for arg in command.args if arg.lead[:2] == "--"
+                and arg.lead[2:].partition("=")[0] not in row.options]  # fmt: skip
+    letters = set("DcTKQEtUhPC") & {name for name in options.options if len(name) == 1}
+    if (unlisted or letters) and not options.has("T", "upload-file"):
+        effects.extend(given(command, command.args))
     return effects
 
 
 def wget(command: Command) -> list[Effect]:
     """Effects of wget: it writes to the current directory unless told otherwise."""
     options = read(
-        command.args, short="oaeiBtOTwQPUlARDIX",
-        long=("output-document", "output-file", "append-output", "directory-prefix", "execute",
-              "input-file", "tries", "timeout", "wait", "user-agent", "header", "post-data",
-              "save-cookies", "load-cookies", "warc-file", "level", "accept", "reject",
-              "base", "user", "password", "method", "body-data", "use-askpass"),
-        flags=("quiet", "spider", "recursive", "no-clobber", "continue", "mirror", "version"),
+        command.args, short="oaeiBtOTwQPUlARDIX", long=("output-document", "directory-prefix"),
+        flags=("spider", "output-file"),
     )  # fmt: skip
-    effects: list[Effect] = [
-        Write(v) for v in options.values("o", "output-file", "a", "append-output", "save-cookies",
-                                         "warc-file", "O", "output-document") if v.text != "-"
-    ]  # fmt: skip
-    effects.extend(Shell(v) for v in options.values("use-askpass"))
-    effects.extend(Write(v, "merge") for v in options.values("P", "directory-prefix"))
-    if options.has("spider", "version"):
-        return effects
-    if not options.has("O", "output-document", "P", "directory-prefix"):
+    effects = given(command, command.args)
+    written = options.values("O", "output-document", "o", "a", "P", "directory-prefix")
+    effects.extend(Write(v, "merge") for v in written if v.text != "-")
+    if not written and not options.has("spider"):
         effects.append(Write(literal("."), "merge"))
     return effects

@@ -131,59 +131,15 @@ def _module(module: Value, args: list[Value], command: Command) -> list[Effect]:
         if any(f in ("-c", "--create") for f in flags):
             return [Write(operands[0])] if operands else []
         return [Write(v, "merge") for v in operands[1:2] or [literal(".")]]
-    if name == "venv":
-        made = [a for a in args if not a.lead.startswith("-")]
-        return [Mutates("makes an environment"), *(Write(a, "merge") for a in made)]
-    if name == "compileall":
-        made = [a for a in args if not a.lead.startswith("-")]
-        return [Mutates("compiles modules"), *(Write(a, "merge") for a in made)]
     known = name.replace("_", "-")
-    from bridle.guard.commands.table import CHECKERS, SPECS
+    from bridle.guard.commands.readers import LISTED
 
-    if known in CHECKERS or known in SPECS or known in _MODULE_PROGRAMS:
+    if known in LISTED or known in _MODULE_PROGRAMS:
         return [Run((literal(known), *args), functions=False)]
-    return [Mutates(f"the module {name}"), *agent_script(module), *output_options(args)]
+    return [Mutates(f"the module {name}"), *agent_script(module)]
 
 
-_OUTPUT_NAME = re.compile(
-    r"(?:.*[-_])?(?:out|output|outfile|outdir|outfolder|dest|destdir|destination|logfile)"
-    r"(?:[-_]?(?:dir|directory|file|filename|path|folder|root|base))?"
-    r"|(?:cover|cpu|mem|block|mutex)?profile(?:-?(?:dir|out|file))?|trace-?(?:file|dir|out)|f?emit-(?:bin|docs|asm|h)"
-    r"|(?:log|report|cache|coverage|artifacts?|snapshot|data|build|dist|install|target|work"
-    r"|scratch|package)"
-    r"[-_]?(?:dir|directory|file|path|folder)",
-    re.IGNORECASE,
-)
-
-
-def _is_output(name: str) -> bool:
-    """Whether an unknown program's option is taken for one that names what it writes."""
-    from bridle.guard.commands.table import OUTPUT_OPTIONS
-
-    return name in OUTPUT_OPTIONS or (len(name) > 2 and _OUTPUT_NAME.fullmatch(name) is not None)
-
-
-def output_options(args: list[Value] | tuple[Value, ...]) -> list[Effect]:
-    """Writes that the options of an unknown program look like."""
-    effects: list[Effect] = []
-    for number, arg in enumerate(args):
-        lead = arg.lead
-        if not lead.startswith("-"):
-            continue
-        name, equals, _ = lead.lstrip("-").partition("=")
-        if equals:
-            if _is_output(name):
-                effects.append(Write(arg.after(len(lead.partition("=")[0]) + 1), "merge"))
-        elif _is_output(name) and number + 1 < len(args):
-            value = args[number + 1]
-            if not value.lead.startswith("-") and not value.holds("any"):
-                effects.append(Write(value, "merge"))
-        elif re.fullmatch(r"-o:?(/|\.\./|~).*", lead, re.DOTALL):
-            effects.append(Write(arg.after(3 if lead.startswith("-o:") else 2), "merge"))
-    return effects
-
-
-_CODE_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
+CODE_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     # program: letters that take code, long options that take code, letters that take other values
     "node": ("ep", ("eval", "print"), "rC"),
     "nodejs": ("ep", ("eval", "print"), "rC"),
@@ -212,14 +168,22 @@ _CODE_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "powershell": ("c", ("Command", "command", "EncodedCommand"), "f"),
     "raku": ("e", (), "I"),
     "deno": ("", (), ""),
+    "jshell": ("", (), "R"),
+    "irb": ("", (), "rI"),
     "ipython": ("c", (), "im"),
 }
 
 
 def interpreter(command: Command) -> list[Effect]:
     """Effects of an interpreter with code options."""
-    letters, names, other = _CODE_OPTIONS.get(command.name, ("e", ("eval",), ""))
-    options = read(command.args, short=letters + other, long=names, permute=False)
+    letters, names, other = CODE_OPTIONS.get(command.name, ("e", ("eval",), ""))
+    # Some spell a long option with one dash, and node bundles -p and -e.
+    args = [
+        literal(f"-{a.text}") if a.text is not None and a.text[1:] in names
+        else literal("-e") if a.text == "-pe" else a
+        for a in command.args
+    ]  # fmt: skip
+    options = read(args, short=letters + other, long=names, permute=False)
     inline = options.values(*letters, *names)
     asks = ("version", "help", "v", "V", *("mi" if command.name == "php" else ""))
     if options.has(*asks) and not inline and not options.operands:
@@ -234,7 +198,7 @@ def interpreter(command: Command) -> list[Effect]:
         return [Code(v, command.name) for v in operands[1:2]] or [Code(None, command.name)]
     if operands and operands[0].text != "-":
         found = agent_script(operands[0])
-        return [Mutates(f"the program {operands[0].show()}"), *found, *output_options(command.args)]
+        return [Mutates(f"the program {operands[0].show()}"), *found]
     if command.piped or (operands and operands[0].text == "-"):
         return _program_stdin(command, command.name)
     return [Mutates(f"an interactive {command.name}")]
@@ -258,6 +222,9 @@ def perl(command: Command) -> list[Effect]:
 
 
 _EDITOR_VALUES = frozenset({"--cmd", "-S", "--eval", "-eval", "-f", "-l", "--load", "--funcall"})
+
+
+EDITORS = names("vim vi nvim view ex vimdiff nano emacs emacsclient")
 
 
 def editor(command: Command) -> list[Effect]:
@@ -298,49 +265,6 @@ def make(command: Command) -> list[Effect]:
     effects.extend(Code(v, "make") for v in options.values("eval"))
     if any(v.text in ("-", "/dev/stdin") for v in options.values("f", "file", "makefile")):
         effects.extend(_program_stdin(command, "make"))
-    for operand in options.operands:
-        name, equals, _ = operand.lead.partition("=")
-        if equals and name in (
-            "DESTDIR",
-            "PREFIX",
-            "prefix",
-            "O",
-            "BUILDDIR",
-            "OUT",
-            "INSTALL_ROOT",
-        ):
-            effects.append(Write(operand.after(len(name) + 1), "merge"))
-        elif equals and name in ("SHELL", ".SHELLFLAGS"):
-            effects.append(Deny("command-unresolved", "make with another shell"))
+    if any(operand.lead.startswith(("SHELL=", ".SHELLFLAGS=")) for operand in options.operands):
+        effects.append(Deny("command-unresolved", "make with another shell"))
     return effects
-
-
-def cmake(command: Command) -> list[Effect]:
-    """Effects of cmake: the build and install directories."""
-    effects: list[Effect] = [Mutates("cmake writes a build directory")]
-    args = list(command.args)
-    while args:
-        arg = args.pop(0)
-        if arg.text in ("--version", "--help"):
-            return []
-        if arg.text in ("-B", "--build", "--install", "--prefix") and args:
-            effects.append(Write(args.pop(0), "merge"))
-        elif arg.lead.startswith("-B") and arg.text != "-B":
-            effects.append(Write(arg.after(2), "merge"))
-        elif arg.text == "-E":
-            return [Mutates("cmake -E"), *(_cmake_tool(args))]
-    return effects
-
-
-def _cmake_tool(args: list[Value]) -> list[Effect]:
-    if not args:
-        return []
-    name, rest = args[0].text, args[1:]
-    table = {"rm": "rm", "remove": "rm", "remove_directory": "rm", "touch": "touch", "copy": "cp",
-             "make_directory": "mkdir", "copy_directory": "cp", "rename": "mv", "env": "env",
-             "create_symlink": "ln"}  # fmt: skip
-    if name not in table:
-        return []
-    recursive = [literal("-r")] if name in ("remove_directory", "copy_directory") else []
-    symbolic = [literal("-s")] if name == "create_symlink" else []
-    return [Run((literal(table[name]), *recursive, *symbolic, *rest), functions=False)]

@@ -10,9 +10,10 @@ from bridle.guard.commands import (
     files,
     git,
     given,
-    infrastructure,
     packages,
     programs,
+    queries,
+    readers,
     search,
     sed,
     system,
@@ -21,9 +22,21 @@ from bridle.guard.commands import (
     wrappers,
 )
 from bridle.guard.commands.options import read
-from bridle.guard.commands.programs import output_options
-from bridle.guard.commands.table import CHECKERS, READERS, SPECS, Spec
-from bridle.guard.effects import Code, Command, Doubt, Effect, Mutates, Run, Shell, Write, hook
+from bridle.guard.commands.readers import LISTED, READERS
+from bridle.guard.commands.table import SPECS, Spec
+from bridle.guard.effects import (
+    Code,
+    Command,
+    Deny,
+    Doubt,
+    Effect,
+    Mutates,
+    Run,
+    Shell,
+    Unlisted,
+    Write,
+    hook,
+)
 from bridle.guard.names import names
 from bridle.guard.values import Value, literal
 
@@ -31,75 +44,74 @@ Handler = Callable[[Command], list[Effect]]
 
 HANDLERS: dict[str, Handler] = {
     "git": git.git,
-    "sed": sed.sed, "gsed": sed.sed, "ssed": sed.sed,
-    "awk": awk.awk, "gawk": awk.awk, "mawk": awk.awk, "nawk": awk.awk, "original-awk": awk.awk,
+    "sed": sed.sed, "gsed": sed.sed,
+    "awk": awk.awk, "gawk": awk.awk, "mawk": awk.awk, "nawk": awk.awk,
     "cp": files.copy, "gcp": files.copy, "mv": files.move, "ln": files.link,
     "link": files.hard_link, "install": files.install, "rsync": files.rsync, "scp": files.scp,
     "dd": files.dd, "tar": archives.tar, "gtar": archives.tar, "bsdtar": archives.tar,
-    "unzip": archives.unzip, "cpio": archives.cpio, "ar": archives.ar, "ip": system.ip,
-    "hg": system.version_control, "svn": system.version_control, "jj": system.version_control,
-    "sl": system.version_control, "bzr": system.version_control, "fossil": system.version_control,
-    "patch": files.patch,
-    "mktemp": files.mktemp, "tempfile": files.mktemp, "ed": files.editor_text,
-    "red": files.editor_text, "apply_patch": files.apply_patch, "applypatch": files.apply_patch,
-    "prename": files.rename_all, "busybox": files.run_applet, "toybox": files.run_applet,
+    "unzip": archives.unzip,
+    "patch": files.patch, "mktemp": files.mktemp, "tempfile": files.mktemp,
+    "ed": files.editor_text, "red": files.editor_text, "apply_patch": files.apply_patch,
+    "applypatch": files.apply_patch, "prename": files.rename_all, "busybox": files.run_applet,
+    "toybox": files.run_applet,
     "env": wrappers.env, "command": wrappers.command_builtin, "exec": wrappers.exec_builtin,
     "xargs": wrappers.xargs, "gxargs": wrappers.xargs, "parallel": wrappers.parallel,
     "find": search.find, "gfind": search.find, "fd": search.fd, "fdfind": search.fd,
-    "rg": search.rg, "flock": wrappers.flock, "script": wrappers.script,
+    "flock": wrappers.flock, "script": wrappers.script,
     "hyperfine": wrappers.shell_texts, "concurrently": wrappers.shell_texts,
-    "ld.so": wrappers.loader,
+    "ld.so": wrappers.loader, "watch": tools_more.watch,
     "source": programs.source, ".": programs.source,
     "python": programs.python, "pypy": programs.python, "perl": programs.perl,
     "make": programs.make, "gmake": programs.make, "ninja": programs.make,
-    "just": programs.make, "task": programs.make, "cmake": programs.cmake,
-    "ruff": packages.ruff, "tsc": packages.tsc, "curl": packages.curl, "wget": packages.wget,
-    "systemctl": system.systemctl, "kill": system.kill, "pkill": system.kill_by_name,
+    "just": programs.make, "task": programs.make,
+    "ruff": packages.ruff, "curl": packages.curl, "wget": packages.wget,
+    "kill": system.kill, "pkill": system.kill_by_name,
     "killall": system.kill_by_name, "killall5": system.kill_by_name, "skill": system.kill_by_name,
-    "jar": tools_more.jar, "sqlite3": tools_more.sqlite, "less": tools_more.pager,
-    "gdb": tools_more.debugger, "lldb": tools_more.debugger, "hostname": tools_more.host_name,
-    "openssl": tools_more.openssl, "dbus-send": tools_more.bus, "gdbus": tools_more.bus,
-    "busctl": tools_more.bus,
-    "qdbus": tools_more.bus, "watch": tools_more.watch,
-    "sass": unknowns.sass, "ssh-keygen": unknowns.key_maker,
+    "sqlite3": tools_more.sqlite, "less": tools_more.pager, "zless": tools_more.pager,
+    "gdb": tools_more.debugger, "lldb": tools_more.debugger,
     "gh": system.github, "glab": system.github, "hub": system.github, "tea": system.github,
 }  # fmt: skip
 
 for _handler, _names in (
     (programs.shell, programs.SHELLS),
-    (archives.seven_zip, names("7z 7za 7zr unrar rar")),
-    (programs.interpreter, frozenset(programs._CODE_OPTIONS) - {"bun", "deno"}),
-    (programs.editor, frozenset(n for n, s in SPECS.items() if s is SPECS["vim"])),
+    (programs.interpreter, frozenset(programs.CODE_OPTIONS) - {"bun", "deno"}),
+    (programs.editor, programs.EDITORS),
     (tools_more.release, tools_more.RELEASES),
-    (tools_more.compiler, names("gcc cc clang g++ clang++ c++ ld ghc gfortran as rustc")),
+    (tools_more.bus, names("dbus-send gdbus busctl qdbus")),
     (unknowns.hooks, unknowns.HOOK_PLANTERS),
     (unknowns.sql_client, names("duckdb psql mysql mariadb")),
+    (system.version_control, names("hg svn jj sl bzr fossil")),
     (system.agent_cli, system.AGENT_CLIS),
     (system.privilege, system.PRIVILEGE),
     (system.scheduler, system.SCHEDULERS),
     (system.system, system.SYSTEM),
     (system.session_control, system.SESSION_CONTROL),
-    (system.remote_shell, names("ssh sftp telnet rsh rlogin rexec ftp lftp sshpass autossh "
-                                    "socat nc ncat netcat")),
-    (containers.container, names("docker podman nerdctl docker-compose podman-compose "
-                             "buildah finch")),
+    (system.remote_shell, system.REMOTE),
+    (containers.container, containers.CONTAINERS),
     (containers.machine, containers.MACHINES),
-    (infrastructure.terraform, names("terraform tofu packer terragrunt")),
-    (system.kubectl, names("kubectl helm oc aws gcloud az heroku vercel netlify "
-                               "fly flyctl pulumi ansible ansible-playbook")),
-    (packages.package_tool, frozenset(packages._QUERIES) - {"ruff", "helm"}
-     | {"twine", "flit",     "mvnw", "gradlew", "sbt", "ant", "lerna", "nx",
-        "turbo", "tox", "nox", "bazel", "meson", "zig", "stack", "cabal"}),
-    (packages.test_runner, names("pytest py.test jest vitest mocha ava tap rspec phpunit bats "
-                                     "ctest nosetests nose2 behave karma cypress playwright "
-                                     "coverage green ginkgo gotestsum nextest")),
-):  # fmt: skip
+    (packages.package_tool, packages.TOOLS),
+):
     for _name in _names:
         HANDLERS.setdefault(_name, _handler)
 
-SPECS.update(tools_more.MORE_SPECS)
-_COMMANDS = frozenset(HANDLERS) | frozenset(SPECS) | frozenset(wrappers.WRAPPERS)
+KNOWN = (
+    frozenset(HANDLERS) | frozenset(SPECS) | frozenset(wrappers.WRAPPERS) | READERS
+    | frozenset(LISTED) | frozenset(queries.QUERIES)
+)  # fmt: skip
+"""Every program that has a rule of its own."""
 HANDLERS["chmod"] = lambda command: chmod(command)
+
+_KNOWING = names("""
+    git sed gsed awk gawk mawk nawk cp gcp mv ln link install rsync scp dd tar gtar bsdtar unzip
+    patch mktemp tempfile find gfind fd fdfind env command exec xargs gxargs parallel flock
+    script docker podman nerdctl curl wget apply_patch applypatch ed source . sqlite3
+    """) | frozenset(SPECS)  # fmt: skip
+"""Programs whose handlers know which of their words are written."""
+_FILE = re.compile(r"(?!-)[\w./~@+-]+")
+_RUNS_FILES = programs.SHELLS | frozenset(programs.CODE_OPTIONS) | names("python pypy perl")
+
+_CONVERTERS = names("ffmpeg convert magick sox pandoc")
+"""Programs that read their operands and write the last of them, or what an option names."""
 
 _STANDARD_BINS = re.compile(
     r"(/usr/local/s?bin|/usr/s?bin|/s?bin|/opt/[^/]+/bin|/usr/lib/git-core|/usr/libexec/git-core"
@@ -124,10 +136,8 @@ def base_name(name: str) -> str:
     versioned = _VERSIONED.match(base)
     if versioned is not None:
         return versioned.group(1)
-    if base not in HANDLERS and base not in SPECS and base not in READERS:
-        folded = base.lower()
-        if folded in HANDLERS or folded in SPECS or folded in READERS:
-            return folded
+    if base not in KNOWN and base.lower() in KNOWN:
+        return base.lower()
     return base
 
 
@@ -140,37 +150,24 @@ def effects_of(
     command: Command, path: str, own: str, safe: tuple[str, ...], home: str
 ) -> list[Effect]:
     """What the command does. `path` is the name as written, `own` the orchestrator's command."""
-    name = command.name
     effects = _effects(command, own, safe)
-    effects += _given(command, effects, own, safe, home)
+    if command.name not in safe and command.name not in (own, "bridle"):
+        effects = effects + _given(command, effects, home)
     if is_local(path) and not any(isinstance(e, Mutates) for e in effects):
         effects = [*effects, Mutates(f"the program {path}")]
-    elif name not in HANDLERS and name not in SPECS and name not in READERS and "/" in path:
-        return effects
     return effects
 
 
-_KNOWING = names("""
-    git sed gsed awk gawk mawk nawk cp gcp mv ln link install rsync scp dd tar gtar bsdtar unzip
-    cpio patch mktemp find gfind fd fdfind rg env command exec xargs gxargs parallel flock script
-    docker podman nerdctl curl wget apply_patch applypatch ed source .
-    rm rmdir touch mkdir sqlite3
-    """)
-"""Programs whose handlers know which of their words are written."""
-_RUNS_FILES = programs.SHELLS | frozenset(programs._CODE_OPTIONS) | names("python pypy perl")
-
-
-def _given(
-    command: Command, effects: list[Effect], own: str, safe: tuple[str, ...], home: str
-) -> list[Effect]:
+def _given(command: Command, effects: list[Effect], home: str) -> list[Effect]:
     """What the general rule says of the paths that the command is given."""
     name = command.name
-    if name in READERS or name in safe or name in (own, "bridle"):
+    if name in READERS:
         return []
     found: list[Effect] = []
     for variable, value in command.env:
         found.extend(given.given_variable(variable, value, home))
-    if name in _KNOWING:
+    if name in _KNOWING or name in LISTED or not effects:
+        # Its handler knows what it writes, or has found that it only reads.
         return found
     judged: set[Value] = set()
     for effect in effects:
@@ -179,14 +176,27 @@ def _given(
                 judged.add(effect.target)
             case Code() | Shell():
                 judged.update(() if effect.text is None else (effect.text,))
-            case Run():
+            case Run() if name in KNOWN:
                 judged.update(effect.argv)
     words = [word for word in command.args if word not in judged]
     if name in _RUNS_FILES:
         # The program itself is read; what follows it is given to it.
-        script = next((w for w in words if not w.lead.startswith("-")), None)
-        words = [word for word in words if word is not script]
+        first = next((n for n, w in enumerate(words) if _FILE.fullmatch(w.lead)), len(words))
+        words = words[:first] + words[first + 1 :]
+        if first and words[first - 1].text == "-m":
+            words = words[: first - 1] + words[first:]
+    if name in _CONVERTERS:
+        words = [*_options_of(words[:-1]), *words[-1:]]
     return found + given.given(command, tuple(words))
+
+
+def _options_of(words: list[Value]) -> list[Value]:
+    """The options and their values: all but the files that are read."""
+    pairs = zip([literal(""), *words], words, strict=False)
+    return [
+        word for before, word in pairs
+        if word.lead.startswith("-") or (before.lead.startswith("-") and before.text != "-i")
+    ]  # fmt: skip
 
 
 def _effects(command: Command, own: str, safe: tuple[str, ...]) -> list[Effect]:
@@ -195,75 +205,68 @@ def _effects(command: Command, own: str, safe: tuple[str, ...]) -> list[Effect]:
         return system.orchestrator(command)
     if name in safe:
         return system.tracker(command)
+    if name in READERS or [a.text for a in command.args] in (["--version"], ["--help"]):
+        return []
     if name in wrappers.WRAPPERS:
         wrapped = wrappers.wrapped(command, wrappers.WRAPPERS[name])
         if wrapped is not None:
             return wrapped
+    query = queries.asked(command)
+    if query is not None:
+        # With an option that is not listed it may be anything that the program does.
+        return [*query, *_beyond(command)] if query else []
+    return _beyond(command)
+
+
+def _beyond(command: Command) -> list[Effect]:
+    name = command.name
     handler = HANDLERS.get(name)
+    row = LISTED.get(name)
     if handler is not None:
-        return handler(command)
+        effects = handler(command)
+        if row is not None:
+            effects = effects + [
+                e for e in readers.reading(command, row) if isinstance(e, Unlisted)
+            ]
+        return effects
+    if row is not None:
+        return readers.reading(command, row)
     spec = SPECS.get(name)
     if spec is not None:
         return by_spec(command, spec)
-    if name in READERS:
-        return []
-    if name in CHECKERS:
-        return output_options(command.args)
     if name.startswith("git-") and len(name) > 4:
         return git.dashed(command)
-    if name.startswith("mkfs"):
-        return system.system(command)
     return unknown(command)
 
 
 def unknown(command: Command) -> list[Effect]:
-    """A program that is not known: it may change anything, above all what its options name."""
+    """A program that is not known: it may change anything."""
     if len(command.args) == 1 and command.args[0].text in _ONLY_ASKS:
         return []
-    effects: list[Effect] = [Mutates(f"the program {command.name}")]
-    if command.name.startswith(
-        ("create-", "degit", "tiged", "cookiecutter", "django-admin", "rails")
-    ):
-        # They make a folder at the path they are given.
-        paths = [a for a in command.args if not a.lead.startswith("-") and "/" in a.show()]
-        effects.extend(Write(a, "merge") for a in paths if "://" not in a.show())
-    effects.extend(unknowns.rewritten(command.args))
-    effects.extend(unknowns.carried(command, _COMMANDS))
-    return effects + output_options(command.args)
+    first = next((a.text for a in command.args if not a.lead.startswith("-")), "")
+    if first in ("push", "publish"):
+        return [Deny("publish", f"{command.name} {first}")]
+    return [Mutates(f"the program {command.name}"), *unknowns.carried(command, KNOWN)]
 
 
 def by_spec(command: Command, spec: Spec) -> list[Effect]:
     """Effects by the command's row in the table."""
     options = read(
-        command.args, spec.short, spec.long, optional=spec.optional,
-        flags=(*spec.flags, *(n for n in (*spec.deep, *spec.when, *spec.unless) if len(n) > 1)),
+        command.args, spec.short, spec.long,
+        flags=(*spec.flags, *(n for n in spec.deep if len(n) > 1)),
     )  # fmt: skip
-    if [a.text for a in command.args] in (["--version"], ["--help"]):
-        return []
-    effects: list[Effect] = [Write(v) for v in options.values(*spec.writes) if v.text != "-"]
-    effects.extend(Write(v, "merge") for v in options.values(*spec.into))
-    effects.extend(hook(v) for v in options.values(*spec.runs))
-    changes = not spec.mutates_when or options.has(*spec.mutates_when)
-    if spec.mutates and changes and not options.has(*spec.unless):
-        effects.append(Mutates(spec.mutates))
-    if options.open_options and (spec.writes or spec.when or spec.runs or spec.into):
-        effects.append(Doubt(command.name))
-    if options.has(*spec.unless) or (spec.when and not options.has(*spec.when)):
-        return effects
+    effects: list[Effect] = [hook(v) for v in options.values(*spec.runs)]
     deep = options.has(*spec.deep)
     targets = _targets(options.operands, spec, options.has("reference"))
     for target in targets:
-        if target.text == "-":
-            continue
         mode = spec.mode
         if deep:
             mode = "tree" if spec.mode == "entry" or not _only_adds(command) else "write"
         effects.append(Write(target, mode))
-    if spec.when and spec.mode == "merge" and not targets:
-        # A formatter that is given no path rewrites what is here.
+    if spec.here and not targets:
         effects.append(Write(literal("."), "merge"))
-    if spec.here and not targets and not options.has(*spec.writes, *spec.into):
-        effects.append(Write(literal("."), "merge"))
+    if options.open_options:
+        effects.append(Doubt(command.name))
     return effects
 
 
@@ -282,14 +285,10 @@ def _only_adds(command: Command) -> bool:
 
 
 def _targets(operands: list[Value], spec: Spec, reference: bool) -> list[Value]:
-    if spec.operands == "all" or (spec.operands == "rest" and reference):
-        return operands
-    if spec.operands == "rest":
+    if spec.operands == "rest" and not reference:
         return operands[1:]
     if spec.operands == "first":
         return operands[:1]
-    if spec.operands == "last":
-        return operands[-1:] if len(operands) > 1 else []
     if spec.operands == "second":
         return operands[1:2]
-    return []
+    return operands

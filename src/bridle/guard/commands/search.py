@@ -6,7 +6,7 @@ import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.commands.wrappers import replaced
-from bridle.guard.effects import Command, Effect, Mutates, Run, Write, hook
+from bridle.guard.effects import Command, Effect, Mutates, Run, Write
 from bridle.guard.names import names
 from bridle.guard.paths import PROTECTED, may_meet
 from bridle.guard.values import ATOM, REL, UNKNOWN, Hole, Value, join, literal
@@ -204,15 +204,3 @@ def fd(command: Command) -> list[Effect]:
                 runs.append(Run((*filled, _found(place)), functions=False))
             return runs
     return []
-
-
-def rg(command: Command) -> list[Effect]:
-    """Effects of ripgrep: only --pre and --hostname-bin run something."""
-    options = read(
-        command.args, short="ABCEefgjMmrtT",
-        long=("pre", "hostname-bin", "glob", "type", "regexp", "file", "replace", "max-count",
-              "context", "after-context", "before-context", "pre-glob", "sort", "color",
-              "max-depth", "encoding", "engine"),
-    )  # fmt: skip
-    effects: list[Effect] = [hook(v) for v in options.values("pre", "hostname-bin")]
-    return effects

@@ -32,7 +32,6 @@ WRAPPERS: dict[str, Wrapper] = {
     "ionice": Wrapper(short="cnpPu", long=("class", "classdata")),
     "chrt": Wrapper(short="TPD", skip=1),
     "taskset": Wrapper(skip=1),
-    "numactl": Wrapper(short="NmCil", long=("cpunodebind", "membind", "physcpubind", "interleave")),
     "timeout": Wrapper(short="ks", long=("kill-after", "signal"), skip=1),
     "gtimeout": Wrapper(short="ks", long=("kill-after", "signal"), skip=1),
     "time": Wrapper(short="fo", long=("format", "output"), writes=("o", "output")),
@@ -40,28 +39,12 @@ WRAPPERS: dict[str, Wrapper] = {
     "stdbuf": Wrapper(short="ioe", long=("input", "output", "error")),
     "setsid": Wrapper(),
     "repeat": Wrapper(skip=1),
-    "unbuffer": Wrapper(),
-    "chronic": Wrapper(),
-    "ifne": Wrapper(),
-    "rlwrap": Wrapper(short="bcCDeFfghHijlmnopPqrsStwz"),
-    "caffeinate": Wrapper(short="tw"),
     "strace": Wrapper(short="abeEIkoOpPsSuUX", long=("output", "trace"), writes=("o", "output")),
-    "ltrace": Wrapper(short="aADeEFlnopsuwx", writes=("o", "output")),
-    "valgrind": Wrapper(writes=("log-file", "xml-file", "massif-out-file", "callgrind-out-file")),
-    "perf": Wrapper(short="eo", writes=("o", "output"), subcommands=("stat", "record")),
-    "prlimit": Wrapper(short="po"),
-    "xvfb-run": Wrapper(short="nfesw", long=("server-num", "server-args")),
-    "dbus-run-session": Wrapper(),
-    "fakeroot": Wrapper(short="lsiub"),
-    "faketime": Wrapper(skip=1),
     "builtin": Wrapper(),
     "noglob": Wrapper(),
     "nocorrect": Wrapper(),
     "-": Wrapper(),
     "cross-env": Wrapper(assignments=True),
-    "env-cmd": Wrapper(short="fer", long=("file",)),
-    "dotenv": Wrapper(short="f", long=("file",), subcommands=("run",)),
-    "direnv": Wrapper(skip=1, subcommands=("exec",)),
     "uv": Wrapper(
         short="pw", subcommands=("run",), chdir=("directory", "project"),
         long=("with", "python", "directory", "project", "group", "extra", "env-file",
@@ -69,40 +52,17 @@ WRAPPERS: dict[str, Wrapper] = {
               "only-group", "no-group"),
     ),
     "uvx": Wrapper(short="pw", long=("with", "python", "from")),
-    "poetry": Wrapper(subcommands=("run",), short="C", chdir=("C", "directory"),
-                      long=("directory", "project")),
-    "pipenv": Wrapper(subcommands=("run",)),
-    "pdm": Wrapper(subcommands=("run",), short="p", long=("project",), chdir=("p", "project")),
-    "rye": Wrapper(subcommands=("run",)),
-    "hatch": Wrapper(subcommands=("run",), short="e", long=("env",)),
-    "conda": Wrapper(subcommands=("run",), short="np", long=("name", "prefix", "cwd"),
-                     chdir=("cwd",)),
-    "mamba": Wrapper(subcommands=("run",), short="np", long=("name", "prefix", "cwd")),
-    "bundle": Wrapper(subcommands=("exec",)),
     "npx": Wrapper(short="pc", long=("package", "call"), shell=("c", "call")),
     "bunx": Wrapper(),
     "pnpx": Wrapper(),
-    "mise": Wrapper(subcommands=("exec", "x"), short="C", chdir=("C",)),
-    "asdf": Wrapper(subcommands=("exec",)),
-    "rbenv": Wrapper(subcommands=("exec",)),
-    "pyenv": Wrapper(subcommands=("exec",)),
-    "nix-shell": Wrapper(short="pIA", long=("run", "command", "packages"),
-                         shell=("run", "command")),
-    "watchexec": Wrapper(short="ewifsd", long=("exts", "watch", "ignore", "filter", "signal")),
-    "entr": Wrapper(),
-    "nodemon": Wrapper(short="xwei", long=("exec", "watch", "ext", "ignore", "signal", "delay"),
-                       shell=("x", "exec")),
-    "chokidar": Wrapper(short="cdti", long=("command", "ignore"), shell=("c", "command"), skip=99),
-    "ssh-agent": Wrapper(short="aEOPt"),
-    "firejail": Wrapper(),
-    "proot": Wrapper(short="rbqwv"),
-    "systemd-inhibit": Wrapper(long=("what", "who", "why", "mode")),
-    "doppler": Wrapper(subcommands=("run",), long=("command", "config", "project"),
-                       shell=("command",)),
-    "op": Wrapper(subcommands=("run",)),
-    "coverage": Wrapper(subcommands=()),
 }  # fmt: skip
-del WRAPPERS["coverage"]
+
+WRAPPERS.update(
+    (name, Wrapper(subcommands=("run", "exec", "x"), short="Cpne", chdir=("C", "cwd"),
+                   long=("directory", "project", "env", "name", "prefix", "cwd", "python")))
+    for name in ("poetry", "pipenv", "pipx", "pdm", "rye", "hatch", "conda", "mamba", "bundle", "mise",
+                 "asdf", "rbenv", "pyenv")
+)  # fmt: skip
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
@@ -147,7 +107,7 @@ PACKAGE_RUNNERS = frozenset({"npx", "bunx", "pnpx", "uvx"})
 
 def packaged(name: Value) -> list[Effect]:
     """A package that has the name of a reading command of the system is another program."""
-    from bridle.guard.commands.table import READERS
+    from bridle.guard.commands.readers import READERS
 
     return [Mutates(f"the package {name.show()}")] if name.text in READERS else []
 
