@@ -283,3 +283,163 @@ def test_safe_commands_of_the_configuration(policy: Policy) -> None:
     assert judged(GuardsSection(safe_commands=("tracker",)), "bd update 7 --write") == "allow"
     with pytest.raises(ConfigError, match="safe command"):
         judged(GuardsSection(safe_commands=("git",)), command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "obscure {out}",
+        "obscure --dest={out}/x",
+        "obscure -o{out}/x",
+        "obscure -o:{out}/x",
+        "obscure a=b:{out}/x",
+        "obscure one,two,{out}",
+        "obscure file://{out}/x",
+        "obscure -Wl,-Map,{out}/x",
+        "obscure -m {out}/x",
+        "obscure ../x",
+        "obscure --dir=~/x",
+        "obscure --config key={out}/x",
+        "python3 scripts/x.py {out}/f.txt",
+        "GOCACHE={out} go build ./...",
+        "export XDG_CACHE_HOME={out}",
+        "FOO={out}/x; export FOO",
+        "set -a; FOO={out}/x",
+        "env npm_config_prefix={out} npm ci",
+        "TMPDIR={out}; mktemp",
+        "DATABASE_URL=sqlite:///{out}/x.db pytest",
+        "npm --prefix {out} install",
+        "sort -T {out} a.txt",
+    ],
+)
+def test_a_program_that_is_no_reader_gets_no_path_outside(
+    builder: Judge, places: dict[str, str], command: str
+) -> None:
+    verdict = builder.judge(bash(command.format(out=places["{{OUTSIDE}}"])))
+    assert verdict.rule in ("path-given", "path-outside"), verdict
+    inside = builder.judge(bash(command.format(out="sub").replace("../", "").replace("~/", "")))
+    assert inside.allowed, inside
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat {out}/f.txt",
+        "jq . {out}/f.txt > x.json",
+        "cp {out}/f.txt .",
+        "tar -cf x.tar {out}/f.txt",
+        "sort -u {out}/f.txt -o x",
+        "python3 {out}/tool.py",
+        "obscure < {out}/f.txt",
+        "obscure https://example.com/usr/x",
+        "obscure -m 'as in /etc/hosts'",
+        "gcc -I/usr/include a.c -o a",
+        "make CC=/usr/bin/gcc",
+        "export PATH=$HOME/bin:$PATH",
+        "export GOPATH=$HOME/go; go build ./...",
+        "pip install -r {out}/requirements.txt",
+        "x={out}; ls $x",
+    ],
+)
+def test_reading_outside_is_free(builder: Judge, places: dict[str, str], command: str) -> None:
+    verdict = builder.judge(bash(command.format(out=places["{{OUTSIDE}}"])))
+    assert verdict.allowed, verdict
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git -c core.fsmonitor=./x status",
+        "git --exec-path=./x log",
+        "git --config-env=core.pager=X log",
+        "git log --ext-diff -p",
+        "git cat-file --filters HEAD:a.txt",
+        "git ls-remote ext::./x",
+        "GIT_CONFIG_COUNT=1 git log",
+        "HOME=. git log",
+        "HOME=.; git log",
+        "PATH=.:$PATH ls",
+        "TAR_OPTIONS=--to-command=x tar tf a.tar",
+        "PYTHONPATH=. python3 -m json.tool a.json",
+        "LD_PRELOAD=./x.so ls",
+        "PAGER=./x git log",
+        "NODE_OPTIONS='--require ./x' npm test",
+        "rg --pre ./x foo",
+        "sort --compress-program=./x a.txt",
+        "sort --outp=x a.txt",
+        "eslint --rulesdir x .",
+        "eslint -f ./x.js .",
+        "pylint --init-hook=x src",
+        "mypy --config-file x src",
+        "compgen -W '$(touch x)'",
+        "npm ls --script-shell=./x",
+        "go vet -vettool=./x ./...",
+        "kubectl get pods --kubeconfig=x",
+        "obscure",
+    ],
+)
+def test_roles_that_read_run_listed_options_only(scout: Judge, command: str) -> None:
+    verdict = scout.judge(bash(command))
+    assert not verdict.allowed
+    assert ADVICE[verdict.rule] in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git -c color.ui=never log --oneline --graph -5",
+        "git log --since='2 weeks ago' --author=me --no-merges",
+        "LC_ALL=C sort -k2,2n -t, a.csv",
+        "PAGER=cat git diff",
+        "PYTHONPATH=src pytest -q",
+        "CI=1 npm test",
+        "rg -n --hidden -g '!.git' foo",
+        "eslint . --ext .ts,.tsx --format json",
+        "npm view react version --json",
+        "kubectl -n app get pods -o jsonpath='{.items}'",
+        "go list -m -json all",
+        "env -i ls",
+        "x=5; echo $x",
+    ],
+)
+def test_roles_that_read_may_read(scout: Judge, command: str) -> None:
+    verdict = scout.judge(bash(command))
+    assert verdict.allowed, verdict
+
+
+def test_a_gate_needs_the_option_that_keeps_it_from_writing(policy: Policy) -> None:
+    scout = _with(policy, capability="scout", quality_gates=("npx tsc --noEmit",))
+    assert scout.judge(bash("npx tsc --noEmit -p web")).allowed
+    assert not scout.judge(bash("npx tsc")).allowed
+
+
+def test_a_second_slash_leads_nowhere_else(policy: Policy, places: dict[str, str]) -> None:
+    builder = _with(policy)
+    worktree, scratch = places["{{WORKTREE}}"], places["{{SCRATCH}}"]
+    for path in (f"{worktree}//x", f"{worktree}/{scratch}/x", f"{worktree}//src//x"):
+        assert builder.judge(bash(f"touch {path}")).allowed
+        assert builder.judge(Call(tool="Write", input={"file_path": path})).allowed
+    for path in (f"{worktree}//.git/config", f"{worktree}/{scratch}/../../../../../../../x"):
+        assert not builder.judge(Call(tool="Write", input={"file_path": path})).allowed
+    only_scratch = _with(policy, worktree=places["{{SIBLING}}"], cwd=places["{{SIBLING}}"])
+    assert not only_scratch.judge(bash(f"touch {worktree}/{scratch}/x")).allowed
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "for f in *; do [ -f $f ] || continue; break; done",
+        "sqlite3 {out}/x.db 'SELECT 1'",
+        'eval "$(brew shellenv)"',
+        "./configure --prefix=$PWD/out",
+        'sed -n "$n,+3p" a.txt',
+        "git worktree add -b bridle/alice/x wt",
+        "nvm use 18",
+        "python3 -c \"print(open('{out}/f.txt').read())\"",
+    ],
+)
+def test_everyday_commands_are_not_refused(
+    builder: Judge, places: dict[str, str], command: str
+) -> None:
+    verdict = builder.judge(bash(command.format(out=places["{{OUTSIDE}}"])))
+    assert verdict.allowed, verdict

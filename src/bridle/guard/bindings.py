@@ -99,8 +99,9 @@ def declare(walk: "Walk", node: tree.Declare, scope: Scope) -> Output:
             continue
         exported = node.variant == "export" or "x" in flags
         if arg.naked:
-            if exported:
-                walk.variable(arg.name, scope.lookup(arg.name), scope)
+            if exported and "n" not in flags:
+                known = tuple(v for v in scope.lookup(arg.name) if v != UNKNOWN)
+                walk.variable(arg.name, known, scope)
             continue
         values = assigned(arg, expander, scope)
         if values:

@@ -83,6 +83,8 @@ def _set_builtin(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Inp
             break
         if re.fullmatch(r"-[a-z]*e[a-z]*", text):
             scope.strict = True
+        if re.fullmatch(r"-[a-z]*a[a-z]*", text) or text == "allexport":
+            scope.exports = True
         if text in ("-o", "+o"):
             continue
     return SILENT

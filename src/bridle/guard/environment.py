@@ -96,7 +96,7 @@ def _for_readers(name: str, value: Value, exported: bool) -> list[Effect]:
         return []
     if name == "GOFLAGS" and re.fullmatch(_GOFLAGS, value.text or "+"):
         return []
-    if name == "HISTFILE" and value.text in ("", "/dev/null"):
+    if name in ("HISTFILE", "TMPDIR") and value.text in ("", "/dev/null"):
         return []
     refusal = Deny("program-role", f"the variable {name} changes what commands do")
     if name in RUNS or name in LOADS or name.startswith(("GIT_", "LD_", "DYLD_", "BASH_FUNC_")):

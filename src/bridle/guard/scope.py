@@ -30,6 +30,7 @@ class Scope:
         "depth",
         "directories",
         "doubt",
+        "exports",
         "functions",
         "positional",
         "previous",
@@ -51,6 +52,8 @@ class Scope:
         self.stack: tuple[tuple[str | None, ...], ...] | None = ()
         """Where `popd` leads, the last first; None when that is not known."""
         self.depth = 0
+        self.exports = False
+        """Whether every variable that is set is exported (set -a)."""
         self.strict = False
         """Whether a failing statement ends the shell (set -e)."""
 
@@ -66,6 +69,7 @@ class Scope:
         twin.depth = self.depth
         twin.doubt = self.doubt
         twin.strict = self.strict
+        twin.exports = self.exports
         return twin
 
     def join(self, other: "Scope") -> None:

@@ -145,7 +145,7 @@ class Walk:
         self, name: str, values: tuple[Value, ...], scope: Scope, exported: bool = False
     ) -> None:
         """Give the variable these values, and judge what that makes later commands do."""
-        self.variable(name, values, scope, exported)
+        self.variable(name, values, scope, exported or scope.exports)
         scope.assign(name, values)
 
     def variable(

@@ -13,7 +13,8 @@ from bridle.guard.names import names
 from bridle.guard.values import Hole, Value, literal
 
 _MOST_WORDS = 2000
-_LONGEST = 4096
+_LONGEST = 1 << 16
+_LONGEST_NAME = 64
 
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])(?!file:|sqlite)[A-Za-z][A-Za-z0-9+.-]*://[^\s'\",;|]*")
 _LOCAL_URL = re.compile(r"(?:file:(?://(?=/|[^/]))?|sqlite[\w+.]*:(?:///?)?)(?=[/~.])")
@@ -42,12 +43,15 @@ _OUTPUT = re.compile(
 )
 """Long options whose value is a place to write to."""
 
-_TEXTS = names("""
-    m message title body description subject author comment note text reason label grep
-    testNamePattern test-name-pattern filter match pattern regex regexp query sql prompt user-agent
+_PATTERNS = names("""
+    grep testNamePattern test-name-pattern filter match pattern regex regexp query sql user-agent
     header base-href public-url base-path url-prefix route endpoint exclude ignore ignore-pattern
     """)
-"""Options whose value is text, a pattern or a route."""
+_TEXTS = _PATTERNS | names("""
+    m message title body description subject author comment note text reason label prompt
+    """)
+"""Options whose value is a pattern or a route, or else text: a bare path is no text."""
+_BARE = re.compile(r"(?:/|~|\.\.)\S*")
 
 _COMPILER = re.compile(
     r"(?:.*-)?(?:gcc|cc|g\+\+|clang|clang\+\+|c\+\+|ld|rustc|nvcc|swiftc|ghc|protoc)"
@@ -60,6 +64,9 @@ _INPUTS = names("""
     interpreter schema template baseline ignore-path ignore-file env-file find-links
     """)
 """Options whose value is only read."""
+
+_SHORT_INPUTS = {"pip": "rc", "psql": "f", "make": "f", "awk": "f"}
+"""The same for letters, which mean something else to each program."""
 
 _LOOKUPS = names("""
     PATH MANPATH INFOPATH CDPATH PYTHONPATH NODE_PATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH LIBRARY_PATH
@@ -94,7 +101,9 @@ def given(command: Command, words: tuple[Value, ...]) -> list[Effect]:
     """The paths among the words of a program that may write what it is given."""
     effects: list[Effect] = []
     option = ""
-    for word in words[:_MOST_WORDS]:
+    if len(words) > _MOST_WORDS or any(word.size > _LONGEST for word in words):
+        return [Deny("shell-unparsed", f"{command.name} is given more than can be judged")]
+    for word in words:
         lead = word.lead
         name, value, before, option = "", word, option, ""
         if lead[:1] == "-" and len(lead) > 1:
@@ -105,7 +114,7 @@ def given(command: Command, words: tuple[Value, ...]) -> list[Effect]:
                 option = name
         elif before:
             name = before
-        if name and not option and len(name) > 1 and _OUTPUT.fullmatch(name):
+        if not option and 1 < len(name) < _LONGEST_NAME and _OUTPUT.fullmatch(name):
             if not set("=:,") & set(value.show()) and not value.holds("any"):
                 effects.append(Write(value, "merge"))
                 continue
@@ -119,9 +128,11 @@ def _is_read(name: str, value: Value, program: str) -> bool:
     """Whether an option of this name only reads its value, or takes it for text."""
     if not name:
         return value.lead.partition("=")[0] in _LOOKUPS
-    if name in _TEXTS or name.startswith("with-") or "rpath" in name:
+    if name in _TEXTS:
+        return name in _PATTERNS or _BARE.fullmatch(value.lead) is None
+    if name.startswith("with-") or "rpath" in name:
         return True
-    if name in _INPUTS:
+    if name in _INPUTS or name in _SHORT_INPUTS.get(program, ()):
         return not set("=,") & set(value.lead)
     compiles = _COMPILER.fullmatch(program) is not None
     return name.removeprefix("D") in _LOOKUPS or (compiles and name[0] in "IL")
@@ -140,22 +151,27 @@ def given_variable(name: str, value: Value, home: str) -> list[Effect]:
 
 def paths_in(value: Value, directories: tuple[str | None, ...]) -> list[Value]:
     """The parts of a word that are paths which may lead out of the current directory."""
-    if value.size > _LONGEST or not value.parts or value.parts[0] == Hole("scratch"):
+    if not value.parts or value.parts[0] == Hole("scratch"):
         return []
     shown = "".join(_stand_in(part) for part in value.parts)
-    if "/" not in shown and ".." not in shown and "~" not in shown:
-        return [value] if _is_link(shown, directories) else []
-    if any(c.isspace() for c in shown) and _ACTS.search(shown) is None:
+    spaced = any(c.isspace() for c in shown)
+    if spaced and _ACTS.search(shown) is None:
         # A text, or code of a language that is not known: it only reads.
         return []
-    shown = _LOCAL_URL.sub(" ", _URL.sub(" ", shown))
-    joined = _JOINED.match(shown)
-    found = [joined[1]] if joined is not None else [m[1] for m in _PATH.finditer(shown)]
-    paths = [literal(path) for path in map(_known, found) if path and _may_lead_out(path)]
-    if not found and shown[:1] != "-" and "\1" not in shown and " " not in shown:
+    paths: list[str] = []
+    if "/" in shown or ".." in shown or "~" in shown:
+        shown = _LOCAL_URL.sub(" ", _URL.sub(" ", shown))
+        joined = _JOINED.match(shown)
+        found = [joined[1]] if joined is not None else [m[1] for m in _PATH.finditer(shown)]
+        paths = [path for path in map(_known, found) if path and _may_lead_out(path)]
+    if not spaced and not paths:
         # A relative path may go through a link of the worktree.
-        paths.append(literal(shown))
-    return paths
+        for piece in re.split(r"[=:,;@]", shown):
+            piece = piece.lstrip("-")[1:] if piece[:1] == "-" else piece
+            known = "\1" not in piece and piece[:1] not in ("/", "~")
+            if known and ("/" in piece or _is_link(piece, directories)):
+                paths.append(piece)
+    return [literal(path) for path in paths if path.strip(" /")]
 
 
 def _stand_in(part: str | Hole) -> str:
@@ -180,6 +196,6 @@ def _may_lead_out(path: str) -> bool:
 
 
 def _is_link(name: str, directories: tuple[str | None, ...]) -> bool:
-    if not name or len(name) > 255 or name[0] == "-" or "\1" in name or "\0" in name:
+    if not name or len(name) > 255 or "\0" in name:
         return False
     return any(d is not None and os.path.islink(os.path.join(d, name)) for d in directories)

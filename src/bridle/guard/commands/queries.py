@@ -97,7 +97,7 @@ QUERIES = _phrases(_TABLE)
 
 _OPTIONS = names("""
     all all-namespaces namespace long verbose quiet silent json yaml depth tree no-color color help
-    version tail since limit state label comments jq log log-failed repo no-deps format
+    version tail since limit state label comments jq repo no-deps format
     format-version outdated recursive check diff no-trunc follow timestamps until filter
     latest top-level invert edges prefix target features no-default-features all-features deps
     test find src short dev production prod only omit long-list installed upgradable

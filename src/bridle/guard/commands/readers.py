@@ -119,7 +119,7 @@ curl: s S f L i I k v g G N 4 6 0 1 2 3 # H: A: e: u: X: d: m: w: o: b: r: x: F:
 wget: q S v d nv O: T: t: U: nd --spider --quiet --server-response --output-document= --timeout=
   --tries= --user-agent= --header= --no-check-certificate --no-verbose --max-redirect= --method~
   --no-proxy --retry-connrefused --compression~ --content-on-error
-yq: >text r e c j C M N P n s: o~ p~ I: x R --output-format~ --input-format~ --prettyPrint --colors
+yq: >text r e c j C M N P n o~ p~ I: x R --output-format~ --input-format~ --prettyPrint --colors
   --unwrapScalar --no-doc --exit-status --null-input --raw-output --tojson --no-colors --indent=
   --arg= --argjson= --slurp --compact-output --xml-output
 xmllint: --noout --format --xpath= --schema= --valid --noent --nonet --html --xmlout --recover
@@ -291,9 +291,9 @@ def reading(command: Command, row: Listed) -> list[Effect]:
         if not _is_allowed(name, value, row) or (len(name) > 1 and name not in spelled)
     ]
     if other:
-        name = other[0][0]
-        dashed = f"-{name}" if len(name) == 1 else f"--{name}"
-        effects.append(Unlisted(f"{command.name} {dashed}"))
+        unknown = [f"--{name}" for name in spelled if name not in row.options]
+        shown = unknown[0] if unknown else f"-{other[0][0]}"
+        effects.append(Unlisted(f"{command.name} {shown}"))
         written = [value for name, value in other if name in ("o", "output")]
         effects.extend(Write(value) for value in written if value.text != "-")
         run = [value for name, value in other if value.parts and _RUNS.fullmatch(name)]

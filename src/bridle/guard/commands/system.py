@@ -29,7 +29,7 @@ PRIVILEGE = names(
 SCHEDULERS = names("crontab at batch systemd-run anacron atrm launchctl schtasks")
 
 SYSTEM = names("""
-    mount umount useradd userdel usermod groupadd passwd
+    mount umount swapon swapoff useradd userdel usermod groupadd passwd
     chpasswd chsh chfn iptables nft ufw sysctl modprobe insmod rmmod reboot shutdown halt poweroff
     init update-alternatives dpkg rpm apt apt-get aptitude dnf yum apk pacman zypper brew
     port snap flatpak nix-env hostnamectl systemctl ip timedatectl loginctl setcap
@@ -214,7 +214,8 @@ def github(command: Command) -> list[Effect]:
         ) or any(a in ("-X", "--method") and b != "GET" for a, b in itertools.pairwise(texts))
         return [Deny("git-push", "changes the forge by its API")] if writing else []
     if len(words) > 1 and words[1] in reading:
-        return []
+        opens = any(a.text in ("-w", "--web") for a in command.args)
+        return [Mutates(f"{command.name} opens a browser")] if opens else []
     if words[0] == "auth" and words[1:2] == ["status"]:
         return []
     if words[:2] in (["pr", "checkout"], ["co", ""]) or words[0] == "co":

@@ -58,10 +58,11 @@ WRAPPERS: dict[str, Wrapper] = {
 }  # fmt: skip
 
 WRAPPERS.update(
-    (name, Wrapper(subcommands=("run", "exec", "x"), short="Cpne", chdir=("C", "cwd"),
+    (name, Wrapper(subcommands=("run", "exec", "x"), short="Cpne",
+                   chdir=("C", "cwd", "directory", "project"),
                    long=("directory", "project", "env", "name", "prefix", "cwd", "python")))
-    for name in ("poetry", "pipenv", "pipx", "pdm", "rye", "hatch", "conda", "mamba", "bundle", "mise",
-                 "asdf", "rbenv", "pyenv")
+    for name in ("poetry", "pipenv", "pipx", "pdm", "rye", "hatch", "conda", "mamba", "bundle",
+                 "mise", "asdf", "rbenv", "pyenv")
 )  # fmt: skip
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
