@@ -59,11 +59,17 @@ _COMPILER = re.compile(
 """Programs whose -I and -L name folders to search."""
 
 _INPUTS = names("""
-    isystem iquote idirafter sysroot isysroot include-dir cp classpath class-path config config-file
-    rcfile requirement requirements constraint cacert capath cert ca-file ca-bundle python
-    interpreter schema template baseline ignore-path ignore-file env-file find-links
+    isystem iquote idirafter sysroot isysroot include-dir cp classpath class-path jar config
+    config-file rcfile requirement requirements constraint cacert capath cert ca-file ca-bundle
+    python interpreter schema template baseline ignore-path ignore-file env-file find-links
     """)
 """Options whose value is only read."""
+
+_PREFIX = re.compile(r"(?:prefix|PREFIX|\w*(?<!DEST)(?:dir|DIR))=")
+_LOOKUP_LIKE = re.compile(
+    r"D?\w+_(?:COMPILER|EXECUTABLE|TOOLCHAIN_FILE|INCLUDE_DIRS?|LIBRARY|LIBRARIES)|DOPENSSL_ROOT_DIR"
+)
+"""Settings of builds that name what is found elsewhere."""
 
 _SHORT_INPUTS = {"pip": "rc", "psql": "f", "make": "f", "awk": "f"}
 """The same for letters, which mean something else to each program."""
@@ -84,6 +90,7 @@ _LOOKUPS = names("""
 """Variables that name where programs, libraries and certificates are found; and those of git and
 of shells, which have rules of their own."""
 
+_PROGRAM = re.compile(r"(?:/usr|/usr/local)?/s?bin/[\w.+-]+")
 _PLACE = re.compile(r"\w*(?:DIR|HOME|CACHE|PREFIX|TARGET|LOG|DEST\w*|OUT\w*)|GIT_TRACE\w*")
 """Names of variables whose value is a place that programs write to."""
 
@@ -92,6 +99,7 @@ _DEFAULTS = {
     "NVM_DIR": "/.nvm", "PYENV_ROOT": "/.pyenv", "RBENV_ROOT": "/.rbenv", "BUN_INSTALL": "/.bun",
     "SDKMAN_DIR": "/.sdkman", "VOLTA_HOME": "/.volta", "DENO_INSTALL": "/.deno",
     "PNPM_HOME": "/.local/share/pnpm", "KUBECONFIG": "/.kube/config",
+    "PIP_CACHE_DIR": "/.cache/pip", "npm_config_cache": "/.npm",
     "XDG_CONFIG_HOME": "/.config", "XDG_CACHE_HOME": "/.cache", "XDG_DATA_HOME": "/.local/share",
 }  # fmt: skip
 """Variables of the home directory, and the place there that they name anyway."""
@@ -103,8 +111,12 @@ def given(command: Command, words: tuple[Value, ...]) -> list[Effect]:
     option = ""
     if len(words) > _MOST_WORDS or any(word.size > _LONGEST for word in words):
         return [Deny("shell-unparsed", f"{command.name} is given more than can be judged")]
+    staged = any(word.lead.startswith("DESTDIR=") for word in words)
     for word in words:
         lead = word.lead
+        if staged and _PREFIX.match(lead):
+            # It is seen from DESTDIR.
+            continue
         name, value, before, option = "", word, option, ""
         if lead[:1] == "-" and len(lead) > 1:
             name, equals, _ = lead.lstrip("-").partition("=")
@@ -135,7 +147,8 @@ def _is_read(name: str, value: Value, program: str) -> bool:
     if name in _INPUTS or name in _SHORT_INPUTS.get(program, ()):
         return not set("=,") & set(value.lead)
     compiles = _COMPILER.fullmatch(program) is not None
-    return name.removeprefix("D") in _LOOKUPS or (compiles and name[0] in "IL")
+    found = name.removeprefix("D") in _LOOKUPS or _LOOKUP_LIKE.fullmatch(name) is not None
+    return found or (compiles and name[0] in "IL")
 
 
 def given_variable(name: str, value: Value, home: str) -> list[Effect]:
@@ -143,6 +156,8 @@ def given_variable(name: str, value: Value, home: str) -> list[Effect]:
     if name in _LOOKUPS or name.startswith("GIT_CONFIG_VALUE_"):
         return []
     if value.text is not None and value.text == home + _DEFAULTS.get(name, "\0"):
+        return []
+    if _PROGRAM.fullmatch(value.text or "") and os.path.isfile(value.text or ""):
         return []
     if value.open_start and _PLACE.fullmatch(name):
         return [Deny("path-unresolved", f"{name} names a place only known at run time")]
