@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from bridle.guard import tree
+from bridle.guard.budget import spend
 from bridle.guard.hidden import check_words
 from bridle.guard.scope import Scope
 from bridle.guard.values import (
@@ -71,6 +72,7 @@ def assigned(node: tree.Assign, expander: Expander, scope: Scope) -> tuple[Value
         elements = [f for word in node.array for f in expander.fields(word)]
         scope.variables.pop(node.name, None)
         kept = scope.arrays.get(node.name, ()) if node.append else ()
+        spend(len(kept) + len(elements) >> 2)
         scope.arrays[node.name] = (*kept, *elements)
         return ()
     if node.value is None:

@@ -81,7 +81,7 @@ def _set_builtin(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Inp
             rest = args[number + 1 :] if text == "--" else args[number:]
             scope.positional = rest
             break
-        if re.fullmatch(r"-[a-z]*e[a-z]*", text):
+        if text[0] == "-" and text[1:].isalpha() and "e" in text:
             scope.strict = True
         if text in ("-o", "+o"):
             continue

@@ -10,6 +10,7 @@ import msgspec
 
 from bridle.drives.guarding import UNSEEN
 from bridle.guard import tools
+from bridle.guard.budget import limited, spend
 from bridle.guard.paths import PathError, Places
 from bridle.guard.policy import Policy, PolicyError, check
 from bridle.guard.rules import Rules
@@ -47,7 +48,8 @@ class Judge:
         if self.policy.capability is None:
             return NO_AGENT
         try:
-            self.decide(call, None)
+            with limited():
+                self.decide(call, None)
         except Blocked as blocked:
             return blocked.verdict()
         except RecursionError:

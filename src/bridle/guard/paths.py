@@ -21,6 +21,8 @@ below it (removed or moved away); `merge` files put below it."""
 
 MAX_LINKS = 40
 MAX_COMPONENTS = 1024
+_LONGEST_PATTERN = 512
+"""Longest pattern for a name that is worked out; a longer one may match anything."""
 
 SAFE_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
 
@@ -330,7 +332,10 @@ def covers_protected(parts: list[str]) -> bool:
 
 def may_meet(first: str, second: str) -> bool:
     """Whether some name matches both patterns; a bracket stands for any character."""
-    first, second = (re.sub(r"\[[^]]+\]", "?", p.casefold()) for p in (first, second))
+    first, second = (re.sub(r"\*+", "*", p.casefold()) for p in (first, second))
+    if max(len(first), len(second)) > _LONGEST_PATTERN:
+        return True
+    first, second = (re.sub(r"\[[^]]+\]", "?", p) for p in (first, second))
     reach = {(0, 0)}
     seen: set[tuple[int, int]] = set()
     while reach:

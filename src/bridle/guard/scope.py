@@ -7,6 +7,7 @@ of a variable. A verdict must hold for all of them.
 import os
 
 from bridle.guard import tree
+from bridle.guard.budget import spend
 from bridle.guard.values import SCRATCH, UNKNOWN, Value, join, literal, summarize
 
 MAX_DIRECTORIES = 8
@@ -56,6 +57,7 @@ class Scope:
 
     def copy(self) -> "Scope":
         """A state of its own that starts as this one."""
+        spend(1 + ((len(self.variables) + len(self.arrays) + len(self.functions)) >> 5))
         twin = Scope("", dict(self.variables))
         twin.directories = self.directories
         twin.previous = self.previous
@@ -70,6 +72,7 @@ class Scope:
 
     def join(self, other: "Scope") -> None:
         """Make this the state after one of two ways."""
+        spend(len(self.variables) + len(self.arrays) + len(self.functions) >> 2)
         self.directories = tuple(dict.fromkeys(self.directories + other.directories))
         if len(self.directories) > MAX_DIRECTORIES:
             self.directories = (None,)

@@ -4,6 +4,7 @@ import re
 
 from bridle.guard import producers, tree
 from bridle.guard.bindings import assigned, declare, redirected
+from bridle.guard.budget import spend
 from bridle.guard.builtins import BUILTINS
 from bridle.guard.commands.registry import base_name, effects_of
 from bridle.guard.compounds import compound, count
@@ -32,6 +33,9 @@ from bridle.guard.words import Expander
 
 MAX_DEPTH = 16
 MAX_STEPS = 4000
+MAX_WORDS = 10_000
+"""Most words of one simple command."""
+Environment = tuple[tuple[str, Value], ...]
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _SAME_SHELL = frozenset({"command", "builtin", "noglob", "nocorrect"})
 """Words before a command that do not start another shell: a `cd` after them counts."""
@@ -100,6 +104,7 @@ class Walk:
 
     def _statement(self, statement: tree.Stmt, scope: Scope, stdin: Input) -> Output:
         self.steps += 1
+        spend(5 + 5 * len(statement.redirects))
         if self.steps > MAX_STEPS:
             raise Blocked("shell-unparsed", "the command has too many parts")
         if statement.background:
@@ -196,7 +201,7 @@ class Walk:
     def simple(
         self,
         argv: tuple[Value, ...],
-        env: tuple[tuple[str, Value], ...],
+        env: Environment,
         scope: Scope,
         stdin: Input,
         functions: bool = True,
@@ -204,6 +209,9 @@ class Walk:
     ) -> Output:
         """Judge one simple command. Raises `Blocked`."""
         self.steps += 1
+        if len(argv) > MAX_WORDS:
+            raise Blocked("too-long", f"a command of {len(argv)} words")
+        spend(20 + 4 * len(argv))
         while argv and _ASSIGNMENT.match(argv[0].lead):
             # After a wrapper this is a name that nothing has; judge what a shell would have run.
             argv = argv[1:]
@@ -234,13 +242,10 @@ class Walk:
             if output is not None:
                 self.note(_shown(argv))
                 return output
-        for key, value in scope.variables.items():
-            seen = key.startswith("GIT_") or key == "TMPDIR"
-            if seen and not any(key == k for k, _ in env):
-                env = (*env, (key, value[0] if len(value) == 1 else UNKNOWN))
         command = Command(
-            name, argv[1:], env, stdin.output, stdin.piped, stdin.file, scope.directories
-        )
+            name, argv[1:], _seen_by(env, scope), stdin.output, stdin.piped, stdin.file,
+            scope.directories,
+        )  # fmt: skip
         policy = self.rules.policy
         effects = effects_of(command, path, policy.command_name, policy.safe_commands)
         gate = lifted or self.rules.is_gate(argv)
@@ -283,17 +288,17 @@ class Walk:
             inner.change_directory(effect.directory)
         if effect.args is not None:
             inner.positional = effect.args
-        text = ""
+        texts: list[str] = []
         for number, part in enumerate(effect.text.parts):
             if isinstance(part, str):
-                text += part
+                texts.append(part)
             elif part == ANY:
                 raise Blocked("command-unresolved", f"the program {effect.text.show()} for a shell")
             else:
                 name = f"_bridle_hole_{inner.depth}_{number}"
                 inner.variables[name] = (Value((part,)),)
-                text += "${" + name + "}"
-        output = self.text(text, inner, stdin)
+                texts.append("${" + name + "}")
+        output = self.text("".join(texts), inner, stdin)
         inner.depth = depth
         return output
 
@@ -318,6 +323,18 @@ class Walk:
         """Tell a trace of a part that is allowed."""
         if self.trace is not None:
             self.trace.append(Part(part, "allow", "allowed", ""))
+
+
+def _seen_by(env: Environment, scope: Scope) -> Environment:
+    """What a program finds in its environment of what handlers look at."""
+    spend(len(scope.variables) >> 4)
+    given = {name for name, _ in env}
+    kept = [
+        (name, values[0] if len(values) == 1 else UNKNOWN)
+        for name, values in scope.variables.items()
+        if (name.startswith("GIT_") or name == "TMPDIR") and name not in given
+    ]
+    return (*env, *kept)
 
 
 def _shown(argv: tuple[Value, ...]) -> str:

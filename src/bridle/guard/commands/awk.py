@@ -183,7 +183,8 @@ def _pipe(tokens: list[tuple[str, str]], number: int, variables: dict[str, Value
 def _constant(tokens: list[tuple[str, str]], start: int, variables: dict[str, Value]) -> Value:
     """The value of the expression from `start` to the end of the statement, when it is constant."""
     parts: list[str | Hole] = []
-    for kind, token in tokens[start:]:
+    for number in range(start, len(tokens)):
+        kind, token = tokens[number]
         if kind == "newline" or token in (")", ","):
             break
         if token in ("(", "++", "--"):

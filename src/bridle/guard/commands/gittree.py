@@ -20,7 +20,7 @@ from bridle.guard.values import Value, literal
 
 Handler = Callable[[list[Value], Command], list[Effect]]
 
-_COMMITISH = re.compile(r"(HEAD|@)([~^@{].*)?\Z|[0-9a-f]{7,64}\Z|.*[~^]\d*\Z|.*@\{.*\}\Z")
+_COMMITISH = re.compile(r"(HEAD|@)([~^@{].*)?\Z|[0-9a-f]{7,64}\Z|.*[~^]\d*\Z|(?=.*\}\Z).*?@\{")
 
 
 def _split(args: list[Value]) -> tuple[list[Value], list[Value] | None]:

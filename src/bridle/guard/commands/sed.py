@@ -114,6 +114,7 @@ def _skip_address(text: str, position: int) -> int:
 
 def _delimited(text: str, position: int, delimiter: str) -> int:
     """Where the text after an unescaped delimiter starts; brackets hide delimiters."""
+    last = text.rfind("]")
     while position < len(text):
         char = text[position]
         if char == "\\":
@@ -121,7 +122,7 @@ def _delimited(text: str, position: int, delimiter: str) -> int:
             continue
         if char == delimiter:
             return position + 1
-        if char == "[":
+        if char == "[" and position < last:
             close = _bracket_end(text, position)
             if close > 0:
                 position = close
