@@ -3,17 +3,18 @@
 from collections.abc import Callable
 
 from bridle.guard import Call
+from bridle.guard.names import names
 
 
 def _bash(command: str) -> Call:
     return Call(tool="Bash", input={"command": command})
 
 
-_ALPHABETS = ("/", "'", '"', "`", "\\", "(", "[", "{", "}", "-", " ", "\n", ".", "a", "$", "=", ";",
-              "/a", "' ", '"/', "`\\", "(/", "=/[", "/[a", "\\'", "git ", "git -", "../", "~/", "'/x",
-              " /tmp", " '../a'", ".git ", "'a/b'", "open(", "open(a,", "copy ", "git reset ",
-              "chdir('", "cwd = ", "> ", "<< ", "%(", "s/a/", "x=", "a,", "to ", "\\o ", "{}", "[[",
-              "a.b.c.", "${", "*", "?", "0", "#", "|", "&", "%s", "@{", "X", "é")  # fmt: skip
+UNITS = ("/", "'", '"', "`", "\\", "(", "[", "{", "}", "-", " ", "\n", ".", "a", "$", "=", ";",
+         "/a", "' ", '"/', "`\\", "(/", "=/[", "/[a", "\\'", "git ", "git -", "../", "~/",
+         "'/x", " /tmp", " '../a'", ".git ", "'a/b'", "open(", "open(a,", "copy ", "git reset ",
+         "chdir('", "cwd = ", "> ", "<< ", "%(", "s/a/", "x=", "a,", "to ", "\\o ", "{}", "[[",
+         "a.b.c.", "${", "*", "?", "0", "#", "|", "&", "%s", "@{", "X", "é")  # fmt: skip
 """What a long text is made of, repeated: the starts of whatever scanners look for."""
 
 _TAKERS: dict[str, Callable[[str], str]] = {
@@ -154,6 +155,7 @@ _REPEATED: dict[str, Callable[[int], str]] = {
     "wrappers": lambda n: "nice " * (n // 5) + "true",
     "envs": lambda n: "env " + "A=b " * (n // 4) + "true",
     "evals": lambda n: "eval " * (n // 5) + "true",
+    "evals apart": lambda n: "".join(f"eval 'true;{i}'; " for i in range(n // 16)),
     "shells in shells": lambda n: _nested(n),
     "xargs": lambda n: "echo " + "a " * (n // 2) + "| xargs -I{} touch {}",
     "xargs of lines": lambda n: "printf '%s\\n' " + "a " * (n // 2) + "| xargs -I{} touch {}",
@@ -164,7 +166,7 @@ _REPEATED: dict[str, Callable[[int], str]] = {
     "newlines": lambda n: "\n" * n + "true",
     "process substitutions": lambda n: "cat " + "<(pwd) " * (n // 7),
     "coprocs": lambda n: "coproc true; " * (n // 13),
-    "tests": lambda n: "[[ a && " * 0 + "[[ " + "a && " * (n // 5) + "b ]]",
+    "tests": lambda n: "[[ " + "a && " * (n // 5) + "b ]]",
     "declares": lambda n: "declare " + "".join(f"a{i}=b " for i in range(n // 6)),
     "name references": lambda n: "".join(f"declare -n a{i}=a{i + 1}; " for i in range(n // 22)),
     "hashes": lambda n: "".join(f"hash -p /bin/ls a{i}; a{i}; " for i in range(n // 25)),
@@ -239,13 +241,9 @@ def kinds() -> dict[str, Callable[[int], Call]]:
     """Every kind of call, by name."""
     found: dict[str, Callable[[int], Call]] = {}
     for taker, make in _TAKERS.items():
-        for unit in _ALPHABETS:
+        for unit in UNITS:
             found[f"{taker}: {unit!r}"] = _repeated(make, unit)
-    for name, text in _REPEATED.items():
-        found[name] = _command(text)
-    for name, call in _TOOLS.items():
-        found[f"tool, {name}"] = call
-    return found
+    return found | GROWING | CROSSING
 
 
 def _repeated(make: Callable[[str], str], unit: str) -> Callable[[int], Call]:
@@ -261,8 +259,8 @@ def _quoted(text: str) -> str:
 
 
 def _nested(size: int) -> str:
-    command = "true"
-    while len(command) < size and command.count("bash") < 14:
+    command = "true; " * (size // 6)
+    for _ in range(4):
         command = f"bash -c {_quoted(command)}"
     return command
 
@@ -272,3 +270,16 @@ def _deep(levels: int) -> dict[str, object]:
     for _ in range(levels):
         inner = {"a": [inner]}
     return inner
+
+
+_CROSSING = names("""
+    links assignments-in-subshells exports functions-in-branches positional-nested array-appends
+    """)
+"""Kinds in which each part looks at what all parts before it left behind."""
+
+GROWING: dict[str, Callable[[int], Call]] = {}
+CROSSING: dict[str, Callable[[int], Call]] = {}
+for _name, _text in _REPEATED.items():
+    (CROSSING if _name.replace(" ", "-") in _CROSSING else GROWING)[_name] = _command(_text)
+for _name, _call in _TOOLS.items():
+    GROWING[f"tool, {_name}"] = _call

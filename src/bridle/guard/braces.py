@@ -79,7 +79,7 @@ class _Braces:
                 raise Blocked("shell-unparsed", "a brace expansion with too many words")
             before = self.items[begin:position]
             found = [[*word, *before, *option] for word in found for option in options]
-            spend(sum(map(len, found)) >> 4)
+            spend(len(found) + (sum(map(len, found)) >> 2))
             position = begin = self.ends[position] + 1
         rest = self.items[begin:end]
         return [[*word, *rest] for word in found]

@@ -39,6 +39,12 @@ _GIT = r"""(?<![-\w])git\b(?:[\s'",\[\]()]|-[-\w]++)++"""
 """git and what may stand between it and its subcommand. It gives nothing back, and no second git
 can begin inside of it: each character is looked at once."""
 _PUSH = re.compile(rf"{_GIT}(push|send-pack)\b", re.IGNORECASE)
+_LIBRARY = re.compile(
+    r"\b(?:pygit2|dulwich|nodegit|rugged|simple-git|isomorphic-git|gitpython|jgit|go-git"
+    r"|(?:import|from)\s{1,9}git\b|require\s?\(\s?['\"]git['\"])",
+    re.IGNORECASE,
+)
+"""Libraries that push without starting git."""
 _RESET = re.compile(rf"{_GIT}reset\b", re.IGNORECASE)
 _HARD = re.compile(r"--har?d?\b", re.IGNORECASE)
 _REACH = 300
@@ -66,6 +72,8 @@ def check_code(text: str, language: str, places: Places, directory: str) -> None
             raise Blocked("git-push", f"{language} code that runs git push")
         if any(_HARD.search(text, m.end(), m.end() + _REACH) for m in _RESET.finditer(text)):
             raise Blocked("git-reset", f"{language} code that runs git reset --hard")
+    if _LIBRARY.search(text) and re.search(r"\bpush\b", text):
+        raise Blocked("git-push", f"{language} code that pushes with a library")
     if language == "editor" and re.search(
         r"(^|[|:\s'\"])!|\bsystem\(|call-process|shell-command", text
     ):

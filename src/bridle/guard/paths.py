@@ -11,6 +11,7 @@ import re
 import stat
 from typing import Literal
 
+from bridle.guard.budget import spend
 from bridle.guard.policy import Policy
 from bridle.guard.values import Hole, Value, join
 from bridle.guard.verdict import Blocked
@@ -100,6 +101,7 @@ class Places:
 
     def real(self, path: str, mode: Mode = "write") -> str:
         """The path the kernel would reach. Raises `Blocked` when that cannot be told."""
+        spend(8 + 4 * path.count("/") + len(self.links))
         try:
             if mode in ("entry", "tree"):
                 head, name = _split_last(path)
@@ -141,6 +143,7 @@ class Places:
         """A file below the resolved `folder` that an agent's CLI obeys, None when there is none."""
         import glob
 
+        spend(20 * len(PROTECTED))
         for rule in PROTECTED[_SETTINGS_FROM:]:
             for found in glob.iglob(os.path.join(glob.escape(self.worktree), *rule)):
                 if found.startswith(folder.rstrip("/") + "/"):

@@ -84,8 +84,10 @@ def output(command: Command, worktree: str) -> Output:
         return _git(args, command, worktree)
     if name in ("find", "fd", "fdfind", "ls", "rg", "grep", "egrep", "fgrep", "tree"):
         return _listing(name, command)
-    if name in ("cat", "head", "tail") and not command.piped:
+    if name in ("cat", "head", "tail") and (not command.piped or command.pipes):
         operands = read(args, short="nc", long=("lines", "bytes")).operands
+        if len(operands) == 1 and (stream := command.streamed(operands[0])) is not None:
+            return stream
         if len(operands) == 1 and name == "cat":
             return Output((UNKNOWN,), operands[0])
         return UNKNOWN_OUTPUT
@@ -203,8 +205,7 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
     ):
         return Output((_STATUS,))
     if words[0] == "grep" and any(
-        w in ("--files-with-matches", "--name-only", "--files-without-match")
-        or _is_flag(w, "lL")
+        w in ("--files-with-matches", "--name-only", "--files-without-match") or _is_flag(w, "lL")
         for w in words
     ):
         return Output((Value((REL,)),))

@@ -33,6 +33,7 @@ from bridle.guard.words import Expander
 
 MAX_DEPTH = 16
 MAX_STEPS = 4000
+_FIRST_PIPE = 63
 MAX_WORDS = 10_000
 """Most words of one simple command."""
 Environment = tuple[tuple[str, Value], ...]
@@ -50,6 +51,8 @@ class Walk:
         self.steps = 0
         self.defined: dict[int, tuple[tree.Stmt, Scope]] = {}
         self.aliases: set[str] = set()
+        self.pipes: dict[str, Output] = {}
+        """What can be read from each process substitution, by its name."""
         self.at_exit: list[tuple[Shell, Scope]] = []
         """Traps, judged once more with the values that their variables have in the end."""
 
@@ -148,7 +151,7 @@ class Walk:
 
     def set_variable(self, name: str, values: tuple[Value, ...], scope: Scope) -> None:
         """Give the variable these values, and judge what that makes later commands do."""
-        self._variable(name, values, scope)
+        self._variable(scope.meant(name) or name, values, scope)
         scope.assign(name, values)
 
     def _variable(self, name: str, values: tuple[Value, ...], scope: Scope) -> None:
@@ -160,10 +163,21 @@ class Walk:
 
     def expander(self, scope: Scope) -> Expander:
         """What words become in the scope."""
-        return Expander(scope, self._substitute, self.rules.places.home)
+        return Expander(scope, self._substitute, self._pipe, self.rules.places.home)
 
     def _substitute(self, body: tree.Script, scope: Scope) -> Output:
         return self.statements(body, scope, TERMINAL)
+
+    def _pipe(self, node: tree.ProcSubst, scope: Scope) -> str:
+        """Judge a process substitution; the name under which a command finds it."""
+        name = f"/dev/fd/{_FIRST_PIPE + len(self.pipes)}"
+        if node.op == "<(":
+            self.pipes[name] = self.statements(node.body, scope, TERMINAL)
+        else:
+            # What is written into it is not followed.
+            self.pipes[name] = UNKNOWN_OUTPUT
+            self.statements(node.body, scope, Input(UNKNOWN_OUTPUT, True))
+        return name
 
     def _call(self, node: tree.Call, scope: Scope, stdin: Input) -> Output:
         expander = self.expander(scope)
@@ -244,7 +258,7 @@ class Walk:
                 return output
         command = Command(
             name, argv[1:], _seen_by(env, scope), stdin.output, stdin.piped, stdin.file,
-            scope.directories,
+            scope.directories, self._pipes_in(argv),
         )  # fmt: skip
         policy = self.rules.policy
         effects = effects_of(command, path, policy.command_name, policy.safe_commands)
@@ -258,6 +272,13 @@ class Walk:
         if nested is not None:
             return nested
         return producers.output(command, self.rules.places.worktree)
+
+    def _pipes_in(self, argv: tuple[Value, ...]) -> tuple[tuple[str, Output], ...]:
+        if not self.pipes:
+            return ()
+        # A name may stand at the end of a word, after an option's letter or `=`.
+        given = (value.lead[value.lead.rfind("/dev/fd/") :] for value in argv)
+        return tuple((name, self.pipes[name]) for name in given if name in self.pipes)
 
     def _effect(
         self, effect: Effect, scope: Scope, stdin: Input, gate: bool, allowed: bool

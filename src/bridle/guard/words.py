@@ -26,6 +26,7 @@ from bridle.guard.verdict import Blocked
 MAX_WORLDS = 16
 
 Substitute: TypeAlias = Callable[[tuple[tree.Stmt, ...], Scope], Output]
+Pipe: TypeAlias = Callable[[tree.ProcSubst, Scope], str]
 
 _WILD = re.compile(r"(\*+|\?)")
 _GLOB = re.compile(r"(\*+|\?|\[[^\]/]+\])")
@@ -60,11 +61,13 @@ Pieces: TypeAlias = list["Piece | Break"]
 
 
 class Expander:
-    """Expands words in a scope; `substitute` judges and runs a command substitution's body."""
+    """Expands words in a scope. `substitute` judges the body of a command substitution and tells
+    what it prints; `pipe` judges a process substitution and gives it a name."""
 
-    def __init__(self, scope: Scope, substitute: Substitute, home: str | None) -> None:
+    def __init__(self, scope: Scope, substitute: Substitute, pipe: Pipe, home: str | None) -> None:
         self.scope = scope
         self.substitute = substitute
+        self.pipe = pipe
         self.home = home
         self.choice: dict[str, Value] = {}
         """For variables with several values, the one that holds in the world being expanded."""
@@ -120,7 +123,7 @@ class Expander:
         spend(len(parts))
         for number, part in enumerate(parts):
             if isinstance(part, tree.Lit):
-                spend(len(part.text) >> 6)
+                spend(len(part.text) >> 4)
                 if quoted:
                     text = re.sub(r"\\([$`\"\\\n])", _unescape_double, part.text)
                     found.append(Piece(text, True))
@@ -136,8 +139,7 @@ class Expander:
             elif isinstance(part, tree.Subst):
                 self._subst(part, quoted, found)
             elif isinstance(part, tree.ProcSubst):
-                self.substitute(part.body, self.scope.copy())
-                found.append(Piece("/dev/fd/63", True))
+                found.append(Piece(self.pipe(part, self.scope.copy()), True))
             elif isinstance(part, tree.Arith):
                 self.arithmetic(part.words)
                 found.append(Piece(NUMBER, True))
@@ -231,7 +233,7 @@ class Expander:
                     found.append(Piece("", True))
             return
         value = self._expanded(part)
-        spend(value.size >> 6)
+        spend(value.size >> 3)
         for content in value.parts:
             found.append(Piece(content, quoted, True))
 
