@@ -71,6 +71,13 @@ REFUSED = [
     "xonsh -c '$(git push)'",
     "sh -$x 'git push'",
     "ksh -c 'nameref r=y; r=push; git $y'",
+    "node -pe \"process.chdir('{{OUTSIDE}}');require('fs').writeFileSync('x','')\"",
+    "npx tsx -e \"require('fs').mkdirSync('{{OUTSIDE}}/d')\"",
+    'erl -noshell -eval \'file:write_file("{{OUTSIDE}}/x","y"),halt().\'',
+    "jshell - <<< 'java.nio.file.Files.write(java.nio.file.Path.of(\"{{OUTSIDE}}/x\"));'",
+    "pwsh -Command 'git push'",
+    "proot -w {{OUTSIDE}} touch x",
+    "git rm --cached .claude/settings.json",
 ]
 """Each pushes, writes outside, takes an agent's settings into the index, or hides what it runs."""
 
@@ -91,6 +98,9 @@ HARMLESS = [
     "git update-index --assume-unchanged a.txt",
     "python3 -c 'a=[]; a.append(1); print(\"git\")'",
     "node -e 'const a=[]; a.push(1); console.log(\"git log\")'",
+    "git rm --cached a.txt",
+    'node -pe "1+1"',
+    'npx tsx -e "console.log(1)"',
 ]
 
 TOOLS_REFUSED: list[tuple[str, dict[str, Any]]] = [
@@ -130,6 +140,7 @@ TOOLS_REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("mcp__x__find_and_replace", {"path": "/etc/x"}),
     ("mcp__x__clone", {"url": "ext::sh -c touch% /tmp/x"}),
     ("mcp__fs__write_multiple", {"files": [{"path": "a"}, {"path": "/etc/x"}]}),
+    ("mcp__editor__apply", {"changes": {"/etc/x": [{"newText": "x"}]}}),
 ]
 
 TOOLS_HARMLESS: list[tuple[str, dict[str, Any]]] = [
@@ -150,6 +161,7 @@ TOOLS_HARMLESS: list[tuple[str, dict[str, Any]]] = [
     ("mcp__memory__create_entities", {"entities": [{"name": "a", "observations": ["b /etc/x"]}]}),
     ("mcp__figma__export_image", {"scale": 2, "format": "png"}),
     ("mcp__sentry__update_issue", {"issueId": "1", "status": "resolved"}),
+    ("mcp__editor__apply", {"changes": {"src/app.py": [{"newText": "x"}]}}),
 ]
 
 READERS_REFUSED: list[tuple[str, dict[str, Any]]] = [

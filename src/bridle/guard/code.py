@@ -53,6 +53,10 @@ _HOME = re.compile(r"expanduser|Path\.home|homedir\(|Dir\.home|\bHOME\b|\$HOME|E
 
 
 _ELSEWHERE = re.compile(r"""(?:\bchdir\s*(?:\(\s*)?|\bcwd\s*[=:]\s*)['"](\.\.)['"]""")
+_COMMAND_LANGUAGES = frozenset(
+    {"editor", "make", "pwsh", "powershell", "expect", "tclsh", "osascript"}
+)
+"""Languages in which a command may stand as it is in a shell."""
 _SCRIPTS = ("node", "nodejs", "bun", "deno")
 _TEXT = {
     '"': re.compile(r"""(?:\\.|[^"\\\n])*+"?+""", re.DOTALL),
@@ -67,7 +71,7 @@ _BEFORE_EXPRESSION = "(,=:[!&|?;{}"
 def check_code(text: str, language: str, places: Places, directory: str) -> None:
     """Refuse program text that names a place outside, or pushes."""
     spend(len(text) >> 2)
-    if language in ("editor", "make") or _STARTS.search(text):
+    if language in _COMMAND_LANGUAGES or _STARTS.search(text):
         if _PUSH.search(text):
             raise Blocked("git-push", f"{language} code that runs git push")
         if any(_HARD.search(text, m.end(), m.end() + _REACH) for m in _RESET.finditer(text)):

@@ -152,6 +152,8 @@ def _leaves(fields: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         spend(2)
         if isinstance(value, dict):
             waiting.extend((str(name), item) for name, item in value.items())
+            # Some tools take a map of files.
+            waiting.extend(("path", name) for name in value if "/" in name)
         elif isinstance(value, list):
             waiting.extend((key, item) for item in value)
         else:

@@ -193,9 +193,9 @@ def remove(args: list[Value], command: Command) -> list[Effect]:
     options = read(before, long=("pathspec-from-file",), flags=("cached", "force", "dry-run"))
     if options.has("n", "dry-run"):
         return []
-    effects: list[Effect] = [Git("rm")]
     if options.has("cached"):
-        return effects
+        return [Git("rm", forced=tuple(options.operands + (paths or [])))]
+    effects: list[Effect] = [Git("rm")]
     return effects + [Write(v, "tree") for v in options.operands + (paths or [])]
 
 

@@ -297,10 +297,23 @@ _CODE_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
 }
 
 
+def _spelled(arg: Value, letters: str, names: tuple[str, ...]) -> Value:
+    """An option that takes code as others spell it: `-pe CODE` as `-e`, `-eval` as `--eval`."""
+    word = arg.lead
+    if len(word) > 2 and word[0] == "-" and word[1] != "-":
+        if all(letter in letters for letter in word[1:]):
+            return Value(("-" + word[-1], *arg.parts[1:]))
+        name = next((n for n in names if n.lower().startswith(word[1:].lower())), None)
+        if name is not None:
+            return Value(("--" + name, *arg.parts[1:]))
+    return arg
+
+
 def interpreter(command: Command) -> list[Effect]:
     """Effects of an interpreter with code options."""
     letters, names, other = _CODE_OPTIONS.get(command.name, ("e", ("eval",), ""))
-    options = read(command.args, short=letters + other, long=names, permute=False)
+    args = [_spelled(arg, letters, names) for arg in command.args]
+    options = read(args, short=letters + other, long=names, permute=False)
     inline = options.values(*letters, *names)
     asks = ("version", "help", "v", "V", *("mi" if command.name == "php" else ""))
     if options.has(*asks) and not inline and not options.operands:

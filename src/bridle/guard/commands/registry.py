@@ -184,6 +184,7 @@ def unknown(command: Command) -> list[Effect]:
         # They make a folder at the path they are given.
         paths = [a for a in command.args if not a.lead.startswith("-") and "/" in a.show()]
         effects.extend(Write(a, "merge") for a in paths if "://" not in a.show())
+    effects.extend(unknowns.program_texts(command))
     effects.extend(unknowns.rewritten(command.args))
     effects.extend(unknowns.carried(command, _COMMANDS))
     return effects + output_options(command.args)

@@ -10,7 +10,7 @@ import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.commands.programs import output_options
-from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Shell, Write
+from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell, Write
 from bridle.guard.names import names
 from bridle.guard.values import Value, literal
 
@@ -42,6 +42,18 @@ def rewritten(args: tuple[Value, ...]) -> list[Effect]:
         return []
     read_from = [b for a, b in itertools.pairwise(args) if (a.text or "").lstrip("-") in _SOURCES]
     return [Write(o, "merge") for o in operands if looks_outside(o) and o not in read_from]
+
+
+_CODE_FLAGS = names("-e -c -E --eval --exec --execute --command --expression -eval -exec")
+
+
+def program_texts(command: Command) -> list[Effect]:
+    """Program text that an unknown program is given: by an option, or on its standard input."""
+    texts = [b for a, b in itertools.pairwise(command.args) if a.text in _CODE_FLAGS]
+    found: list[Effect] = [Code(text, command.name) for text in texts]
+    streams = [command.streamed(a) for a in command.args]
+    scripts = [s.script for s in streams if s is not None and s.script is not None]
+    return found + [Code(literal(script), command.name) for script in scripts]
 
 
 def carried(command: Command, known: frozenset[str]) -> list[Effect]:

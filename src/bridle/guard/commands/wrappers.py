@@ -95,7 +95,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "chokidar": Wrapper(short="cdti", long=("command", "ignore"), shell=("c", "command"), skip=99),
     "ssh-agent": Wrapper(short="aEOPt"),
     "firejail": Wrapper(),
-    "proot": Wrapper(short="rbqwv"),
+    "proot": Wrapper(short="rbqwv", long=("pwd", "cwd"), chdir=("w", "pwd", "cwd")),
     "systemd-inhibit": Wrapper(long=("what", "who", "why", "mode")),
     "doppler": Wrapper(subcommands=("run",), long=("command", "config", "project"),
                        shell=("command",)),
