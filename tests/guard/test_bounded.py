@@ -65,12 +65,14 @@ def _scanners(place: str) -> dict[str, Callable[[str], object]]:
 
         return lines
 
-    found: dict[str, Callable[[str], object]] = {
-        f"{language} code": lambda text, language=language: check_code(
-            "write system " + text, language, places, place
-        )
-        for language in ("node", "python", "perl", "editor", "make")
-    }
+    def code(language: str) -> Callable[[str], object]:
+        def check(text: str) -> None:
+            check_code("write system " + text, language, places, place)
+
+        return check
+
+    languages = ("node", "python", "perl", "editor", "make")
+    found = {f"{language} code": code(language) for language in languages}
     return found | {
         "git in code": lambda text: check_code("system git reset " + text, "ruby", places, place),
         "sed": lambda text: sed.script_effects(text),
