@@ -167,6 +167,7 @@ class Judge:
         for text in texts:
             if not isinstance(text, str):
                 raise Blocked("bad-input", "the patch is not text")
+            spend(len(text) >> 2)
             directory = self.call_directory(fields)
             for path, gone in patch_paths(text):
                 found = True
