@@ -244,6 +244,9 @@ def _hash(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> 
 def _runs_text(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
     """compgen, complete, bind: what a text among their options runs, now or at a key."""
     options = read(args, short="oAGWFCXPSmfuqrx" if args else "")
+    for words in options.values("W"):
+        if any(mark in words.show() for mark in ("$(", "`", "<any>")):
+            raise Blocked("command-unresolved", "a list of words that runs a command")
     for text in options.values("C", "x"):
         command = text.after(text.lead.index(":") + 1) if options.has("x") and ":" in text.lead \
             else text  # fmt: skip
