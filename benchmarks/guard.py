@@ -1,12 +1,13 @@
 """What a guarded tool call costs: verdicts in process, the hook process, a call inside Claude Code.
 
-    python benchmarks/guard.py [--claude PATH] [--rounds N] [--calls N]
+    python benchmarks/guard.py [--claude PATH] [--rounds N] [--calls N] [--mixed N] [--only-mixed]
 
 Answers are checked first. Rows of one table are taken in turns, and compared pair by pair.
 """
 
 import argparse
 import json
+import random
 import resource
 import shutil
 import statistics
@@ -16,14 +17,17 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks._claude_calls import CallCosts, Kind, added, play
 from benchmarks._measure import median, print_table
 from benchmarks.sandbox_start import rows as sandbox_rows
+from tests.guard.worst import kinds as kinds_of_hard_calls
 
 from bridle.drives.guarding import GuardMechanism, HookShape
 from bridle.guard import Call, Judge, JudgeService, Policy
+from bridle.guard.corpus import make_places, read_cases
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.sandbox import preflight
 
@@ -54,6 +58,55 @@ def in_process(worktree: str) -> None:
         typical = statistics.median(times)
         rows.append([name, f"{typical * 1e6:.0f} µs", f"{1 / typical:.0f}"])
     print_table("verdicts in process", ["call", "p50", "verdicts/s"], rows)
+
+
+def mixed(root: Path, count: int) -> None:
+    """Verdicts on `count` calls in one order: nine of ten are those of the labelled corpora, one is
+    made up to be hard (`tests.guard.worst`), 500 to 120,000 characters long."""
+    draw = random.Random(11)
+    places = make_places(str(root / "places"))
+    policy = Policy(
+        capability="builder", worktree=places["{{WORKTREE}}"], agent="alice",
+        scratch=places["{{SCRATCH}}"], main_repo=places["{{REPO}}"], home=places["{{HOME}}"],
+    )  # fmt: skip
+    judge = Judge(policy)
+    folder = Path(__file__).parent.parent / "tests" / "guard"
+    cases = [
+        case for file in sorted(folder.glob("corpus*.jsonl")) for case in read_cases(str(file))
+    ]
+    everyday = [Call(tool=case.tool, input=_filled(case.input, places)) for case in cases]
+    kinds = list(kinds_of_hard_calls().items())
+    costs: dict[str, list[tuple[float, float, str]]] = {"everyday": [], "made up": []}
+    for number in range(count):
+        if number % 10:
+            group, name, call = "everyday", "", draw.choice(everyday)
+        else:
+            name, make = draw.choice(kinds)
+            size = int(500 * 240 ** draw.random())
+            group, name, call = "made up", f"{name}, {size}", make(size)
+        began, used = time.perf_counter(), time.thread_time()
+        judge.judge(call)
+        took = (time.perf_counter() - began, time.thread_time() - used, name)
+        costs[group].append(took)
+    costs["all"] = costs["everyday"] + costs["made up"]
+    rows = []
+    for group, taken in costs.items():
+        for kind, column in (("wall", 0), ("CPU", 1)):
+            times = sorted(float(cost[column]) for cost in taken)
+            at = [times[int(len(times) * share)] for share in (0.5, 0.99)]
+            shown = [f"{value * 1e3:.2f} ms" for value in (*at, times[-1])]
+            rows.append([f"{group}, {kind}", str(len(times)), *shown])
+    print_table(f"{count} mixed calls", ["calls", "number", "p50", "p99", "max"], rows)
+    hardest = sorted(costs["made up"], key=lambda cost: cost[1])[-3:]
+    print("hardest (CPU): " + "; ".join(f"{n}: {cpu * 1e3:.0f} ms" for _, cpu, n in hardest))
+
+
+def _filled(value: Any, places: dict[str, str]) -> Any:
+    """The value with each placeholder of the corpora replaced."""
+    text = json.dumps(value)
+    for mark, path in places.items():
+        text = text.replace(mark, path)
+    return json.loads(text)
 
 
 def _write(path: str) -> Call:
@@ -197,9 +250,14 @@ def main() -> None:
     parser.add_argument("--claude", help="Claude Code's command; without it that table is left out")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--calls", type=int, default=60)
+    parser.add_argument("--mixed", type=int, default=10_000, help="calls of the mixed table")
+    parser.add_argument("--only-mixed", action="store_true", help="the mixed table alone")
     args = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="bridle-guard-"))
     try:
+        mixed(root, args.mixed)
+        if args.only_mixed:
+            return
         in_process(str(root))
         hook_process(root)
         binary = args.claude or shutil.which("claude")

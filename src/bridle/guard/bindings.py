@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from bridle.guard import tree
+from bridle.guard.budget import spend
 from bridle.guard.hidden import check_words
 from bridle.guard.scope import Scope
 from bridle.guard.values import (
@@ -18,6 +19,7 @@ from bridle.guard.values import (
     Value,
     join,
 )
+from bridle.guard.verdict import Blocked
 from bridle.guard.words import Expander
 
 if TYPE_CHECKING:
@@ -63,14 +65,26 @@ def _redirect(
     return stdin
 
 
+_TABLES = frozenset({"BASH_CMDS", "BASH_ALIASES", "aliases", "commands", "functions", "galiases"})
+"""Arrays in which a shell keeps what names of commands stand for; zsh's are in lower case."""
+
+
 def assigned(node: tree.Assign, expander: Expander, scope: Scope) -> tuple[Value, ...]:
     """The values that an assignment gives."""
     if node.index is not None:
         expander.single(node.index)
+        if node.name in _TABLES:
+            raise Blocked("command-unresolved", f"{node.name} changes what commands are")
     if node.array is not None:
         elements = [f for word in node.array for f in expander.fields(word)]
+        if node.name in _TABLES:
+            raise Blocked("command-unresolved", f"{node.name} changes what commands are")
+        if scope.references.get(node.name):
+            scope.assign(node.name, (UNKNOWN,))
+            return ()
         scope.variables.pop(node.name, None)
         kept = scope.arrays.get(node.name, ()) if node.append else ()
+        spend(len(kept) + len(elements) >> 2)
         scope.arrays[node.name] = (*kept, *elements)
         return ()
     if node.value is None:
@@ -87,6 +101,9 @@ def assigned(node: tree.Assign, expander: Expander, scope: Scope) -> tuple[Value
     return tuple(values) if node.index is None else (UNKNOWN,)
 
 
+_REFERRING = frozenset({"declare", "typeset", "local"})
+
+
 def declare(walk: "Walk", node: tree.Declare, scope: Scope) -> Output:
     """Judge a declaration and take in the values it gives."""
     expander = walk.expander(scope)
@@ -98,15 +115,19 @@ def declare(walk: "Walk", node: tree.Declare, scope: Scope) -> Output:
             flags += value.text or ""
             continue
         exported = node.variant == "export" or "x" in flags
+        refers = node.variant == "nameref" or ("n" in flags and node.variant in _REFERRING)
         if arg.naked:
-            if exported and "n" not in flags:
+            if refers and "+" not in flags:
+                scope.refer(arg.name, None)
+            elif exported and "n" not in flags:
                 known = tuple(v for v in scope.lookup(arg.name) if v != UNKNOWN)
                 walk.variable(arg.name, known, scope)
             continue
         values = assigned(arg, expander, scope)
         if values:
-            if "n" in flags.replace("-", "") and node.variant != "export":
-                values = (UNKNOWN,)
+            if refers:
+                scope.refer(arg.name, values[0] if len(values) == 1 else UNKNOWN)
+                continue
             if "i" in flags and arg.value is not None:
                 expander.arithmetic((arg.value,))
             walk.set_variable(arg.name, values, scope, exported)

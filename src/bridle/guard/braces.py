@@ -2,75 +2,109 @@
 
 import itertools
 import re
+from typing import TypeAlias
 
 from bridle.guard import tree
+from bridle.guard.budget import spend
 from bridle.guard.verdict import Blocked
 
 MAX_BRACES = 200
 """Most words that one word may become."""
+_LONGEST_SEQUENCE = 64
+_ITEM = re.compile(r"\\.|[^\\]", re.DOTALL)
+
+Item: TypeAlias = str | tree.Part
+"""A character, escaped or not, or a part that is no plain text."""
 
 
 def expand(parts: tuple[tree.Part, ...]) -> list[tuple[tree.Part, ...]]:
     """The words that brace expansion makes of one."""
     if not any(isinstance(p, tree.Lit) and "{" in p.text for p in parts):
         return [parts]
-    items: list[str | tree.Part] = []
+    items: list[Item] = []
     for part in parts:
         if isinstance(part, tree.Lit):
-            items.extend(re.findall(r"\\.|[^\\]", part.text, re.DOTALL))
+            items.extend(_ITEM.findall(part.text))
         else:
             items.append(part)
-    words = _expand_braces(items, [MAX_BRACES])
-    result: list[tuple[tree.Part, ...]] = []
-    for word in words:
-        merged: list[tree.Part] = []
-        for item in word:
-            if isinstance(item, str):
-                if merged and isinstance(merged[-1], tree.Lit):
-                    merged[-1] = tree.Lit(merged[-1].text + item)
-                else:
-                    merged.append(tree.Lit(item))
-            else:
-                merged.append(item)
-        result.append(tuple(merged))
-    return result
+    spend(len(items) >> 2)
+    words = _Braces(items).words(0, len(items))
+    return [_merged(word) for word in words]
 
 
-def _expand_braces(items: list[str | tree.Part], budget: list[int]) -> list[list[str | tree.Part]]:
-    for start, item in enumerate(items):
-        if item != "{":
+def _merged(word: list[Item]) -> tuple[tree.Part, ...]:
+    merged: list[tree.Part] = []
+    run: list[str] = []
+    for item in word:
+        if isinstance(item, str):
+            run.append(item)
             continue
-        depth, commas, end = 0, [], -1
-        for position in range(start, len(items)):
-            if items[position] == "{":
-                depth += 1
-            elif items[position] == "}":
-                depth -= 1
-                if depth == 0:
-                    end = position
-                    break
-            elif items[position] == "," and depth == 1:
-                commas.append(position)
-        if end < 0:
-            continue
-        inner = items[start + 1 : end]
-        if commas:
-            edges = [start, *commas, end]
-            options = [items[a + 1 : b] for a, b in itertools.pairwise(edges)]
-        else:
-            steps = _sequence("".join(i for i in inner if isinstance(i, str)))
-            if steps is None or not all(isinstance(i, str) for i in inner):
+        if run:
+            merged.append(tree.Lit("".join(run)))
+            run = []
+        merged.append(item)
+    if run:
+        merged.append(tree.Lit("".join(run)))
+    return tuple(merged)
+
+
+class _Braces:
+    """The items of one word, with the end and the commas of every brace found beforehand."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self.items = items
+        self.budget = MAX_BRACES
+        self.ends: dict[int, int] = {}
+        self.commas: dict[int, list[int]] = {}
+        open_at: list[int] = []
+        for position, item in enumerate(items):
+            if item == "{":
+                open_at.append(position)
+            elif item == "}" and open_at:
+                self.ends[open_at.pop()] = position
+            elif item == "," and open_at:
+                self.commas.setdefault(open_at[-1], []).append(position)
+
+    def words(self, start: int, end: int) -> list[list[Item]]:
+        """The words that the items from `start` to `end` become."""
+        found: list[list[Item]] = [[]]
+        position = begin = start
+        while position < end:
+            options = self._options(position) if self.items[position] == "{" else None
+            if options is None:
+                position += 1
                 continue
-            options = [list(step) for step in steps]
-        budget[0] -= len(options)
-        if budget[0] < 0:
-            raise Blocked("shell-unparsed", "a brace expansion with too many words")
-        tails = _expand_braces(items[end + 1 :], budget)
-        heads = [head for option in options for head in _expand_braces(option, budget)]
-        if len(heads) * len(tails) > MAX_BRACES:
-            raise Blocked("shell-unparsed", "a brace expansion with too many words")
-        return [items[:start] + head + tail for head in heads for tail in tails]
-    return [items]
+            self.budget -= len(options)
+            if self.budget < 0 or len(found) * len(options) > MAX_BRACES:
+                raise Blocked("shell-unparsed", "a brace expansion with too many words")
+            before = self.items[begin:position]
+            found = [[*word, *before, *option] for word in found for option in options]
+            spend(len(found) + (sum(map(len, found)) >> 2))
+            position = begin = self.ends[position] + 1
+        rest = self.items[begin:end]
+        return [[*word, *rest] for word in found]
+
+    def _options(self, start: int) -> list[list[Item]] | None:
+        """What the brace at `start` may become; None when it is only a character."""
+        end = self.ends.get(start)
+        if end is None:
+            return None
+        commas = self.commas.get(start)
+        if commas:
+            if len(commas) >= MAX_BRACES:
+                raise Blocked("shell-unparsed", "a brace expansion with too many words")
+            edges = [start, *commas, end]
+            inner = [self.words(a + 1, b) for a, b in itertools.pairwise(edges)]
+            options = [word for words in inner for word in words]
+            if len(options) > MAX_BRACES:
+                raise Blocked("shell-unparsed", "a brace expansion with too many words")
+            return options
+        if end - start > _LONGEST_SEQUENCE:
+            return None
+        inside = self.items[start + 1 : end]
+        texts = [item for item in inside if isinstance(item, str)]
+        steps = _sequence("".join(texts)) if len(texts) == len(inside) else None
+        return None if steps is None else [list(step) for step in steps]
 
 
 def _sequence(text: str) -> list[str] | None:

@@ -1,14 +1,28 @@
 """Shell builtins that change the shell's own state: directory, variables, what runs later."""
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Protocol
 
 from bridle.guard import producers, tree
+from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Shell
 from bridle.guard.parse import parse
 from bridle.guard.scope import Scope
 from bridle.guard.shfmt import ParseError
-from bridle.guard.values import EMPTY, SILENT, TERMINAL, UNKNOWN, Hole, Input, Output, Value, join
+from bridle.guard.values import (
+    EMPTY,
+    SILENT,
+    TERMINAL,
+    UNKNOWN,
+    UNKNOWN_OUTPUT,
+    Hole,
+    Input,
+    Output,
+    Value,
+    join,
+    literal,
+)
 from bridle.guard.verdict import Blocked
 
 if TYPE_CHECKING:
@@ -81,7 +95,7 @@ def _set_builtin(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Inp
             rest = args[number + 1 :] if text == "--" else args[number:]
             scope.positional = rest
             break
-        if re.fullmatch(r"-[a-z]*e[a-z]*", text):
+        if text[0] == "-" and text[1:].isalpha() and "e" in text:
             scope.strict = True
         if re.fullmatch(r"-[a-z]*a[a-z]*", text) or text == "allexport":
             scope.exports = True
@@ -100,6 +114,7 @@ def _shift(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) ->
 def _unset(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
     for arg in args:
         if arg.text:
+            scope.references.pop(arg.text, None)
             scope.functions.pop(arg.text, None)
             scope.arrays.pop(arg.text, None)
             scope.variables[arg.text] = (EMPTY,)
@@ -107,8 +122,14 @@ def _unset(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) ->
 
 
 def _export(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    flags = ""
     for arg in args:
         name, equals, _ = arg.lead.partition("=")
+        if arg.lead[:1] in ("-", "+"):
+            flags += arg.lead
+        elif "n" in flags and name.isidentifier():
+            scope.refer(name, arg.after(len(name) + 1) if equals else None)
+            continue
         if equals and name.isidentifier():
             walk.set_variable(name, (arg.after(len(name) + 1),), scope, exported=True)
         elif arg.open_start:
@@ -211,7 +232,60 @@ def _printf(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -
     return None
 
 
+def _hash(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    options = read(args, short="p", permute=False)
+    for path in options.values("p"):
+        for name in options.operands:
+            if path.text is None or name.text is None:
+                raise Blocked("command-unresolved", "a command name is given another program")
+            # From here on the name is that program.
+            scope.functions[name.text] = _alias_body(walk, name.text, shlex.quote(path.text))
+    return SILENT
+
+
+def _runs_text(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    """compgen, complete, bind: what a text among their options runs, now or at a key."""
+    options = read(args, short="oAGWFCXPSmfuqrx" if args else "")
+    for words in options.values("W"):
+        if any(mark in words.show() for mark in ("$(", "`", "<any>")):
+            raise Blocked("command-unresolved", "a list of words that runs a command")
+    for text in options.values("C", "x"):
+        command = text.after(text.lead.index(":") + 1) if options.has("x") and ":" in text.lead \
+            else text  # fmt: skip
+        quoted = re.fullmatch(r"\s*\"(.*)\"\s*", command.text or "", re.DOTALL)
+        walk.nested(Shell(command if quoted is None else literal(quoted[1])), scope, stdin)
+    return UNKNOWN_OUTPUT if options.has("C") else SILENT
+
+
+def _jobs(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output | None:
+    if args and args[0].text == "-x":
+        return walk.simple(args[1:], (), scope, stdin, False)
+    return None
+
+
+def _emulate(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output | None:
+    for text in read(args, short="co").values("c"):
+        walk.nested(Shell(text), scope, stdin)
+    return None
+
+
+def _loads(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output:
+    """enable, fc: other code under a builtin's name, or a command line only the shell knows."""
+    options = read(args, short="fe" if args else "")
+    if options.has("f", "e", "s") or any(a.open_start for a in args):
+        raise Blocked("command-unresolved", "the shell runs code that is not in the call")
+    return SILENT
+
+
 BUILTINS: dict[str, Builtin] = {
+    "hash": _hash,
+    "compgen": _runs_text,
+    "complete": _runs_text,
+    "bind": _runs_text,
+    "jobs": _jobs,
+    "emulate": _emulate,
+    "enable": _loads,
+    "fc": _loads,
     "cd": _cd,
     "chdir": _cd,
     "pushd": _pushd,

@@ -7,7 +7,9 @@ sandbox's to decide.
 import itertools
 import os
 import re
+from collections.abc import Iterator
 
+from bridle.guard.budget import spend
 from bridle.guard.paths import Mode, Places
 from bridle.guard.verdict import Blocked
 
@@ -18,12 +20,16 @@ _GUARDED = re.compile(
 )
 _RELATIVE = re.compile(r"""['"]([\w.-]+(?:/[\w.-]+)+)['"]""")
 _MOST_PATHS = 100
+_A_PATH = 30
+"""Units of work that the look at a path counts for."""
 _TAKES_AWAY = re.compile(r"rmtree|rmdir|rename|move|remove|unlink|\brm", re.IGNORECASE)
 _WRITES = re.compile(
+    # Every part that may be long is bounded: from each start a search looks no farther.
     r"write|\brm(?:Sync|dir)?\b|unlink|remove|rmtree|mkdir|makedirs|rename|replace\(|copy|move|chmod|chown|symlink|link\("
     r"|truncate|touch|dump\(|save|system|popen|subprocess|exec|spawn|['\"][waxr]b?\+?b?['\"]\s*\)"
-    r"|open\([^)]*,\s*['\"][wax]|\bopen\s+\S+\s+[wa]\b|['\"]\+?>>?['\"]|>\s*['\"]?/"
-    r"|\bFile\b(?!\.(?:read|exist|basename|dirname|join|size|stat|file|directory|extname))"
+    r"|open\([^)]{0,200}?,\s{0,9}['\"][wax]|\bopen\s+\S{1,200}\s{1,9}[wa]\b|['\"]\+?>>?['\"]"
+    r"|>\s*['\"]?/|\bFile\b(?!\.(?:read|exist|basename|dirname|join|size|stat|file|directory"
+    r"|extname))"
     r"|\bDir\b(?!\.(?:glob|entries|children|exist|each))|:w|-delete|chdir|extract|retrieve"
     r"|put_contents|rm_r|creat|append|download|install|sink|to_(?:csv|json|parquet|excel|pickle)"
     r"|\b(?:set|add|new|out|clear)-\w",
@@ -33,29 +39,49 @@ _STARTS = re.compile(
     r"system|subprocess|popen|exec|spawn|child_process|Open3|shell_exec|passthru|`|:!|%x|sh\.|\bsh\b",
     re.IGNORECASE,
 )
-_SEP = r"""(?:[\s'",\[\]()]|-[-\w]++)+"""
-"""What may stand between two words; it gives nothing back, so that no text takes long."""
-_PUSH = re.compile(rf"\bgit\b{_SEP}(push|send-pack)\b", re.IGNORECASE)
-_HARD = re.compile(rf"\bgit\b{_SEP}reset\b{_SEP}?.{{0,200}}--har?d?\b", re.IGNORECASE)
+_GIT = r"""(?<![-\w])git\b(?:[\s'",\[\]()]|-[-\w]++)++"""
+"""git and what may stand between it and its subcommand. It gives nothing back, and no second git
+can begin inside of it: each character is looked at once."""
+_PUSH = re.compile(rf"{_GIT}(push|send-pack)\b", re.IGNORECASE)
+_LIBRARY = re.compile(
+    r"\b(?:pygit2|dulwich|nodegit|rugged|simple-git|isomorphic-git|gitpython|jgit|go-git"
+    r"|(?:import|from)\s{1,9}git\b|require\s?\(\s?['\"]git['\"])",
+    re.IGNORECASE,
+)
+"""Libraries that push without starting git."""
+_RESET = re.compile(rf"{_GIT}reset\b", re.IGNORECASE)
+_HARD = re.compile(r"--har?d?\b", re.IGNORECASE)
+_REACH = 300
+"""How far after `git reset` its option is looked for."""
 _HOME = re.compile(r"expanduser|Path\.home|homedir\(|Dir\.home|\bHOME\b|\$HOME|ENV\[.HOME")
 
 
-_ELSEWHERE = re.compile(r"""(?:\bchdir\s*\(?\s*|\bcwd\s*[=:]\s*)['"](\.\.)['"]""")
-_SCRIPTS = ("node", "nodejs", "bun", "deno")
-_REGEX_LITERAL = re.compile(
-    r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)"""
-    r"""|(?<=[(,=:\[!&|?;{}])\s*/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*"""
+_ELSEWHERE = re.compile(r"""(?:\bchdir\s*(?:\(\s*)?|\bcwd\s*[=:]\s*)['"](\.\.)['"]""")
+_COMMAND_LANGUAGES = frozenset(
+    {"editor", "make", "pwsh", "powershell", "expect", "tclsh", "osascript"}
 )
-"""Texts, which stay, and expressions between slashes, which are no paths."""
+"""Languages in which a command may stand as it is in a shell."""
+_SCRIPTS = ("node", "nodejs", "bun", "deno")
+_TEXT = {
+    '"': re.compile(r"""(?:\\.|[^"\\\n])*+"?+""", re.DOTALL),
+    "'": re.compile(r"""(?:\\.|[^'\\\n])*+'?+""", re.DOTALL),
+    "`": re.compile(r"""(?:\\.|[^`\\])*+`?+""", re.DOTALL),
+}
+_TEXT_OR_SLASH = re.compile(r"""["'`/]""")
+_EXPRESSION = re.compile(r"(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*+\]|[^/\\\n\[])++/[a-z]*+")
+_BEFORE_EXPRESSION = "(,=:[!&|?;{}"
 
 
 def check_code(text: str, language: str, places: Places, directory: str) -> None:
     """Refuse program text that names a place outside, or pushes."""
-    if language in ("editor", "make", "pwsh", "powershell") or _STARTS.search(text):
+    spend(len(text) >> 2)
+    if language in _COMMAND_LANGUAGES or _STARTS.search(text):
         if _PUSH.search(text):
             raise Blocked("git-push", f"{language} code that runs git push")
-        if _HARD.search(text):
+        if any(_HARD.search(text, m.end(), m.end() + _REACH) for m in _RESET.finditer(text)):
             raise Blocked("git-reset", f"{language} code that runs git reset --hard")
+    if _LIBRARY.search(text) and re.search(r"\bpush\b", text):
+        raise Blocked("git-push", f"{language} code that pushes with a library")
     if language == "editor" and re.search(
         r"(^|[|:\s'\"])!|\bsystem\(|call-process|shell-command", text
     ):
@@ -66,17 +92,57 @@ def check_code(text: str, language: str, places: Places, directory: str) -> None
     if _HOME.search(text) and writes:
         raise Blocked("path-outside", f"{language} code that writes to the home directory")
     if language in _SCRIPTS:
-        text = _REGEX_LITERAL.sub(lambda m: m[1] or " ", text)
-    for match in _PATH.finditer(" " + text):
-        _check_path(match.group(1), writes, language, places, directory)
+        text = _without_expressions(text)
+    for path in _distinct(_PATH, " " + text):
+        _check_path(path, writes, language, places, directory)
     if writes:
-        for match in _ELSEWHERE.finditer(text):
-            _check_links(match.group(1), language, places, directory)
+        for path in _distinct(_ELSEWHERE, text):
+            _check_links(path, language, places, directory)
         mode: Mode = "tree" if _TAKES_AWAY.search(text) else "write"
-        for match in _GUARDED.finditer(" " + text):
-            places.check_text(match.group(1), directory, mode)
-        for match in itertools.islice(_RELATIVE.finditer(text), _MOST_PATHS):
-            _check_links(match.group(1), language, places, directory)
+        for path in _distinct(_GUARDED, " " + text):
+            places.check_text(path, directory, mode)
+        for path in itertools.islice(_distinct(_RELATIVE, text), _MOST_PATHS):
+            _check_links(path, language, places, directory)
+
+
+def _distinct(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """Each path that the pattern finds, once."""
+    seen: set[str] = set()
+    for match in pattern.finditer(text):
+        path = match.group(1)
+        if path not in seen:
+            seen.add(path)
+            spend(_A_PATH + len(path))
+            yield path
+
+
+def _without_expressions(text: str) -> str:
+    """JavaScript without its expressions between slashes, which are no paths; texts stay.
+
+    One pass: where a line holds an expression that does not end, the rest of it stays as it is.
+    """
+    kept: list[str] = []
+    position = start = 0
+    skip_to = 0
+    while (match := _TEXT_OR_SLASH.search(text, position)) is not None:
+        position = match.end()
+        quotes = _TEXT.get(match.group())
+        if quotes is not None:
+            ended = quotes.match(text, position)
+            position = ended.end() if ended is not None else position
+            continue
+        before = text[max(start, position - 40) : position - 1].rstrip()
+        if position < skip_to or before[-1:] not in _BEFORE_EXPRESSION or not before:
+            continue
+        found = _EXPRESSION.match(text, position)
+        if found is None:
+            line = text.find("\n", position)
+            skip_to = line if line >= 0 else len(text)
+            continue
+        kept.append(text[start : position - 1])
+        position = start = found.end()
+    kept.append(text[start:])
+    return " ".join(kept)
 
 
 def _check_links(path: str, language: str, places: Places, directory: str) -> None:

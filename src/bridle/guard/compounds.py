@@ -103,6 +103,9 @@ def _for(walk: "Walk", node: tree.For, scope: Scope, stdin: Input) -> Output:
     expander = walk.expander(scope)
     expander.arithmetic(node.words)
     count(node.words, scope)
+    if node.name in scope.references:
+        # The loop lets it stand for one variable after the other.
+        scope.references[node.name] = None
     if node.name:
         values: list[Value] = []
         if node.items is None:

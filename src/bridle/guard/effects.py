@@ -149,3 +149,15 @@ class Command(msgspec.Struct, frozen=True):
     """Whether standard input is a pipe, heredoc or file rather than the terminal."""
     stdin_file: Value | None = None
     directories: tuple[str | None, ...] = ()
+    pipes: tuple[tuple[str, Output], ...] = ()
+    """The names of process substitutions, with what can be read there."""
+
+    def streamed(self, file: Value) -> Output | None:
+        """What is read from a file that is a stream of this command; None for any other file."""
+        name = file.text
+        if name in STDIN_NAMES:
+            return Output(self.stdin.lines, self.stdin_file or self.stdin.file)
+        return next((output for path, output in self.pipes if path == name), None)
+
+
+STDIN_NAMES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})

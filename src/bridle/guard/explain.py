@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.guard.budget import limited
 from bridle.guard.judging import Judge
 from bridle.guard.parse import parse
 from bridle.guard.policy import Policy
@@ -35,7 +36,8 @@ def explain(call: Call, policy: Policy) -> Explanation:
     parts: list[Part] = []
     if verdict.rule not in ("no-agent", "policy-error"):
         try:
-            ready.decide(call, parts)
+            with limited():
+                ready.decide(call, parts)
         except Blocked as blocked:
             seen = blocked.verdict()
             parts.append(Part(blocked.detail, "block", seen.rule, seen.reason))

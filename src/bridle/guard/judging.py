@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from bridle.drives.guarding import UNSEEN
 from bridle.guard import tools
+from bridle.guard.budget import limited, spend
 from bridle.guard.paths import PathError, Places
 from bridle.guard.policy import Policy, PolicyError, check
 from bridle.guard.rules import Rules
+from bridle.guard.unknown_tools import check_name, judge_unknown
 from bridle.guard.verdict import ALLOW, NO_AGENT, Blocked, Call, Part, Verdict, block
 from bridle.guard.walk import Walk
 
@@ -47,7 +48,8 @@ class Judge:
         if self.policy.capability is None:
             return NO_AGENT
         try:
-            self.decide(call, None)
+            with limited():
+                self.decide(call, None)
         except Blocked as blocked:
             return blocked.verdict()
         except RecursionError:
@@ -70,8 +72,10 @@ class Judge:
         fields = _fields(call.input)
         tool = tools.lookup(name)
         if tool is None:
-            self._unknown(name, fields, trace)
+            judge_unknown(self, name, fields, trace)
             return
+        if name not in tools.TOOLS:
+            check_name(name, fields)
         action = tool.action
         if action == "read":
             return
@@ -98,7 +102,8 @@ class Judge:
 
     # --- file tools ----------------------------------------------------------------------------
 
-    def _directory(self, fields: dict[str, Any]) -> str:
+    def call_directory(self, fields: dict[str, Any]) -> str:
+        """The directory that the call itself names, else the session's."""
         for name in tools.CWD_FIELDS:
             value = fields.get(name)
             if value is None or value == "":
@@ -116,6 +121,7 @@ class Judge:
 
     def _check_path(self, value: Any, field: str, directory: str) -> None:
         if isinstance(value, list):
+            spend(len(value))
             for item in value:
                 self._check_path(item, field, directory)
             return
@@ -161,7 +167,8 @@ class Judge:
         for text in texts:
             if not isinstance(text, str):
                 raise Blocked("bad-input", "the patch is not text")
-            directory = self._directory(fields)
+            spend(len(text) >> 2)
+            directory = self.call_directory(fields)
             for path, gone in patch_paths(text):
                 found = True
                 self.places.check_text(path, directory, "entry" if gone else "write")
@@ -171,42 +178,44 @@ class Judge:
     # --- shells --------------------------------------------------------------------------------
 
     def _shell(self, tool: tools.Tool, fields: dict[str, Any], trace: list[Part] | None) -> None:
-        self._no_escalation(fields)
-        directory = self._directory(fields)
+        self.check_escalation(fields)
+        directory = self.call_directory(fields)
         found = False
         for field in tool.text:
             if field in fields:
                 found = True
-                self._run(fields[field], fields, directory, trace)
+                self.run_command(fields[field], fields, directory, trace)
         action = fields.get("action")
         if not found and isinstance(action, dict) and "command" in action:
             found = True
-            self._run(action["command"], action, directory, trace)
+            self.run_command(action["command"], action, directory, trace)
         if not found:
             raise Blocked("bad-input", "the call holds no command")
 
-    def _run(
+    def run_command(
         self, command: Any, fields: dict[str, Any], directory: str, trace: list[Part] | None
     ) -> None:
+        """Judge a command, a shell's text or a list of words; `fields` hold its other parts."""
         if isinstance(command, str):
             args = fields.get("args")
             if isinstance(args, list):
                 self._argv([command, *args], fields, directory, trace)
             else:
-                self._text(command, directory, trace)
+                self.run_text(command, directory, trace)
         elif isinstance(command, list):
             items: list[Any] = command
             if fields.get("commands") is command:
                 for item in items:
                     inner = item.get("command") if isinstance(item, dict) else item
                     holder = item if isinstance(item, dict) else {}
-                    self._run(inner, holder, directory, trace)
+                    self.run_command(inner, holder, directory, trace)
             else:
                 self._argv(items, fields, directory, trace)
         else:
             raise Blocked("bad-input", "the command is not text")
 
-    def _text(self, text: str, directory: str, trace: list[Part] | None) -> None:
+    def run_text(self, text: str, directory: str, trace: list[Part] | None) -> None:
+        """Judge a text that a shell runs."""
         if text.strip() in self.policy.quality_gates and self.rules._inside((directory,)):
             return
         Walk(self.rules.for_command(), trace).program(text, directory)
@@ -222,6 +231,7 @@ class Judge:
         if not argv or not all(isinstance(word, str) for word in argv):
             raise Blocked("bad-input", "the command is not a list of words")
         walk = Walk(self.rules.for_command(), trace)
+        spend(len(argv))
         words = " ".join(_quoted(word) for word in argv)
         env = fields.get("env")
         if isinstance(env, list | dict):
@@ -241,9 +251,10 @@ class Judge:
             text = "".join(c for c in text if c >= " " or c in "\n\t")
             if text.strip() in ("", "{ctrl+c}", "{ctrl-c}", "y", "n", "yes", "no", "q", "{up}"):
                 continue
-            self._text(text, self.directory, trace)
+            self.run_text(text, self.directory, trace)
 
-    def _no_escalation(self, fields: dict[str, Any]) -> None:
+    def check_escalation(self, fields: dict[str, Any]) -> None:
+        """Refuse a call that asks to leave the runtime's sandbox."""
         for name in _ESCALATIONS:
             if fields.get(name) not in (None, False, "false", ""):
                 raise Blocked("sandbox-escape", f"{name} leaves the sandbox")
@@ -253,7 +264,7 @@ class Judge:
         if fields.get("additional_permissions"):
             raise Blocked("sandbox-escape", "additional_permissions leave the sandbox")
 
-    # --- calls in calls, and tools not known ---------------------------------------------------
+    # --- calls in calls ------------------------------------------------------------------------
 
     def _batch(self, tool: tools.Tool, fields: dict[str, Any], trace: list[Part] | None) -> None:
         for field in (*tool.text, "tool_uses"):
@@ -270,53 +281,6 @@ class Judge:
                     raise Blocked("bad-input", "a batch in a batch")
                 arguments = inner.get("parameters", inner.get("input", inner.get("arguments")))
                 self.decide(Call(tool=name, input=arguments), trace)
-
-    def _unknown(self, name: str, fields: dict[str, Any], trace: list[Part] | None) -> None:
-        """A tool that no table knows: its name and its fields must do."""
-        self._no_escalation(fields)
-        if UNSEEN in fields:
-            raise Blocked("unknown-tool", f"what {name} is called with is not told")
-        reads = tools.only_reads(name)
-        lowered = {key.lower(): value for key, value in fields.items()}
-        commands = [key for key in lowered if key in tools.COMMAND_FIELDS]
-        if not self.rules.implements:
-            if reads and not commands:
-                return
-            raise Blocked("unknown-tool", f"what the tool {name} changes is not known")
-        for key in commands:
-            value = lowered[key]
-            if key == "code" or isinstance(value, dict):
-                raise Blocked("unknown-tool", f"{name} runs something that cannot be judged")
-            if isinstance(value, str | list) and value:
-                self._run(value, fields, self._directory(fields), trace)
-        if reads:
-            return
-        self._forge(name, lowered)
-        for key in lowered.keys() & tools.PATH_FIELDS:
-            if lowered[key] not in (None, "", []):
-                self._check_path(lowered[key], key, self.directory)
-        if any(key in ("uri", "url") and str(v).startswith("file:") for key, v in lowered.items()):
-            raise Blocked("unknown-tool", f"{name} names a file by URL")
-
-    def _forge(self, name: str, fields: dict[str, Any]) -> None:
-        """A tool of a server for git or a forge: what git would be refused, it is refused too."""
-        words = tools.words_of(name)
-        if "push" in words and words & {"git", "github", "gitlab", "gitea", "files", "repo"}:
-            raise Blocked("git-push", f"{name} sends work to a remote")
-        if "git" not in words:
-            return
-        for key in ("repo_path", "repository_path", "repo", "project_path"):
-            place = fields.get(key)
-            if isinstance(place, str) and place:
-                real = self.places.real(place if place[0] == "/" else f"{self.directory}/{place}")
-                if not self.places.inside(real):
-                    raise Blocked("git-elsewhere", f"{name} changes the repository at {place}")
-        named = next((fields[k] for k in ("branch_name", "branch") if k in fields), None)
-        if isinstance(named, str) and words & {"branch", "checkout", "switch"}:
-            verb = "branch" if "create" in words else "checkout"
-            self._argv(["git", verb, named], {}, self.directory, None)
-        if "reset" in words and any("hard" in str(value) for value in fields.values()):
-            raise Blocked("git-reset", f"{name} throws uncommitted work away")
 
 
 def _fields(raw: Any) -> dict[str, Any]:
@@ -341,12 +305,12 @@ def _environment(env: list[Any] | dict[str, Any]) -> str:
     pairs = env.items() if isinstance(env, dict) else [
         (e.get("name"), e.get("value")) for e in env if isinstance(e, dict)
     ]  # fmt: skip
-    words = ""
+    words: list[str] = []
     for name, value in pairs:
         if not isinstance(name, str) or not name.isidentifier():
             raise Blocked("bad-input", "the environment is not readable")
-        words += f"{name}={_quoted(str(value))} "
-    return words
+        words.append(f"{name}={_quoted(str(value))} ")
+    return "".join(words)
 
 
 def judge(call: Call, policy: Policy) -> Verdict:

@@ -9,13 +9,17 @@ import re
 import msgspec
 
 from bridle.guard import tree
+from bridle.guard.budget import seconds_left, spend
 from bridle.guard.names import names
 from bridle.guard.shfmt import ParseError, run_shfmt
 from bridle.guard.shfmt_tree import expect, read_stmts
 
-MAX_COMMAND = 1 << 20
-"""Longest command text that is parsed, in characters."""
+MAX_COMMAND = 1 << 18
+"""Longest command text that is parsed, in characters. Linux starts no process with an argument of
+more than 128 KiB."""
 CACHE_SIZE = 256
+_PARSE = 200
+"""Units of work that a process of the parser counts for."""
 
 
 _RESERVED = names(
@@ -66,7 +70,8 @@ def parse_with_shfmt(text: str) -> tree.Script:
         data = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise ParseError("the command is not valid text") from None
-    output = run_shfmt(data)
+    output = run_shfmt(data, seconds_left())
+    spend(_PARSE + (len(output) >> 5))
     try:
         root = msgspec.json.decode(output)
     except msgspec.DecodeError:

@@ -11,6 +11,7 @@ import re
 import stat
 from typing import Literal
 
+from bridle.guard.budget import spend
 from bridle.guard.policy import Policy
 from bridle.guard.values import Hole, Value, join
 from bridle.guard.verdict import Blocked
@@ -21,6 +22,8 @@ below it (removed or moved away); `merge` files put below it."""
 
 MAX_LINKS = 40
 MAX_COMPONENTS = 1024
+_LONGEST_PATTERN = 512
+"""Longest pattern for a name that is worked out; a longer one may match anything."""
 
 SAFE_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
 
@@ -98,6 +101,7 @@ class Places:
 
     def real(self, path: str, mode: Mode = "write") -> str:
         """The path the kernel would reach. Raises `Blocked` when that cannot be told."""
+        spend(8 + 4 * path.count("/") + len(self.links))
         try:
             if mode in ("entry", "tree"):
                 head, name = _split_last(path)
@@ -139,6 +143,7 @@ class Places:
         """A file below the resolved `folder` that an agent's CLI obeys, None when there is none."""
         import glob
 
+        spend(20 * len(PROTECTED))
         for rule in PROTECTED[_SETTINGS_FROM:]:
             for found in glob.iglob(os.path.join(glob.escape(self.worktree), *rule)):
                 if found.startswith(folder.rstrip("/") + "/"):
@@ -330,7 +335,10 @@ def covers_protected(parts: list[str]) -> bool:
 
 def may_meet(first: str, second: str) -> bool:
     """Whether some name matches both patterns; a bracket stands for any character."""
-    first, second = (re.sub(r"\[[^]]+\]", "?", p.casefold()) for p in (first, second))
+    first, second = (re.sub(r"\*+", "*", p.casefold()) for p in (first, second))
+    if max(len(first), len(second)) > _LONGEST_PATTERN:
+        return True
+    first, second = (re.sub(r"\[[^]]+\]", "?", p) for p in (first, second))
     reach = {(0, 0)}
     seen: set[tuple[int, int]] = set()
     while reach:

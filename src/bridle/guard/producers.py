@@ -2,7 +2,9 @@
 
 import os
 import re
+from collections import deque
 
+from bridle.guard.budget import spend
 from bridle.guard.commands.options import Parsed, read
 from bridle.guard.commands.system import kill_by_name
 from bridle.guard.effects import Command, Deny
@@ -89,8 +91,10 @@ def output(command: Command, worktree: str) -> Output:
         return _git(args, command, worktree)
     if name in ("find", "fd", "fdfind", "ls", "rg", "grep", "egrep", "fgrep", "tree"):
         return _listing(name, command)
-    if name in ("cat", "head", "tail") and not command.piped:
+    if name in ("cat", "head", "tail") and (not command.piped or command.pipes):
         operands = read(args, short="nc", long=("lines", "bytes")).operands
+        if len(operands) == 1 and (stream := command.streamed(operands[0])) is not None:
+            return stream
         if len(operands) == 1 and name == "cat":
             return Output((UNKNOWN,), operands[0])
         return UNKNOWN_OUTPUT
@@ -136,7 +140,7 @@ def _printf(args: tuple[Value, ...]) -> Output:
         args = args[1:]
     if not args or args[0].text is None or args[0].text == "-v":
         return UNKNOWN_OUTPUT if not args or args[0].text != "-v" else SILENT
-    form, rest = args[0].text, list(args[1:])
+    form, rest = args[0].text, deque(args[1:])
     if re.search(r"\\(?![nt0\\])|\\0\d", form):
         return UNKNOWN_OUTPUT
     form = form.replace("\\n", "\n").replace("\\t", "\t").replace("\\0", "\n")
@@ -146,17 +150,21 @@ def _printf(args: tuple[Value, ...]) -> Output:
     if re.sub(_CONVERSION, "", form).count("%"):
         return UNKNOWN_OUTPUT
     lines: list[Value] = []
+    steps = re.split(f"({_CONVERSION})", form)
     while True:
         pieces: list[str | Hole] = []
-        for piece in re.split(f"({_CONVERSION})", form):
+        before = len(rest)
+        spend(2 + len(steps))
+        for piece in steps:
             if piece == "%%":
                 pieces.append("%")
             elif re.fullmatch(_CONVERSION, piece) and piece not in ("%s", "%d"):
                 # A number in some form.
-                rest = rest[1:]
+                if rest:
+                    rest.popleft()
                 pieces.append(ATOM)
             elif piece in ("%s", "%d"):
-                parts = rest.pop(0).parts if rest else ()
+                parts = rest.popleft().parts if rest else ()
                 pieces.extend(_as_text(p) for p in parts)
             else:
                 pieces.append(piece)
@@ -166,7 +174,8 @@ def _printf(args: tuple[Value, ...]) -> Output:
             lines.append(join(shape) if not any("\n" in str(p) for p in shape) else UNKNOWN)
         else:
             lines.extend(literal(line) for line in value.text.splitlines())
-        if not rest:
+        if not rest or len(rest) == before:
+            # A form that takes no argument is printed once, however many there are.
             return Output(summarize(tuple(lines), 64))
 
 
@@ -180,7 +189,7 @@ def _mktemp(args: tuple[Value, ...], chosen: Value | None) -> Output:
         shown = template.text
         if shown is None:
             return UNKNOWN_OUTPUT
-        return Output((join([re.sub(r"X{3,}.*\Z", "", shown), ATOM]),))
+        return Output((join([shown.partition("XXX")[0], ATOM]),))
     if chosen is not None:
         return Output((join([*(chosen.parts or ("/tmp",)), "/", ATOM]),))
     return Output((Value((SCRATCH,)),))
@@ -198,13 +207,12 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
     if named or words[0] in ("ls-files", "ls-tree"):
         return Output((Value((REL,)),))
     if words[0] == "status" and any(
-        w in ("--short", "--porcelain") or re.fullmatch(r"-[a-z]*s[a-z]*|--porcelain=.*", w)
+        w in ("--short", "--porcelain") or w.startswith("--porcelain=") or _is_flag(w, "s")
         for w in words
     ):
         return Output((_STATUS,))
     if words[0] == "grep" and any(
-        w in ("--files-with-matches", "--name-only", "--files-without-match")
-        or re.fullmatch(r"-[a-zA-Z]*[lL][a-zA-Z]*", w)
+        w in ("--files-with-matches", "--name-only", "--files-without-match") or _is_flag(w, "lL")
         for w in words
     ):
         return Output((Value((REL,)),))
@@ -225,6 +233,11 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
         if re.fullmatch(r"--(format|pretty)=(format:)?%[hHtTpP]", form):
             return _atom()
     return UNKNOWN_OUTPUT
+
+
+def _is_flag(word: str, letters: str) -> bool:
+    """Whether the word is a bundle of one-letter options with one of these among them."""
+    return word[:1] == "-" and word[1:].isalpha() and any(c in word for c in letters)
 
 
 def _listing(name: str, command: Command) -> Output:

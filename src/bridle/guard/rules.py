@@ -243,8 +243,10 @@ class Rules:
     def _read_link(self) -> str | None:
         path = self.places.worktree + "/.git"
         try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as handle:
-                return handle.read(4096)
+            # The agent may have put a FIFO there, which must not hold the judge.
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+            with os.fdopen(handle, encoding="utf-8", errors="surrogateescape") as opened:
+                return opened.read(4096)
         except IsADirectoryError:
             return "<directory>"
         except OSError:

@@ -7,6 +7,7 @@ of a variable. A verdict must hold for all of them.
 import os
 
 from bridle.guard import tree
+from bridle.guard.budget import spend
 from bridle.guard.values import SCRATCH, UNKNOWN, Value, join, literal, summarize
 
 MAX_DIRECTORIES = 8
@@ -14,6 +15,9 @@ MAX_DOUBTS = 32
 """Most directories that steps which may have failed can leave us in."""
 MAX_VALUE = 1 << 14
 """Longest text a variable keeps; a longer one is only known at run time."""
+
+MAX_REFERENCES = 8
+"""Longest chain of names that stand for one another."""
 
 MAX_PATH = 4096
 """Longest directory that is followed, as in the kernel."""
@@ -34,6 +38,7 @@ class Scope:
         "functions",
         "positional",
         "previous",
+        "references",
         "stack",
         "strict",
         "variables",
@@ -44,6 +49,8 @@ class Scope:
         self.variables = variables
         self.arrays: dict[str, tuple[Value, ...]] = {}
         self.functions: dict[str, tree.Stmt] = {}
+        self.references: dict[str, str | None] = {}
+        """Names that stand for another variable (declare -n); None when it is not known which."""
         self.positional: tuple[Value, ...] | None = None
         self.doubt: tuple[str | None, ...] = ()
         """Directories we would still be in had a `cd` of this statement failed."""
@@ -59,12 +66,14 @@ class Scope:
 
     def copy(self) -> "Scope":
         """A state of its own that starts as this one."""
+        spend(1 + ((len(self.variables) + len(self.arrays) + len(self.functions)) >> 5))
         twin = Scope("", dict(self.variables))
         twin.directories = self.directories
         twin.previous = self.previous
         twin.stack = self.stack
         twin.arrays = dict(self.arrays)
         twin.functions = dict(self.functions)
+        twin.references = dict(self.references)
         twin.positional = self.positional
         twin.depth = self.depth
         twin.doubt = self.doubt
@@ -74,6 +83,7 @@ class Scope:
 
     def join(self, other: "Scope") -> None:
         """Make this the state after one of two ways."""
+        spend(len(self.variables) + len(self.arrays) + len(self.functions) >> 2)
         self.directories = tuple(dict.fromkeys(self.directories + other.directories))
         if len(self.directories) > MAX_DIRECTORIES:
             self.directories = (None,)
@@ -95,6 +105,9 @@ class Scope:
                 self.functions[name] = tree.Stmt(tree.Block(both))
         if self.positional != other.positional:
             self.positional = None
+        for name in self.references.keys() | other.references.keys():
+            if self.references.get(name, name) != other.references.get(name, name):
+                self.references[name] = None
 
     def widen(self, before: "Scope") -> None:
         """After a loop body ran again and still changed the state, give up on what changed."""
@@ -114,14 +127,50 @@ class Scope:
                 self.directories = (None,)
         self.doubt = ()
 
+    def refer(self, name: str, target: Value | None) -> None:
+        """Let the name stand for the variable that the target names."""
+        text = target.text if target is not None else ""
+        if text == "":
+            # It stands for what it is given first.
+            self.references[name] = ""
+        else:
+            self.references[name] = text if text is not None and text.isidentifier() else None
+
+    def meant(self, name: str) -> str | None:
+        """The variable that a name stands for, None when it is not known which."""
+        found: str | None = name
+        for _ in range(MAX_REFERENCES):
+            if found is None or found not in self.references:
+                return found
+            if self.references[found] == "":
+                return found
+            found = self.references[found]
+        return None
+
     def assign(self, name: str, values: Binding) -> None:
         """Give the variable these possible values."""
+        if self.references:
+            if self.references.get(name) == "":
+                self.refer(name, values[0] if len(values) == 1 else UNKNOWN)
+                return
+            meant = self.meant(name)
+            if meant is None:
+                # Any variable may be the one that changes.
+                self.variables = dict.fromkeys(self.variables, (UNKNOWN,))
+                self.arrays = dict.fromkeys(self.arrays, (UNKNOWN,))
+                return
+            name = meant
         kept = tuple(value if value.size <= MAX_VALUE else UNKNOWN for value in values)
         self.variables[name] = summarize(kept) if kept else (UNKNOWN,)
         self.arrays.pop(name, None)
 
     def lookup(self, name: str) -> Binding:
         """The values the variable may have."""
+        if self.references:
+            meant = self.meant(name)
+            if meant is None:
+                return (UNKNOWN,)
+            name = meant
         if name in ("PWD", "OLDPWD") and name not in self.variables:
             places = self.directories if name == "PWD" else self.previous
             return tuple(UNKNOWN if d is None else literal(d) for d in places)
@@ -190,6 +239,7 @@ class Scope:
         self.previous = after.previous
         self.stack = after.stack
         self.variables = after.variables
+        self.references = after.references
         self.doubt = after.doubt
 
 

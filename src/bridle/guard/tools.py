@@ -5,6 +5,7 @@ One table: a tool's name to a neutral action and the fields that decide. Names a
 runtime sends them; some runtimes share a name, and then share the action too.
 """
 
+import re
 from typing import Literal
 
 import msgspec
@@ -220,6 +221,8 @@ def only_reads(name: str) -> bool:
     """
     tail = mcp_tail(name)
     words = _words(tail or name)
+    if "and" in words and CHANGING_VERBS.intersection(words[words.index("and") :]):
+        return False
     if words[0] in READING_VERBS:
         return True
     if tail is None or CHANGING_VERBS.intersection(words):
@@ -227,19 +230,20 @@ def only_reads(name: str) -> bool:
     return words[-1] in READING_VERBS
 
 
+def name_words(name: str) -> list[str]:
+    """All words of a tool's name in order, its server's among them."""
+    return _words(name.replace("/", "_").replace(".", "_").replace(":", "_"))
+
+
 def words_of(name: str) -> frozenset[str]:
-    """All words of a tool's name, its server's among them."""
-    return frozenset(_words(name.replace("/", "_").replace(".", "_").replace(":", "_")))
+    """All words of a tool's name as a set."""
+    return frozenset(name_words(name))
+
+
+_CAMEL = re.compile(r"(?<=[^A-Z_\- ])(?=[A-Z])")
 
 
 def _words(tail: str) -> list[str]:
     """The words of a name in snake, kebab or camel case, in lower case."""
-    words = [""]
-    for number, char in enumerate(tail):
-        if char in "_- ":
-            words.append("")
-            continue
-        if number and char.isupper() and not tail[number - 1].isupper():
-            words.append("")
-        words[-1] += char.lower()
-    return [word for word in words if word] or [""]
+    parted = _CAMEL.sub(" ", tail)
+    return [word.lower() for word in re.split(r"[_\- ]", parted) if word] or [""]

@@ -104,13 +104,18 @@ def literal(text: str) -> Value:
 def join(pieces: list[str | Hole]) -> Value:
     """One value of many pieces; neighbouring texts become one."""
     merged: list[str | Hole] = []
+    run: list[str] = []
     for piece in pieces:
-        if piece == "":
+        if isinstance(piece, str):
+            if piece:
+                run.append(piece)
             continue
-        if merged and isinstance(piece, str) and isinstance(merged[-1], str):
-            merged[-1] = merged[-1] + piece
-        else:
-            merged.append(piece)
+        if run:
+            merged.append(run[0] if len(run) == 1 else "".join(run))
+            run = []
+        merged.append(piece)
+    if run:
+        merged.append(run[0] if len(run) == 1 else "".join(run))
     return Value(tuple(merged))
 
 

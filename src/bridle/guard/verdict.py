@@ -69,6 +69,7 @@ ADVICE: dict[str, str] = {
     "path-unresolved": "Write the path out in full, without variables or substitutions.",
     "link-outside": "Links may only lead to places inside your worktree; copy the file instead.",
     "shell-unparsed": "Write it as a simpler command, or as several calls.",
+    "too-long": "Split it into several shorter calls, or put long text into a file first.",
     "command-unresolved": "Write the command out in full, without building it from variables.",
     "program-role": "Your role may run reading commands and the quality gates only.",
     "option-role": "Use the command with its plain reading options, or mail what you need run.",

@@ -4,6 +4,7 @@ import re
 
 from bridle.guard import producers, tree
 from bridle.guard.bindings import assigned, declare, redirected
+from bridle.guard.budget import spend
 from bridle.guard.builtins import BUILTINS
 from bridle.guard.commands.registry import base_name, effects_of
 from bridle.guard.compounds import compound, count
@@ -32,6 +33,10 @@ from bridle.guard.words import Expander
 
 MAX_DEPTH = 16
 MAX_STEPS = 4000
+_FIRST_PIPE = 63
+MAX_WORDS = 10_000
+"""Most words of one simple command."""
+Environment = tuple[tuple[str, Value], ...]
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _SAME_SHELL = frozenset({"command", "builtin", "noglob", "nocorrect"})
 """Words before a command that do not start another shell: a `cd` after them counts."""
@@ -46,6 +51,8 @@ class Walk:
         self.steps = 0
         self.defined: dict[int, tuple[tree.Stmt, Scope]] = {}
         self.aliases: set[str] = set()
+        self.pipes: dict[str, Output] = {}
+        """What can be read from each process substitution, by its name."""
         self.at_exit: list[tuple[Shell, Scope]] = []
         """Traps, judged once more with the values that their variables have in the end."""
 
@@ -100,6 +107,7 @@ class Walk:
 
     def _statement(self, statement: tree.Stmt, scope: Scope, stdin: Input) -> Output:
         self.steps += 1
+        spend(5 + 5 * len(statement.redirects))
         if self.steps > MAX_STEPS:
             raise Blocked("shell-unparsed", "the command has too many parts")
         if statement.background:
@@ -145,7 +153,8 @@ class Walk:
         self, name: str, values: tuple[Value, ...], scope: Scope, exported: bool = False
     ) -> None:
         """Give the variable these values, and judge what that makes later commands do."""
-        self.variable(name, values, scope, exported or scope.exports)
+        meant = scope.meant(name) or name
+        self.variable(meant, values, scope, exported or scope.exports)
         scope.assign(name, values)
 
     def variable(
@@ -168,10 +177,21 @@ class Walk:
 
     def expander(self, scope: Scope) -> Expander:
         """What words become in the scope."""
-        return Expander(scope, self._substitute, self.rules.places.home)
+        return Expander(scope, self._substitute, self._pipe, self.rules.places.home)
 
     def _substitute(self, body: tree.Script, scope: Scope) -> Output:
         return self.statements(body, scope, TERMINAL)
+
+    def _pipe(self, node: tree.ProcSubst, scope: Scope) -> str:
+        """Judge a process substitution; the name under which a command finds it."""
+        name = f"/dev/fd/{_FIRST_PIPE + len(self.pipes)}"
+        if node.op == "<(":
+            self.pipes[name] = self.statements(node.body, scope, TERMINAL)
+        else:
+            # What is written into it is not followed.
+            self.pipes[name] = UNKNOWN_OUTPUT
+            self.statements(node.body, scope, Input(UNKNOWN_OUTPUT, True))
+        return name
 
     def _call(self, node: tree.Call, scope: Scope, stdin: Input) -> Output:
         expander = self.expander(scope)
@@ -212,7 +232,7 @@ class Walk:
     def simple(
         self,
         argv: tuple[Value, ...],
-        env: tuple[tuple[str, Value], ...],
+        env: Environment,
         scope: Scope,
         stdin: Input,
         functions: bool = True,
@@ -220,6 +240,9 @@ class Walk:
     ) -> Output:
         """Judge one simple command. Raises `Blocked`."""
         self.steps += 1
+        if len(argv) > MAX_WORDS:
+            raise Blocked("too-long", f"a command of {len(argv)} words")
+        spend(20 + 4 * len(argv))
         while argv and _ASSIGNMENT.match(argv[0].lead):
             # After a wrapper this is a name that nothing has; judge what a shell would have run.
             argv = argv[1:]
@@ -250,13 +273,10 @@ class Walk:
             if output is not None:
                 self.note(_shown(argv))
                 return output
-        for key, value in scope.variables.items():
-            seen = key.startswith("GIT_") or key == "TMPDIR"
-            if seen and not any(key == k for k, _ in env):
-                env = (*env, (key, value[0] if len(value) == 1 else UNKNOWN))
         command = Command(
-            name, argv[1:], env, stdin.output, stdin.piped, stdin.file, scope.directories
-        )
+            name, argv[1:], _seen_by(env, scope), stdin.output, stdin.piped, stdin.file,
+            scope.directories, self._pipes_in(argv),
+        )  # fmt: skip
         policy = self.rules.policy
         home = self.rules.places.home
         effects = effects_of(command, path, policy.command_name, policy.safe_commands, home)
@@ -270,6 +290,13 @@ class Walk:
         if nested is not None:
             return nested
         return producers.output(command, self.rules.places.worktree)
+
+    def _pipes_in(self, argv: tuple[Value, ...]) -> tuple[tuple[str, Output], ...]:
+        if not self.pipes:
+            return ()
+        # A name may stand at the end of a word, after an option's letter or `=`.
+        given = (value.lead[value.lead.rfind("/dev/fd/") :] for value in argv)
+        return tuple((name, self.pipes[name]) for name in given if name in self.pipes)
 
     def _effect(
         self, effect: Effect, scope: Scope, stdin: Input, gate: bool, allowed: bool
@@ -301,17 +328,17 @@ class Walk:
             inner.change_directory(effect.directory)
         if effect.args is not None:
             inner.positional = effect.args
-        text = ""
+        texts: list[str] = []
         for number, part in enumerate(effect.text.parts):
             if isinstance(part, str):
-                text += part
+                texts.append(part)
             elif part == ANY:
                 raise Blocked("command-unresolved", f"the program {effect.text.show()} for a shell")
             else:
                 name = f"_bridle_hole_{inner.depth}_{number}"
                 inner.variables[name] = (Value((part,)),)
-                text += "${" + name + "}"
-        output = self.text(text, inner, stdin)
+                texts.append("${" + name + "}")
+        output = self.text("".join(texts), inner, stdin)
         inner.depth = depth
         return output
 
@@ -336,6 +363,18 @@ class Walk:
         """Tell a trace of a part that is allowed."""
         if self.trace is not None:
             self.trace.append(Part(part, "allow", "allowed", ""))
+
+
+def _seen_by(env: Environment, scope: Scope) -> Environment:
+    """What a program finds in its environment of what handlers look at."""
+    spend(len(scope.variables) >> 4)
+    given = {name for name, _ in env}
+    kept = [
+        (name, values[0] if len(values) == 1 else UNKNOWN)
+        for name, values in scope.variables.items()
+        if (name.startswith("GIT_") or name == "TMPDIR") and name not in given
+    ]
+    return (*env, *kept)
 
 
 def _shown(argv: tuple[Value, ...]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from bridle.guard import braces, tree
+from bridle.guard.budget import spend
 from bridle.guard.names import names
 from bridle.guard.scope import Scope
 from bridle.guard.values import (
@@ -25,8 +26,12 @@ from bridle.guard.verdict import Blocked
 MAX_WORLDS = 16
 
 Substitute: TypeAlias = Callable[[tuple[tree.Stmt, ...], Scope], Output]
+Pipe: TypeAlias = Callable[[tree.ProcSubst, Scope], str]
 
+_WILD = re.compile(r"(\*+|\?)")
 _GLOB = re.compile(r"(\*+|\?|\[[^\]/]+\])")
+_LONGEST_TRIMMED = 1024
+"""Longest text and pattern of which it is worked out what `${x%pattern}` leaves."""
 _ATOM_NAMES = names("$ ? # ! RANDOM SECONDS LINENO UID EUID PPID BASHPID SHLVL EPOCHSECONDS")
 _ANSI = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
@@ -56,11 +61,13 @@ Pieces: TypeAlias = list["Piece | Break"]
 
 
 class Expander:
-    """Expands words in a scope; `substitute` judges and runs a command substitution's body."""
+    """Expands words in a scope. `substitute` judges the body of a command substitution and tells
+    what it prints; `pipe` judges a process substitution and gives it a name."""
 
-    def __init__(self, scope: Scope, substitute: Substitute, home: str | None) -> None:
+    def __init__(self, scope: Scope, substitute: Substitute, pipe: Pipe, home: str | None) -> None:
         self.scope = scope
         self.substitute = substitute
+        self.pipe = pipe
         self.home = home
         self.choice: dict[str, Value] = {}
         """For variables with several values, the one that holds in the world being expanded."""
@@ -87,6 +94,7 @@ class Expander:
         for parts in braces.expand(word.parts):
             pieces = self.pieces(parts, False)
             values.extend(_split(pieces, self._separators()))
+        spend(4 * len(values))
         return values
 
     def single(self, word: tree.Word) -> Value:
@@ -112,8 +120,10 @@ class Expander:
     def pieces(self, parts: tuple[tree.Part, ...], quoted: bool) -> Pieces:
         """The stretches of the parts, in order."""
         found: Pieces = []
+        spend(len(parts))
         for number, part in enumerate(parts):
             if isinstance(part, tree.Lit):
+                spend(len(part.text) >> 4)
                 if quoted:
                     text = re.sub(r"\\([$`\"\\\n])", _unescape_double, part.text)
                     found.append(Piece(text, True))
@@ -129,8 +139,7 @@ class Expander:
             elif isinstance(part, tree.Subst):
                 self._subst(part, quoted, found)
             elif isinstance(part, tree.ProcSubst):
-                self.substitute(part.body, self.scope.copy())
-                found.append(Piece("/dev/fd/63", True))
+                found.append(Piece(self.pipe(part, self.scope.copy()), True))
             elif isinstance(part, tree.Arith):
                 self.arithmetic(part.words)
                 found.append(Piece(NUMBER, True))
@@ -214,6 +223,7 @@ class Expander:
                 raise Blocked("command-unresolved", "an array index that may run a command")
         listed = self._listed(part)
         if listed is not None and not part.length:
+            spend(len(listed))
             for number, value in enumerate(listed):
                 if number:
                     found.append(Break())
@@ -222,7 +232,9 @@ class Expander:
                 if not value.parts and quoted:
                     found.append(Piece("", True))
             return
-        for content in self._expanded(part).parts:
+        value = self._expanded(part)
+        spend(value.size >> 3)
+        for content in value.parts:
             found.append(Piece(content, quoted, True))
 
     def _listed(self, part: tree.Param) -> tuple[Value, ...] | None:
@@ -297,6 +309,8 @@ class Expander:
         if text is None or pattern is None:
             return _trimmed_shape(value, op, pattern) if value.parts else value
         if op in ("%", "%%", "#", "##"):
+            if max(len(text), len(pattern)) > _LONGEST_TRIMMED:
+                return UNKNOWN
             return literal(_trim(text, pattern, op))
         if op in ("^", "^^", ",", ",,"):
             changed = text.upper() if "^" in op else text.lower()
@@ -309,8 +323,9 @@ class Expander:
         text = value.text
         if text is None or not source or with_ is None:
             return UNKNOWN
-        if _GLOB.search(source) or source[0] in "#%":
+        if any(c in source for c in "*?[") or source[0] in "#%":
             return UNKNOWN
+        spend(len(text) >> 4)
         return literal(text.replace(source, with_, -1 if replace[2] else 1))
 
     def _sliced(self, bounds: tuple[tree.Word | None, tree.Word | None], value: Value) -> Value:
@@ -379,6 +394,7 @@ def _ansi(text: str) -> str:
 
 def _trim(text: str, pattern: str, op: str) -> str:
     """What ${x%p} and its kin leave of a known text."""
+    spend(len(text) * (len(text) + len(pattern)) >> 5)
     regex = re.compile(fnmatch.translate(pattern))
     cuts = range(len(text) + 1)
     if op[0] == "%":
@@ -403,28 +419,22 @@ def _split(pieces: Pieces, separators: str) -> list[Value]:
             current = []
             continue
         content = piece.content
-        if isinstance(content, Hole):
-            current = [*(current or []), content]
-            continue
-        if piece.quoted:
-            current = [*(current or []), content]
-            continue
-        if not piece.splits:
-            current = [*(current or []), *_globs(content)]
-            continue
-        run = ""
-        for char in content:
-            if char in separators:
-                if run:
-                    current = [*(current or []), *_globs(run)]
-                    run = ""
-                if current is not None:
-                    words.append(current)
-                    current = None
+        if isinstance(content, Hole) or piece.quoted or not piece.splits:
+            if current is None:
+                current = []
+            if isinstance(content, Hole) or piece.quoted:
+                current.append(content)
             else:
-                run += char
-        if run:
-            current = [*(current or []), *_globs(run)]
+                current.extend(_globs(content))
+            continue
+        for number, run in enumerate(re.split(f"[{re.escape(separators)}]", content)):
+            if number and current is not None:
+                words.append(current)
+                current = None
+            if run:
+                if current is None:
+                    current = []
+                current.extend(_globs(run))
     if current is not None:
         words.append(current)
     return [join(word) for word in words]
@@ -433,8 +443,24 @@ def _split(pieces: Pieces, separators: str) -> list[Value]:
 def _globs(text: str) -> list[str | Hole]:
     if not any(c in text for c in "*?["):
         return [text]
+    if "[" not in text:
+        return _matched(_WILD, text)
+    found: list[str | Hole] = []
+    for number, component in enumerate(text.split("/")):
+        if number:
+            found.append("/")
+        # No bracket is closed after the last `]`: to look for one from each `[` would take the
+        # square of the length.
+        closed = component.rfind("]") + 1
+        found.extend(_matched(_GLOB, component[:closed]))
+        found.extend(_matched(_WILD, component[closed:]))
+    return found
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> list[str | Hole]:
+    """The text with a hole for each match of the pattern."""
     return [
         Hole("glob", piece) if number % 2 else piece
-        for number, piece in enumerate(_GLOB.split(text))
+        for number, piece in enumerate(pattern.split(text))
         if piece
     ]

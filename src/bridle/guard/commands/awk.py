@@ -3,6 +3,7 @@
 import re
 
 from bridle.guard.commands.options import read
+from bridle.guard.commands.programs import program_text
 from bridle.guard.effects import Code, Command, Deny, Doubt, Effect, Mutates, Shell, Write
 from bridle.guard.values import NUMBER, UNKNOWN, Hole, Value, join, literal
 
@@ -57,23 +58,22 @@ def awk(command: Command) -> list[Effect]:
             effects.append(Code(program, "awk"))
             continue
         effects.extend(_program(text, variables))
-    effects.extend(_file(file, command, variables) for file in files)
-    return [e for e in effects if not isinstance(e, list)]
+    for file in files:
+        effects.extend(_file(file, command, variables))
+    return effects
 
 
-def _file(file: Value, command: Command, variables: dict[str, Value]) -> Effect:
-    """A program file counts as code unless it can be read and does nothing but print."""
-    import os
-
-    path = file.text
-    if path and path != "-" and command.directories and command.directories[0] is not None:
+def _file(file: Value, command: Command, variables: dict[str, Value]) -> list[Effect]:
+    """A program file counts as code, with what can be seen in it, unless it only prints."""
+    text = program_text(file, command)
+    if text is not None:
         try:
-            with open(os.path.join(command.directories[0], path), errors="replace") as handle:
-                if not script_effects(handle.read(1 << 16), variables):
-                    return Write(literal("/dev/null"))
-        except (OSError, ValueError, AwkError):
+            found = script_effects(text, variables)
+        except AwkError:
             pass
-    return Code(None, "awk")
+        else:
+            return [Code(None, "awk"), *found] if found else []
+    return [Code(None, "awk")]
 
 
 def _variables(assignments: list[Value]) -> dict[str, Value]:
@@ -183,7 +183,8 @@ def _pipe(tokens: list[tuple[str, str]], number: int, variables: dict[str, Value
 def _constant(tokens: list[tuple[str, str]], start: int, variables: dict[str, Value]) -> Value:
     """The value of the expression from `start` to the end of the statement, when it is constant."""
     parts: list[str | Hole] = []
-    for kind, token in tokens[start:]:
+    for number in range(start, len(tokens)):
+        kind, token = tokens[number]
         if kind == "newline" or token in (")", ","):
             break
         if token in ("(", "++", "--"):

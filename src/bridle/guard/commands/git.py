@@ -159,6 +159,11 @@ def git(command: Command) -> list[Effect]:
         return config_effects + _alias(aliases[name.lower()], args, options)
     if [a.text for a in args] in (["--help"], ["-h"]):
         return config_effects
+    if name in ("add", "stage") and any(
+        k.lower() == "core.excludesfile" for k, _ in options.configs
+    ):
+        # What is ignored is chosen in the call: it may be nothing.
+        args = [literal("--force"), *args]
     effects = _subcommand(name, args, options, command)
     if not any(isinstance(effect, Git | Deny | Mutates) for effect in effects):
         effects = effects + _unlisted(name, args, options)

@@ -1,10 +1,11 @@
 """git subcommands that write files, make repositories, or start other programs."""
 
+import re
 from collections.abc import Callable
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Git, Mutates, Shell, Write
-from bridle.guard.values import Value, literal
+from bridle.guard.values import EMPTY, Value, literal
 
 Handler = Callable[[list[Value], Command], list[Effect]]
 
@@ -118,6 +119,43 @@ def outputs(args: list[Value], command: Command) -> list[Effect]:
     return effects
 
 
+def update_index(args: list[Value], command: Command) -> list[Effect]:
+    """git update-index: takes paths into the index, ignored ones too, or entries as it is told."""
+    paths: list[Value] = []
+    rest = list(reversed(args))
+    while rest:
+        arg = rest.pop()
+        lead = arg.lead
+        name, equals, _ = lead.partition("=")
+        if len(name) > 3 and "--cacheinfo".startswith(name):
+            entry = arg.after(len(name) + 1) if equals else rest.pop() if rest else EMPTY
+            if "," in entry.lead:
+                paths.append(entry.after(_path_start(entry.lead)))
+            elif len(rest) >= 2:
+                rest.pop()
+                paths.append(rest.pop())
+        elif len(name) > 4 and "--index-info".startswith(name):
+            if command.stdin.script is None:
+                return [Git("update-index"), Deny("path-unresolved", "git --index-info of entries "
+                                                  "only known at run time")]  # fmt: skip
+            lines = command.stdin.script.splitlines()
+            paths.extend(literal(re.split(r"[\t ]", line)[-1]) for line in lines)
+        elif name == "--stdin":
+            paths.extend(command.stdin.lines)
+        elif arg.text == "--":
+            paths.extend(reversed(rest))
+            break
+        elif not lead.startswith("-"):
+            paths.append(arg)
+    return [Git("update-index", forced=tuple(paths))]
+
+
+def _path_start(entry: str) -> int:
+    """Where the path begins in `mode,object,path`."""
+    first = entry.find(",") + 1
+    return entry.find(",", first) + 1 or first
+
+
 HANDLERS: dict[str, Handler] = {
     "clone": clone,
     "init": init,
@@ -140,4 +178,5 @@ HANDLERS: dict[str, Handler] = {
     "mailinfo": outputs,
     "mailsplit": outputs,
     "unpack-file": outputs,
+    "update-index": update_index,
 }

@@ -20,7 +20,7 @@ from bridle.guard.values import Value, literal
 
 Handler = Callable[[list[Value], Command], list[Effect]]
 
-_COMMITISH = re.compile(r"(HEAD|@)([~^@{].*)?\Z|[0-9a-f]{7,64}\Z|.*[~^]\d*\Z|.*@\{.*\}\Z")
+_COMMITISH = re.compile(r"(HEAD|@)([~^@{].*)?\Z|[0-9a-f]{7,64}\Z|.*[~^]\d*\Z|(?=.*\}\Z).*?@\{")
 
 
 def _split(args: list[Value]) -> tuple[list[Value], list[Value] | None]:
@@ -128,7 +128,8 @@ def restore(args: list[Value], command: Command) -> list[Effect]:
     )  # fmt: skip
     effects: list[Effect] = [Git("restore")]
     if options.has("S", "staged") and not options.has("W", "worktree"):
-        return effects
+        taken = options.operands + (paths or []) if options.has("s", "source") else []
+        return [Git("restore", forced=tuple(taken))]
     named = options.operands + (paths or [])
     if options.has("pathspec-from-file"):
         effects.append(Deny("path-unresolved", "git restore of paths from a file"))
@@ -137,7 +138,7 @@ def restore(args: list[Value], command: Command) -> list[Effect]:
 
 def reset(args: list[Value], command: Command) -> list[Effect]:
     """git reset: never --hard."""
-    before, _ = _split(args)
+    before, paths = _split(args)
     options = read(
         before, flags=("soft", "mixed", "hard", "merge", "keep", "quiet", "patch", "no-refresh",
                        "refresh", "pathspec-from-file", "intent-to-add", "recurse-submodules"),
@@ -146,15 +147,19 @@ def reset(args: list[Value], command: Command) -> list[Effect]:
         return [Deny("git-reset", "git reset --hard throws uncommitted work away")]
     if options.open_options and not options.has("soft", "mixed", "keep"):
         return [Git("reset"), Deny("command-unresolved", "git reset with unknown options")]
+    if paths and options.operands and options.operands[0].text not in ("HEAD", "@"):
+        # Entries of another commit are taken into the index.
+        return [Git("reset", forced=tuple(paths))]
     return [Git("reset")]
 
 
 def read_tree(args: list[Value], command: Command) -> list[Effect]:
     """git read-tree: with -u it is a hard reset."""
-    options = read(args, flags=("reset", "prefix", "index-output", "empty", "dry-run"))
+    options = read(args, long=("prefix", "index-output"), flags=("reset", "empty", "dry-run"))
     if options.has("u"):
         return [Deny("git-reset", "git read-tree -u overwrites the working tree")]
     effects: list[Effect] = [Git("read-tree")]
+    effects.extend(Write(v, "merge") for v in options.values("prefix"))
     return effects + [Write(v) for v in options.values("index-output") if v.parts]
 
 
@@ -300,7 +305,6 @@ HANDLERS: dict[str, Handler] = {
     "cherry-pick": own_branch,
     "revert": own_branch,
     "am": mailed,
-    "update-index": own_branch,
     "quiltimport": own_branch,
     "rebase": rebase,
     "apply": apply,

@@ -94,14 +94,10 @@ def _short(arg: Value, short: str, optional: str, rest: list[Value], parsed: Par
     lead = arg.lead
     for position in range(1, len(lead)):
         letter = lead[position]
-        joined = arg.after(position + 1)
-        if letter in short:
-            if joined.parts:
-                parsed.add(letter, joined)
-            else:
-                parsed.add(letter, rest.pop() if rest else EMPTY)
-            return
-        if letter in optional:
+        if letter in short or letter in optional:
+            joined = arg.after(position + 1)
+            if letter in short and not joined.parts:
+                joined = rest.pop() if rest else EMPTY
             parsed.add(letter, joined)
             return
         parsed.add(letter, EMPTY)

@@ -1,14 +1,29 @@
 """Interpreters, shells and builders: programs whose own writes cannot be seen from outside."""
 
+import os
 import re
+import stat
 
-from bridle.guard.commands.options import Parsed, read
+from bridle.guard.commands.options import read
 from bridle.guard.commands.system import agent_script
-from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell, Write
+from bridle.guard.effects import (
+    STDIN_NAMES,
+    Code,
+    Command,
+    Deny,
+    Effect,
+    Mutates,
+    Run,
+    Shell,
+    Write,
+)
 from bridle.guard.names import names
-from bridle.guard.values import Value, literal
+from bridle.guard.values import Output, Value, literal
 
-SHELLS = names("sh bash dash zsh ksh mksh ash fish rbash posh yash")
+SHELLS = names(
+    "sh bash dash zsh ksh mksh ash fish rbash posh yash csh tcsh pdksh oksh lksh ksh93 rksh rzsh "
+    "osh ysh hush bosh busybox-sh rc es elvish nu xonsh"
+)
 
 _PYTHON_MODULES_READ = names(
     "json.tool this calendar tokenize ast dis platform site sysconfig tabnanny symtable"
@@ -25,15 +40,23 @@ _PYTHON_WRITERS = {
 
 def shell(command: Command) -> list[Effect]:
     """Effects of a shell: -c text, a script file, or a program on standard input."""
-    options = read(command.args, short="oO", long=("rcfile", "init-file", "command"), permute=False)
+    options = read(
+        _signed(command.args), short="oOC" if command.name == "fish" else "oO",
+        long=_SHELL_VALUES, permute=False,
+    )  # fmt: skip
     operands = list(options.operands)
-    startup = options.values("rcfile", "init-file")
-    effects: list[Effect] = [Mutates(f"a shell that first runs {v.show()}") for v in startup]
+    effects: list[Effect] = []
+    for file in options.values("rcfile", "init-file", "config", "env-config"):
+        effects.extend(_script_file(file, command))
     if options.has("version", "help"):
         return []
-    if options.has("c", "command"):
+    leading = command.args[: len(command.args) - len(operands)]
+    if any(a.text is None and a.lead[:1] in ("-", "+") for a in leading):
+        return [Deny("command-unresolved", "a shell with options only known at run time")]
+    effects.extend(Shell(v) for v in options.values("init-command", "C") if v.parts)
+    if options.has("c", "command", "commands"):
         # `bash -c TEXT name args`: the flag has no value of its own, the first operand is the text.
-        texts = [v for v in options.values("command") if v.parts]
+        texts = [v for v in options.values("command", "commands") if v.parts]
         if not texts:
             texts = [operands.pop(0)] if operands else []
         return effects + [Shell(text, tuple(operands[1:])) for text in texts]
@@ -41,28 +64,82 @@ def shell(command: Command) -> list[Effect]:
         return effects
     if operands and not options.has("s"):
         return effects + _script_file(operands[0], command)
-    return effects + _stdin_program(command, options)
+    return effects + _stdin_program(command)
+
+
+def _signed(args: tuple[Value, ...]) -> list[Value]:
+    """The words of a shell's call with each `+x` before its first operand as `-x`: both are
+    options, and one as little as the other ends them."""
+    found = list(args)
+    number = 0
+    while number < len(found):
+        lead = found[number].lead
+        if lead[:1] not in ("-", "+") or lead in ("-", "--"):
+            break
+        if lead[0] == "+":
+            found[number] = Value(("-" + lead[1:], *found[number].parts[1:]))
+        # Some options have their value in a word of its own.
+        valued = lead[2:] in _SHELL_VALUES if lead[1:2] == "-" else lead[-1] in "oO"
+        number += 2 if valued else 1
+    return found
+
+
+_SHELL_VALUES = ("rcfile", "init-file", "command", "init-command", "commands", "config",
+                 "env-config")  # fmt: skip
 
 
 def _script_file(file: Value, command: Command) -> list[Effect]:
-    if file.text in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-"):
-        return _stdin_program(command, None)
-    if file.lead.startswith("/dev/fd/"):
+    if file.text in STDIN_NAMES:
+        return _stdin_program(command)
+    text = command.streamed(file)
+    if text is not None:
+        return _streamed_program(text)
+    if file.lead.startswith(("/dev/fd/", "/proc/self/fd/")):
         return [Deny("command-unresolved", "a script made by another command")]
     if file.holds("any"):
         return [Deny("command-unresolved", f"the script {file.show()}")]
     return [Mutates(f"the script {file.show()}"), *agent_script(file)]
 
 
-def _stdin_program(command: Command, options: Parsed | None) -> list[Effect]:
-    if command.stdin_file is not None or command.stdin.file is not None:
-        return [Mutates("a script file")]
-    text = command.stdin.script
-    if text is not None:
-        return [Shell(literal(text))]
-    if command.piped:
-        return [Deny("command-unresolved", "a program for the shell only known at run time")]
+def _stdin_program(command: Command) -> list[Effect]:
+    if command.piped or command.stdin.lines:
+        return _streamed_program(command.streamed(literal("-")) or command.stdin)
     return [Mutates("a shell that reads its commands from the terminal")]
+
+
+def _streamed_program(stream: Output) -> list[Effect]:
+    """A shell runs what it reads from the stream."""
+    if stream.file is not None:
+        return [Mutates("a script file")]
+    if stream.script is not None:
+        return [Shell(literal(stream.script))]
+    return [Deny("command-unresolved", "a program for the shell only known at run time")]
+
+
+def program_text(file: Value, command: Command) -> str | None:
+    """The text of a program file: what the command reads from a stream, or a small plain file that
+    is there now. None when it is not known."""
+    stream = command.streamed(file)
+    if stream is not None:
+        if stream.file is None:
+            return stream.script
+        file = stream.file
+    place = command.directories[0] if command.directories else None
+    if file.text is None or place is None:
+        return None
+    try:
+        # An agent can put anything there: a FIFO or a terminal must not hold the judge.
+        handle = os.open(os.path.join(place, file.text), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        with os.fdopen(handle, errors="replace") as opened:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return None
+            text = opened.read(MAX_SCRIPT_FILE + 1)
+    except (OSError, ValueError):
+        return None
+    return text if len(text) <= MAX_SCRIPT_FILE else None
+
+
+MAX_SCRIPT_FILE = 1 << 16
 
 
 def source(command: Command) -> list[Effect]:
@@ -77,7 +154,11 @@ def _inline(text: Value | None, language: str) -> list[Effect]:
 
 
 def _program_stdin(command: Command, language: str) -> list[Effect]:
-    text = command.stdin.script
+    return _program_stream(command.stdin, language)
+
+
+def _program_stream(stream: Output, language: str) -> list[Effect]:
+    text = stream.script
     return _inline(literal(text) if text is not None else None, language)
 
 
@@ -92,8 +173,8 @@ def python(command: Command) -> list[Effect]:
         if text == "-" or (text is None and not lead.startswith("-")):
             return _program_stdin(command, "python") if text == "-" else [Mutates("a script")]
         if not lead.startswith("-"):
-            if text in ("/dev/stdin", "/dev/fd/63", "/dev/fd/0"):
-                return _program_stdin(command, "python")
+            if (stream := command.streamed(arg)) is not None:
+                return _program_stream(stream, "python")
             return [Mutates(f"the program {text}"), *agent_script(arg)]
         if lead.startswith("--"):
             if lead == "--check-hash-based-pycs":
@@ -174,15 +255,22 @@ CODE_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
 }
 
 
+def _spelled(arg: Value, letters: str, names: tuple[str, ...]) -> Value:
+    """An option that takes code as others spell it: `-pe CODE` as `-e`, `-eval` as `--eval`."""
+    word = arg.lead
+    if len(word) > 2 and word[0] == "-" and word[1] != "-":
+        if all(letter in letters for letter in word[1:]):
+            return Value(("-" + word[-1], *arg.parts[1:]))
+        name = next((n for n in names if n.lower().startswith(word[1:].lower())), None)
+        if name is not None:
+            return Value(("--" + name, *arg.parts[1:]))
+    return arg
+
+
 def interpreter(command: Command) -> list[Effect]:
     """Effects of an interpreter with code options."""
     letters, names, other = CODE_OPTIONS.get(command.name, ("e", ("eval",), ""))
-    # Some spell a long option with one dash, and node bundles -p and -e.
-    args = [
-        literal(f"-{a.text}") if a.text is not None and a.text[1:] in names
-        else literal("-e") if a.text == "-pe" else a
-        for a in command.args
-    ]  # fmt: skip
+    args = [_spelled(arg, letters, names) for arg in command.args]
     options = read(args, short=letters + other, long=names, permute=False)
     inline = options.values(*letters, *names)
     asks = ("version", "help", "v", "V", *("mi" if command.name == "php" else ""))
@@ -196,10 +284,13 @@ def interpreter(command: Command) -> list[Effect]:
     operands = options.operands
     if operands and operands[0].text == "eval" and command.name in ("deno",):
         return [Code(v, command.name) for v in operands[1:2]] or [Code(None, command.name)]
-    if operands and operands[0].text != "-":
+    stream = command.streamed(operands[0]) if operands else None
+    if stream is not None:
+        return _program_stream(stream, command.name)
+    if operands:
         found = agent_script(operands[0])
         return [Mutates(f"the program {operands[0].show()}"), *found]
-    if command.piped or (operands and operands[0].text == "-"):
+    if command.piped:
         return _program_stdin(command, command.name)
     return [Mutates(f"an interactive {command.name}")]
 
@@ -213,7 +304,10 @@ def perl(command: Command) -> list[Effect]:
     effects: list[Effect] = [Code(text, "perl") for text in code]
     operands = list(options.operands)
     if not code:
-        if operands and operands[0].text != "-":
+        stream = command.streamed(operands[0]) if operands else None
+        if stream is not None:
+            return _program_stream(stream, "perl")
+        if operands:
             return [Mutates(f"the program {operands[0].show()}")]
         return _program_stdin(command, "perl") if command.piped else [Mutates("perl")]
     if options.has("i"):
@@ -263,8 +357,9 @@ def make(command: Command) -> list[Effect]:
     directory = places[-1] if places else None
     effects: list[Effect] = [Mutates(f"{command.name} runs what its files say", directory)]
     effects.extend(Code(v, "make") for v in options.values("eval"))
-    if any(v.text in ("-", "/dev/stdin") for v in options.values("f", "file", "makefile")):
-        effects.extend(_program_stdin(command, "make"))
+    for file in options.values("f", "file", "makefile"):
+        if (stream := command.streamed(file)) is not None:
+            effects.extend(_program_stream(stream, "make"))
     if any(operand.lead.startswith(("SHELL=", ".SHELLFLAGS=")) for operand in options.operands):
         effects.append(Deny("command-unresolved", "make with another shell"))
     return effects

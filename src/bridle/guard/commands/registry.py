@@ -174,7 +174,7 @@ def _given(command: Command, effects: list[Effect], home: str) -> list[Effect]:
         match effect:
             case Write():
                 judged.add(effect.target)
-            case Code() | Shell():
+            case Code() | Shell() if name in KNOWN:
                 judged.update(() if effect.text is None else (effect.text,))
             case Run() if name in KNOWN:
                 judged.update(effect.argv)
@@ -246,7 +246,9 @@ def unknown(command: Command) -> list[Effect]:
     first = next((a.text for a in command.args if not a.lead.startswith("-")), "")
     if first in ("push", "publish"):
         return [Deny("publish", f"{command.name} {first}")]
-    return [Mutates(f"the program {command.name}"), *unknowns.carried(command, KNOWN)]
+    effects: list[Effect] = [Mutates(f"the program {command.name}")]
+    effects.extend(unknowns.program_texts(command))
+    return effects + unknowns.carried(command, KNOWN)
 
 
 def by_spec(command: Command, spec: Spec) -> list[Effect]:

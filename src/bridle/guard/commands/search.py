@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 
+from bridle.guard.budget import spend
 from bridle.guard.commands.options import read
 from bridle.guard.commands.wrappers import replaced
 from bridle.guard.effects import Command, Effect, Mutates, Run, Write
@@ -114,6 +115,8 @@ def _guarding(start: Value, args: list[Value], command: Command) -> list[str]:
             given.append((word, pattern))
     if not here or not given:
         return []
+    given = list(dict.fromkeys(given))
+    spend(2 * len(PROTECTED) * sum(8 + len(pattern) for _, pattern in given))
     check = any if "-o" in words or "-or" in words else all
     found: list[str] = []
     for rule in PROTECTED:

@@ -3,11 +3,10 @@
 import re
 
 from bridle.guard.commands.options import read
+from bridle.guard.commands.programs import program_text
 from bridle.guard.effects import Code, Command, Deny, Doubt, Effect, Mutates, Shell, Write
 from bridle.guard.paths import Mode
 from bridle.guard.values import Value, literal
-
-MAX_SCRIPT_FILE = 1 << 16
 
 
 class SedError(Exception):
@@ -62,15 +61,12 @@ def _program(program: Value) -> list[Effect]:
 
 
 def _file(file: Value, command: Command) -> list[Effect]:
-    path = file.text
-    if path is None or path == "-" or not command.directories or command.directories[0] is None:
+    text = program_text(file, command)
+    if text is None:
         return [Code(None, "sed")]
-    import os
-
     try:
-        with open(os.path.join(command.directories[0], path), errors="replace") as handle:
-            return script_effects(handle.read(MAX_SCRIPT_FILE))
-    except (OSError, ValueError, SedError):
+        return script_effects(text)
+    except SedError:
         return [Code(None, "sed")]
 
 
@@ -117,6 +113,7 @@ def _skip_address(text: str, position: int) -> int:
 
 def _delimited(text: str, position: int, delimiter: str) -> int:
     """Where the text after an unescaped delimiter starts; brackets hide delimiters."""
+    last = text.rfind("]")
     while position < len(text):
         char = text[position]
         if char == "\\":
@@ -124,7 +121,7 @@ def _delimited(text: str, position: int, delimiter: str) -> int:
             continue
         if char == delimiter:
             return position + 1
-        if char == "[":
+        if char == "[" and position < last:
             close = _bracket_end(text, position)
             if close > 0:
                 position = close

@@ -168,7 +168,7 @@ def _names_hook(text: str) -> bool:
 
     Not by running it: an expression of the agent's own could take forever.
     """
-    for choice in re.sub(r"\[[^\]]*\]", " ", text.lower()).split("|"):
+    for choice in re.sub(r"\[[^\]]{0,99}\]", " ", text.lower()).split("|"):
         if all(word in _HOOK for word in re.findall(r"[a-z0-9]+", choice)):
             return True
     return False

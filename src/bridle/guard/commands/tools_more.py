@@ -8,21 +8,22 @@ from bridle.guard.values import Value, literal
 
 _SQL_READS = re.compile(
     r"\s*(?:(?:select|explain|with\b(?!.*\b(?:insert|update|delete|replace)\b)"
-    r"|pragma\s+[\w.]+\s*(?:\([^)]*\))?\s*)(?=[\s;(*]|\Z)[^;]*"
+    r"|pragma\s+[\w.]+\s*+(?:\([^)]*\))?+\s*+)(?=[\s;(*]|\Z|(?<=\s))[^;]*+"
     r"|\.(?:schema|tables|indexes|indices|databases|headers?|mode|width|nullvalue|dump|fullschema"
-    r"|timer|show|help|stats|quit|exit|separator|limit|print|echo)\b[^\n;]*)\s*\Z",
+    r"|timer|show|help|stats|quit|exit|separator|limit|print|echo)\b[^\n;]*+\s*+)\Z",
     re.IGNORECASE | re.DOTALL,
 )
 _SQL_ACTS = re.compile(r"\b(?:writefile|load_extension|edit|readfile)\s*\(", re.IGNORECASE)
 _SQL_FILES = re.compile(
-    r"(?m)^\s*\.(?:output|once|backup|save|clone|log|open|excel|trace|recover|session)"
+    r"(?m)^[ \t]*\.(?:output|once|backup|save|clone|log|open|excel|trace|recover|session)"
     r"\s+(?:-\w+\s+)*(?:main\s+)?['\"]?([^\s'\"]+)"
 )
 _SQL_WRITEFILE = re.compile(r"\bwritefile\s*\(\s*'([^']*)'", re.IGNORECASE)
 _SQL_ATTACH = re.compile(r"\battach\s+(?:database\s+)?'([^']*)'", re.IGNORECASE)
 _SQL_VACUUM = re.compile(r"\bvacuum\s+(?:\w+\s+)?into\s+'([^']*)'", re.IGNORECASE)
 _SQL_SHELL = re.compile(
-    r"""(?m)^\s*\.(?:(?:shell|system|sh)\s+|(?:once|output|excel)\s+(?:-\w+\s+)*['"]?\|)(.*?)['"]?$"""
+    r"""(?m)^[ \t]*\.(?:(?:shell|system|sh)\s+|(?:once|output|excel)\s+(?:-\w+\s+)*['"]?\|)"""
+    r"""(.*?)['"]?$"""
 )
 
 

@@ -3,10 +3,11 @@
 A program that is not known may change anything; one that takes a command runs it.
 """
 
+import itertools
 import re
 
 from bridle.guard.commands.given import given
-from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Shell
+from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell
 from bridle.guard.names import names
 from bridle.guard.values import literal
 
@@ -22,6 +23,18 @@ _CARRIED = names("""
     """)
 """Commands that are no subcommand of a program: one that is given them runs them."""
 _TEXT_OPTIONS = names("-c -x -e --exec --command --run --cmd --shell-command --on-change --call")
+
+
+_CODE_FLAGS = names("-e -c -E --eval --exec --execute --command --expression -eval -exec")
+
+
+def program_texts(command: Command) -> list[Effect]:
+    """Program text that an unknown program is given: by an option, or on its standard input."""
+    texts = [b for a, b in itertools.pairwise(command.args) if a.text in _CODE_FLAGS]
+    found: list[Effect] = [Code(text, command.name) for text in texts]
+    streams = [command.streamed(a) for a in command.args]
+    scripts = [s.script for s in streams if s is not None and s.script is not None]
+    return found + [Code(literal(script), command.name) for script in scripts]
 
 
 def carried(command: Command, known: frozenset[str]) -> list[Effect]:

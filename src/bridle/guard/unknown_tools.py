@@ -1,0 +1,291 @@
+"""Tools that no table knows: judged by the words of their name and by what their arguments hold.
+
+The name tells what kind of act it is: a forge, git, a shell, a scheduler. The arguments are walked
+to their leaves: commands are judged as in a shell, paths as those of a file tool, and a text that
+reads like a path out of here counts as one, whatever its field is called.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from bridle.drives.guarding import UNSEEN
+from bridle.guard import tools
+from bridle.guard.budget import spend
+from bridle.guard.names import names
+from bridle.guard.verdict import Blocked, Part
+
+if TYPE_CHECKING:
+    from bridle.guard.judging import Judge
+
+MAX_NESTING = 64
+_LONGEST_PATH = 4096
+
+_FORGES = names(
+    "github gitlab gitea forgejo bitbucket codeberg gerrit gogs gitee azuredevops ado sourcehut"
+)
+_FORGE_THINGS = names("pr mr pullrequest mergerequest gist pull_request merge_request")
+_FORGE_HOSTS = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "dev.azure.com")
+_FORGE_CHANGES = tools.CHANGING_VERBS | names("resolve request dismiss rerun dispatch star watch")
+
+_KINDS: tuple[tuple[frozenset[str], str, str], ...] = (
+    (names("tmux zellij screen"), "session-control", "reaches other terminals"),
+    (names("cron crontab scheduler"), "scheduler", "runs something outside this session"),
+    (names("ssh sftp"), "remote", "works on another machine"),
+    (names("docker podman container containers"), "container", "runs a container"),
+    (names("deploy deployment publish"), "publish", "publishes work"),
+    (names("sudo"), "privilege", "asks for more rights"),
+)
+"""Words of a tool that changes something, and what that makes of it."""
+
+_AGENT_WORDS = names("agent agents subagent subagents teammate")
+_STARTING = names("spawn start create run launch new invoke delegate call fork")
+_SHELL_WORDS = names("shell bash zsh sh terminal cmd command commands powershell")
+_RUNNING = names("run exec execute send type input write eval call invoke start")
+_NO_COMMAND = names(
+    "description cwd workdir directory dir timeout id session title name reason explanation"
+)
+
+_PATH_WORDS = names("""
+    path paths file files filename filenames filepath dir dirs directory directories folder folders
+    dest destination outfile outdir outputpath savepath target root workspace location output out
+    """)
+_NO_PATH = names("""
+    id ids type types size pattern patterns glob count limit extension mime content format mode
+    style schema language encoding level tokens
+    """)
+_OUTPUT_WORDS = names(
+    "output out outfile outdir outputpath save saved savepath dest destination export download"
+)
+_WRITES_FILES = names("screenshot snapshot pdf download export record trace")
+_TEXT_WORDS = names("""
+    content contents text body message description title query pattern regex prompt html css comment
+    summary note notes selector xpath string diff patch data value code subject sql expression
+    function endpoint route pathname url uri href
+    """)
+_SENDING = names("POST PUT PATCH DELETE")
+
+
+def judge_unknown(
+    judge: "Judge", name: str, fields: dict[str, Any], trace: list[Part] | None
+) -> None:
+    """Return when the call may run, raise `Blocked` when not."""
+    judge.check_escalation(fields)
+    if UNSEEN in fields:
+        raise Blocked("unknown-tool", f"the arguments of {name} are not shown")
+    words = tools.words_of(name)
+    reads = tools.only_reads(name)
+    check_name(name, fields)
+    held = list(_dicts(fields))
+    runs = any(tools.COMMAND_FIELDS & {k.lower() for k in holder} for holder in held)
+    if not judge.rules.implements:
+        if not reads or runs:
+            raise Blocked("unknown-tool", f"what the tool {name} changes is not known")
+        for key, value in _leaves(fields):
+            if isinstance(value, str) and _is_file(value) and _is_output(key, words):
+                raise Blocked("write-role", f"{name} writes {value}")
+        _check_urls(name, fields)
+        return
+    directory = judge.call_directory(fields)
+    for holder in held:
+        _check_commands(judge, name, holder, directory, trace)
+    if not runs and words & _SHELL_WORDS and words & _RUNNING:
+        for key, value in _leaves(fields):
+            if isinstance(value, str) and value.strip() and not _words(key) & _NO_COMMAND:
+                judge.run_text(value, directory, trace)
+    _check_urls(name, fields)
+    if not reads:
+        _check_git(judge, name, fields, words)
+    for key, value in _leaves(fields):
+        if isinstance(value, str) and value:
+            _check_leaf(judge, key, value, reads, words)
+
+
+def check_name(name: str, fields: dict[str, Any]) -> None:
+    """Refuse a tool whose name says that it sends work away or acts outside this session."""
+    if tools.only_reads(name):
+        return
+    words = tools.words_of(name)
+    changes = words & _FORGE_CHANGES
+    forge = (
+        words & _FORGES
+        or words & _FORGE_THINGS
+        or {"request"} < words & names("pull merge request")
+    )
+    lowered = {key.lower() for key in fields}
+    there = "owner" in lowered and "repo" in lowered
+    if changes and (forge or there):
+        raise Blocked("git-push", f"{name} changes what is at the forge")
+    if "push" in words and words & {"git", "files", "repo", "branch", "commits", "remote"}:
+        raise Blocked("git-push", f"{name} sends work to a remote")
+    if (words & _AGENT_WORDS and words & _STARTING) or words & {"spawn", "delegate", "subagent"}:
+        raise Blocked("team-tool", f"{name} is a tool for sub-agents and teams")
+    for kind, rule, what in _KINDS:
+        if words & kind:
+            raise Blocked(rule, f"{name} {what}")
+
+
+# --- arguments ---------------------------------------------------------------------------------
+
+
+def _dicts(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every object among the arguments, the whole of them first."""
+    waiting: list[tuple[Any, int]] = [(fields, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        spend(2)
+        if depth > MAX_NESTING:
+            raise Blocked("bad-input", "the arguments are nested too deeply")
+        if isinstance(value, dict):
+            yield value
+            waiting.extend((item, depth + 1) for item in value.values())
+        elif isinstance(value, list):
+            waiting.extend((item, depth + 1) for item in value)
+
+
+def _leaves(fields: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each value that is no object or list, with the name of the field it is in."""
+    waiting: list[tuple[str, Any]] = [("", fields)]
+    while waiting:
+        key, value = waiting.pop()
+        spend(2)
+        if isinstance(value, dict):
+            waiting.extend((str(name), item) for name, item in value.items())
+            # Some tools take a map of files.
+            waiting.extend(("path", name) for name in value if "/" in name)
+        elif isinstance(value, list):
+            waiting.extend((key, item) for item in value)
+        else:
+            yield key, value
+
+
+def _words(key: str) -> frozenset[str]:
+    return tools.words_of(key[:200])
+
+
+def _check_commands(
+    judge: "Judge", name: str, holder: dict[str, Any], directory: str, trace: list[Part] | None
+) -> None:
+    lowered = {key.lower(): value for key, value in holder.items()}
+    commands = [key for key in lowered if key in tools.COMMAND_FIELDS]
+    if any(isinstance(lowered.get(key), str) for key in ("command", "cmd", "program")):
+        # They are the words of that command.
+        commands = [key for key in commands if key not in ("args", "argv")]
+    for key in commands:
+        value = lowered[key]
+        if key == "code" or isinstance(value, dict):
+            raise Blocked("unknown-tool", f"{name} runs something that cannot be judged")
+        if isinstance(value, str | list) and value:
+            judge.run_command(value, holder, directory, trace)
+
+
+def _check_leaf(judge: "Judge", key: str, value: str, reads: bool, words: frozenset[str]) -> None:
+    """Judge one text among the arguments as the path that it may be."""
+    if len(value) > _LONGEST_PATH or "\n" in value:
+        return
+    local = value.startswith("file:")
+    if local:
+        value = unquote(urlsplit(value).path)
+    elif "://" in value[:40]:
+        return
+    named = _words(key)
+    if reads:
+        written = _is_output(key, words)
+    elif local or (named & _PATH_WORDS and not named & _NO_PATH):
+        written = True
+    else:
+        written = key.lower() in tools.PATH_FIELDS or (
+            not named & _TEXT_WORDS and _leads_out(value)
+        )
+    if written:
+        judge.places.check_text(value, judge.directory, "write")
+
+
+def _is_output(key: str, tool: frozenset[str]) -> bool:
+    """Whether a reading tool writes the file that this field names."""
+    named = _words(key)
+    if named & _NO_PATH:
+        return False
+    return bool(named & _PATH_WORDS and (named & _OUTPUT_WORDS or tool & _WRITES_FILES))
+
+
+def _is_file(value: str) -> bool:
+    return "/" in value or "." in value
+
+
+def _leads_out(value: str) -> bool:
+    """Whether a text in a field of any name reads like a path that leads out of here."""
+    if " " in value or "\t" in value:
+        return False
+    if value.startswith(("~/", "../")) or value in ("~", ".."):
+        return True
+    parts = value.split("/", 3)
+    return value.startswith("/") and len(parts) > 2 and os.path.isdir("/" + parts[1])
+
+
+def _check_urls(name: str, fields: dict[str, Any]) -> None:
+    """Refuse a request that changes something at a forge, and a URL that is a command."""
+    sends = any(
+        key.lower() in ("method", "verb") and str(value).upper() in _SENDING
+        for key, value in _leaves(fields)
+    )
+    for _, value in _leaves(fields):
+        if not isinstance(value, str):
+            continue
+        if value.startswith(("ext::", "fd::")):
+            raise Blocked("command-unresolved", f"{name} with a command as its remote")
+        if sends and value[:8].lower().startswith(("http://", "https://")):
+            try:
+                host = urlsplit(value[:_LONGEST_PATH]).hostname or ""
+            except ValueError:
+                raise Blocked("bad-input", f"{name} with a URL that cannot be read") from None
+            if any(host == known or host.endswith("." + known) for known in _FORGE_HOSTS):
+                raise Blocked("git-push", f"{name} changes what is at {host}")
+
+
+# --- servers for git ---------------------------------------------------------------------------
+
+_SUBCOMMANDS = names("""
+    add commit reset checkout switch branch merge rebase stash tag clone init remote worktree clean
+    restore rm mv config cherry-pick revert am apply pull gc reflog submodule update-ref push
+    """)
+_REPOSITORY = ("repo_path", "repository_path", "repopath", "repositorypath", "project_path", "repo",
+               "repository")  # fmt: skip
+_NO_WORD = names("message author date email subject body note").union(_REPOSITORY)
+
+
+def _check_git(judge: "Judge", name: str, fields: dict[str, Any], words: frozenset[str]) -> None:
+    """A tool of a server for git is judged as the git command that its name and fields make."""
+    if "git" not in words:
+        return
+    lowered = {key.lower(): value for key, value in fields.items()}
+    for key in _REPOSITORY:
+        place = lowered.get(key)
+        if isinstance(place, str) and place:
+            real = judge.places.real(place if place[0] == "/" else f"{judge.directory}/{place}")
+            if not judge.places.inside(real):
+                raise Blocked("git-elsewhere", f"{name} changes the repository at {place}")
+    found = [word for word in tools.name_words(name) if word in _SUBCOMMANDS]
+    if not found:
+        return
+    verb = "cherry-pick" if {"cherry", "pick"} <= words else found[-1]
+    if "branch" in found and {"create", "delete", "rename"} & words:
+        verb = "branch"
+    argv = ["git", verb]
+    if "branch" in found and "delete" in words:
+        argv.append("-D")
+    for key, value in lowered.items():
+        if key in _NO_WORD:
+            continue
+        if value is True:
+            argv.append("--" + key.replace("_", "-"))
+        elif key in ("mode", "type") and isinstance(value, str):
+            argv.append("--" + value.lstrip("-"))
+        elif key in ("action", "operation", "subcommand") and isinstance(value, str):
+            argv.insert(2, value)
+        elif isinstance(value, str) and value:
+            argv.append(value)
+        elif isinstance(value, list):
+            argv.extend(item for item in value if isinstance(item, str))
+    judge.run_command(argv, {}, judge.directory, None)
