@@ -9,7 +9,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from ruamel.yaml import YAML
 
+from bridle.config import check_config
 from bridle.core import events as ev
 from bridle.core.errors import Overloaded
 from bridle.core.events import Event
@@ -20,7 +22,7 @@ from bridle.drives.spec import ProcessExit
 from bridle.sessions.home import StateHome, user_home
 from bridle.sessions.store import SessionStore
 from bridle.streaming import stream_sync
-from bridle.testing import ScriptedModel
+from bridle.testing import ScriptedModel, load_script
 from bridle.testing.contract import check_event_order
 from tests.sessions.test_daemon import end_daemon
 from tests.support.pages import DOCS, ROOT, blocks_of, examples, fits, pages, run_page
@@ -150,6 +152,23 @@ def test_every_shell_and_python_block_is_an_example_that_runs() -> None:
         if block.language == "console" and "bridle run " in block.text
     ]
     assert shown == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_every_yaml_block_is_a_script_or_a_configuration(page: Path, tmp_path: Path) -> None:
+    """Those that an example of the page uses are checked by that, too; the others only here."""
+    for block in blocks_of(page):
+        if block.language != "yaml" or str(page.relative_to(ROOT)) in ELSEWHERE:
+            continue
+        if block.file is not None and block.file.startswith(".github/"):
+            assert "jobs" in YAML(typ="safe").load(block.text)
+        elif block.file == ".bridle/config.yaml":
+            config = tmp_path / block.file
+            config.parent.mkdir(exist_ok=True)
+            config.write_text(block.text, encoding="utf-8")
+            assert check_config(tmp_path) == []
+        else:
+            assert load_script(block.text).turns
 
 
 def test_the_sample_event_is_one() -> None:
