@@ -4,6 +4,7 @@
 """
 
 import ast
+import html
 import inspect
 import textwrap
 from collections.abc import Callable
@@ -93,8 +94,8 @@ def _described(name: str, value: Any) -> str:
     if isinstance(value, str):
         return f"### {name}\n\n`{value!r}`"
     if isinstance(value, UnionType):
-        members = " \\| ".join(_type_text(each) for each in value.__args__)
-        return f"### {name}\n\nOne of: `{members}`".replace("\\|", "|")
+        members = " | ".join(_type_text(each) for each in value.__args__)
+        return f"### {name}\n\nOne of: `{members}`"
     if inspect.isfunction(value):
         return f"### {name}\n\n{_signature(name, value)}\n\n{inspect.getdoc(value)}"
     lines = [f"### {name}", "", inspect.getdoc(value) or ""]
@@ -209,7 +210,7 @@ def _event_section() -> str:
     for kind in bridle.AnyEvent.__args__:
         fields = [name for name in kind.__struct_fields__ if name not in _ENVELOPE]
         types = {node.target.id: _annotated(node.annotation) for node in _field_nodes(kind)}
-        shown = "<br>".join(f"`{name}: {_cell(types[name])}`" for name in fields)
+        shown = "<br>".join(_code(f"{name}: {types[name]}") for name in fields)
         rows.append(
             f"| `{kind.__name__}` | `{kind.type}` | {shown} | {_cell(inspect.getdoc(kind))} |"
         )
@@ -248,7 +249,13 @@ def _error_section() -> str:
 
 def _cell(text: str | None) -> str:
     """Text for a cell of a table."""
-    return " ".join((text or "").split()).replace("|", "\\|")
+    return " ".join((text or "").split()).replace("|", "&#124;")
+
+
+def _code(text: str) -> str:
+    """Code for a cell of a table. Renderers disagree on `|` between backticks, but not in HTML."""
+    text = " ".join(text.split())
+    return f"<code>{_cell(html.escape(text, quote=False))}</code>" if "|" in text else f"`{text}`"
 
 
 def _field_nodes(kind: type) -> list[Any]:
@@ -275,9 +282,9 @@ def _field_table(kind: type) -> str:
     }
     rows = ["| field | type | default | meaning |", "|---|---|---|---|"]
     for node in _field_nodes(kind):
-        default = "" if node.value is None else f"`{_cell(ast.unparse(node.value))}`"
+        default = "" if node.value is None else _code(ast.unparse(node.value))
         rows.append(
-            f"| `{node.target.id}` | `{_cell(_annotated(node.annotation))}` | {default} "
+            f"| `{node.target.id}` | {_code(_annotated(node.annotation))} | {default} "
             f"| {_cell(str(said.get(node.lineno, '')))} |"
         )
     return "\n".join(rows) if len(rows) > 2 else ""

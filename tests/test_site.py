@@ -64,7 +64,7 @@ def test_the_navigation_has_every_page_once() -> None:
     config = YAML(typ="safe").load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     listed = navigation(config["nav"])
     there = [str(page.relative_to(DOCS)) for page in pages() if page.is_relative_to(DOCS)]
-    assert sorted(listed) == sorted(there)
+    assert sorted(listed) == sorted(there), "`nav` of mkdocs.yml must list each page of docs"
 
 
 def test_links_of_the_readme_and_out_of_the_site_lead_somewhere() -> None:
