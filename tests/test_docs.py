@@ -36,6 +36,14 @@ SCRIPTS = Path(__file__).parent / "docs_scripts"
 named after it. The default agent of such a page is `scripted`."""
 REAL = {"README.md": ("claude", "codex")}
 """Pages whose examples name agents: their CLIs run on the scripted model."""
+AGENTS = {
+    "docs/cookbook/ci.md": "claude",
+    "docs/cookbook/resume.md": "claude",
+    "docs/cookbook/review.md": "codex",
+    "docs/cookbook/structured.md": "codex",
+    "docs/cookbook/testing.md": "claude",
+}
+"""Recipes that also run with a real agent as the default one, on the scripted model."""
 ADDED = {"docs/conformance.md": {"PYTHONPATH": str(ROOT / "examples" / "adapter" / "src")}}
 """What the reader of a page has installed beside Bridle."""
 ELSEWHERE = {"docs/writing-an-adapter.md"}
@@ -97,24 +105,27 @@ def test_the_examples_of_a_page(name: str, tmp_path: Path, reader: Mapping[str, 
 
 @pytest.mark.real_cli
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", names(True))
+@pytest.mark.parametrize("name", [*names(True), *AGENTS])
 def test_the_examples_of_a_page_with_real_agents(
     name: str, tmp_path: Path, private_home: Path, reader: Mapping[str, str]
 ) -> None:
-    binaries = {cli: str(real_cli(cli, versions(cli)[-1])) for cli in REAL[name]}
-    adapters = {cli: {"binary": path} for cli, path in binaries.items()}
+    clis = REAL.get(name) or (AGENTS[name],)
+    adapters = {cli: {"binary": str(real_cli(cli, versions(cli)[-1]))} for cli in clis}
     config = private_home / ".config" / "bridle" / "config.yaml"
     config.parent.mkdir(parents=True)
     config.write_bytes(msgspec.json.encode({"runtime": {"adapters": adapters}}))
     folder = tmp_path / "page"
-    commands = (
-        "git init -q; echo 'echo 1' > add.sh; git add -A; git commit -q -m Begin; echo >> add.sh"
-    )
-    subprocess.run(["sh", "-ec", commands], cwd=folder, env=reader, check=True)
-    with ScriptedModel(script_of(name)) as model:
+    if name == "README.md":
+        # Its reader is in a repository with a change.
+        begin = "git init -q; echo 1 > add.sh; git add -A; git commit -q -m Begin; echo 2 > add.sh"
+        subprocess.run(["sh", "-ec", begin], cwd=folder, env=reader, check=True)
+    script = script_of(name)
+    with ScriptedModel(script if script.exists() else [{"text": "Hello."}]) as model:
         env = {
             **reader,
             "IS_SANDBOX": "1",
+            "BRIDLE_RUNTIME": clis[0],
+            "PIPELINE_AGENT": clis[0],
             "BRIDLE_MODEL_SERVER": model.url,
             "BRIDLE_MODEL_SERVER_KEY": model.api_key,
         }
