@@ -177,7 +177,7 @@ def test_every_yaml_block_is_a_script_or_a_configuration(page: Path, tmp_path: P
             config = tmp_path / block.file
             config.parent.mkdir(exist_ok=True)
             config.write_text(block.text, encoding="utf-8")
-            assert check_config(tmp_path) == []
+            assert check_config(str(tmp_path)) == []
         else:
             assert load_script(block.text).turns
 
