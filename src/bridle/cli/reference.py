@@ -14,7 +14,7 @@ def command_reference() -> str:
     for name in COMMANDS:
         for prog, parser in _parsers(f"bridle {name}", parser_of(name, load(name))):
             depth = "###" if prog.count(" ") > 1 else "##"
-            parts.append(f"{depth} `{prog}`\n\n```\n{parser.format_help().rstrip()}\n```\n")
+            parts.append(f"{depth} `{prog}`\n\n```text\n{parser.format_help().rstrip()}\n```\n")
     fix_help_width(None)
     return "\n".join(parts)
 

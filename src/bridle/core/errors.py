@@ -61,14 +61,21 @@ class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The plain-data form of an error, as it stands in events and in a run's JSON."""
 
     kind: str
+    """The error's name, as in the table of errors."""
     message: str
+    """What went wrong."""
     hint: str = ""
+    """What to do about it."""
     retryable: bool = False
+    """Whether the same call may succeed later."""
     until: str | None = None
     """For `rate_limited`: when to try again (RFC 3339, UTC), if the service said so."""
     runtime: str = ""
+    """The runtime it happened in."""
     runtime_version: str = ""
+    """The version of the agent's CLI."""
     exit_status: int | None = None
+    """The agent process's exit status."""
     stderr_tail: str = ""
     """The end of the process's standard error, or of its screen in a terminal."""
     stdout_tail: str = ""

@@ -66,12 +66,19 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ev
 
     type: ClassVar[str] = "event"
     v: int = SCHEMA_VERSION
+    """Version of the event schema."""
     seq: int = 0
+    """Counts the events of a session from 1, without gaps."""
     ts: str = ""
+    """When it happened, in UTC."""
     session_id: str = ""
+    """Bridle's id of the session or run."""
     runtime: str = ""
+    """The runtime it comes from."""
     synthetic: bool = False
+    """Whether Bridle derived it."""
     raw: Any = msgspec.UNSET
+    """The wire message behind it, with `include_raw`; always there on `unknown`."""
 
 
 class SessionStart(Event, frozen=True, kw_only=True, tag="session_start"):

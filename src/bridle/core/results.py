@@ -27,12 +27,17 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run, in the shape that `bridle run --json` prints."""
 
     runtime: str
+    """The runtime that ran."""
     runtime_version: str = ""
+    """The version of the agent's CLI."""
     session_id: str = ""
+    """Bridle's own id of the run."""
     native_session_id: str | None = None
+    """The agent's id of the conversation; `resume` takes it."""
     model: str | None = None
     """What the runtime reported, not what was asked for."""
     status: RunStatus
+    """How the run ended."""
     exit_code: int | None = None
     """The agent process's own exit status (negative: killed by that signal). It proves nothing:
     some CLIs exit 0 after a failure; `status` is decided by evidence."""
@@ -43,12 +48,17 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     marker_detected: bool = False
     """Whether the agent said the completion marker; `docs/marker.md` has the rule."""
     usage: Usage = NO_USAGE
+    """Tokens of all model calls."""
     cost_usd: float | None = None
     """What the run cost; None when that is not known."""
     cost_source: CostSource = "unknown"
+    """Where `cost_usd` comes from: the agent itself, a price table, or nowhere."""
     duration_ms: int = 0
+    """How long the run took."""
     ignored_options: tuple[str, ...] = ()
+    """Options that the runtime does not support, left out with `ignore_unsupported`."""
     error: ErrorInfo | None = None
+    """Why the run failed; None when it completed."""
     refusals: int = 0
     """Tool calls that were refused: by a person, the guard, the agent's own rules, or because
     nobody was there to ask."""

@@ -11,10 +11,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     input_tokens: int = 0
+    """Input, without cache reads and writes."""
     output_tokens: int = 0
+    """Output, reasoning included."""
     cache_read_tokens: int = 0
+    """Input that was read from the cache."""
     cache_write_tokens: int = 0
+    """Input that was written to the cache."""
     reasoning_tokens: int = 0
+    """The part of the output that is reasoning."""
 
     def __add__(self, other: "Usage") -> "Usage":
         """Add two counts, class by class."""

@@ -115,11 +115,15 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A permission request of an agent, with the way to answer it on its wire."""
 
     request_id: str
+    """Names the request; `session permit` and `Session.answer` take it."""
     tool_name: str
+    """The tool, by the agent's own name."""
     args: Any
+    """The tool's arguments, as the agent gives them."""
     answer: Callable[[bool, str], bytes]
     """`answer(allowed, reason)` gives the bytes to write to the agent's stdin."""
     tool_call_id: str | None = None
+    """The call that waits for the answer, where the agent names it."""
 
 
 class Allow(msgspec.Struct, frozen=True):

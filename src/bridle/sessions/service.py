@@ -28,7 +28,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a message so far."""
 
     session_id: str
+    """The session it was sent to."""
     message_id: str
+    """Names the message; sending the same id again changes nothing."""
     delivered: bool
     """Whether the agent has it."""
     queued: bool = False
@@ -36,16 +38,22 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     turn: int | None = None
     """The turn it reached."""
     error: str | None = None
+    """Why the agent did not take it."""
 
 
 class TurnReport(msgspec.Struct, frozen=True, kw_only=True):
     """How a session stands, with its last finished turn."""
 
     session_id: str
+    """The session."""
     state: str
+    """The session's state: `ready`, `working`, `stopped`, …"""
     turn: int
+    """The number of the last finished turn; 0 before the first."""
     status: str | None = None
+    """How that turn ended."""
     text: str = ""
+    """The agent's last text in it."""
     marker_detected: bool = False
     """Whether the agent said the completion marker in that turn."""
     error: dict[str, Any] | None = None
