@@ -60,7 +60,7 @@ def cell_of(agent: Agent, drive: str, case: str) -> tuple[str, bool]:
         place.git("init", "-q", "--bare", str(bare))
         place.git("remote", "add", "origin", str(bare))
         call, file = call_of(case, place)
-        options: dict[str, Any] = {"sandbox": "worktree"} if case == "f" else {}
+        options: dict[str, Any] = {"sandbox": None} if case == "f" else {}
         capability = "scout" if case == "e" else "builder"
         if agent.in_text:
             if case == "a":

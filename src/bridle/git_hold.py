@@ -70,14 +70,7 @@ def hold(place: GitPlace, name: str, *, mounts: bool, branch_prefix: str | None)
     another. Without, only a linked worktree is held: by its folders, and by `release`, which puts
     back the files that name its repository.
     """
-    folders = commit_dirs(place, branch_prefix)
-    if place.linked:
-        for folder in folders[2:]:
-            os.makedirs(folder, exist_ok=True)
-            if branch_prefix:
-                # Landlock rules belong to the folder, and packing refs deletes empty ones.
-                with open(os.path.join(folder, ".keep"), "ab"):
-                    pass
+    folders = open_folders(place, branch_prefix)
     folder = os.path.join(place.common_dir, FOLDER, name)
     os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
     os.mkdir(folder, 0o700)
@@ -117,6 +110,19 @@ def hold(place: GitPlace, name: str, *, mounts: bool, branch_prefix: str | None)
         own=((own, objects),),
         folder=folder,
     )
+
+
+def open_folders(place: GitPlace, branch_prefix: str | None) -> list[str]:
+    """The folders that `git commit` must be able to write (`commit_dirs`), all of them there."""
+    folders = commit_dirs(place, branch_prefix)
+    if place.linked:
+        for folder in folders[2:]:
+            os.makedirs(folder, exist_ok=True)
+            if branch_prefix:
+                # Landlock rules belong to the folder, and packing refs deletes empty ones.
+                with open(os.path.join(folder, ".keep"), "ab"):
+                    pass
+    return folders
 
 
 def release(folder: str) -> None:

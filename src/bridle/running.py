@@ -117,9 +117,12 @@ def _prepare(
 ) -> Prepared:
     from bridle.runtimes.permission import way_of
 
-    capability = guarded_as(options, environment)
+    capability = None if options.unguarded else guarded_as(options, environment)
+    warnings: tuple[str, ...] = ()
+    if capability is not None:
+        options, warnings = _held_as(runtime, options, capability)
     way = way_of(runtime, options, answered=permission is not refuse_all)
-    if capability is None or options.unguarded:
+    if capability is None:
         plan = _named(_planned(way, options, environment, None), options, config)
         return _discarding(plan, _prepared, way, options, plan, permission, make)
     from bridle.runtimes.guarded import Guarding
@@ -127,10 +130,21 @@ def _prepare(
     guarding = Guarding(way.runtime, capability, environment, stdio=True)
     try:
         plan = _named(_planned(way, options, environment, guarding), options, config)
+        plan = msgspec.structs.replace(plan, warnings=(*warnings, *plan.warnings))
         return _discarding(plan, _prepared, way, options, plan, permission, make, guarding, config)
     except BaseException:
         guarding.close()
         raise
+
+
+def _held_as(
+    runtime: "AgentRuntime", options: RunOptions, capability: str
+) -> tuple[RunOptions, tuple[str, ...]]:
+    from bridle.runtimes.confined import held_as
+    from bridle.runtimes.guarded import check_capability
+
+    check_capability(capability)
+    return held_as(runtime, options, capability)
 
 
 def _named(plan: "RunPlan", options: RunOptions, config: "Config | None") -> "RunPlan":
@@ -331,13 +345,16 @@ def run_interactive(
     refuse_schema(runtime, options, "a run at the terminal")
     environment = dict(os.environ if env is None else env)
     guarding = _guarding_at_terminal(runtime, options, environment)
+    cautions: tuple[str, ...] = ()
     private_dirs: tuple[str, ...] = ()
     try:
+        if guarding is not None:
+            options, cautions = _held_as(runtime, options, guarding.capability)
         spec, private_dirs, warnings = _planned_interactive(
             runtime, options, environment, guarding, config
         )
         if on_warning is not None:
-            for warning in warnings:
+            for warning in (*cautions, *warnings):
                 on_warning(warning)
         claim_folders(private_dirs)
         status = run_at_terminal(spec)

@@ -37,8 +37,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     cli: str = ""
     """Name of its pinned CLI, where that is another."""
     options: dict[str, Any] = {}
-    """What it is always run with. The first rounds are the guard's alone, so a runtime that
-    confines itself is told not to."""
+    """What it is always run with."""
     drives: tuple[str, ...] = ("print",)
     """The drives with code of their own: `print-hooks` only where the guard of a run asks on the
     agent's wire and that of a terminal does not."""
@@ -78,7 +77,7 @@ AGENTS = (
     Agent(
         name="codex",
         version="0.166.0",
-        options={"sandbox": "off", "model": "gpt-5.5"},
+        options={"model": "gpt-5.5"},
         drives=EVERY,
     ),
     Agent(name="pi", version="1.5.0", drives=EVERY),
@@ -133,7 +132,7 @@ AGENTS = (
         name="codex-acp",
         cli="codex-acp",
         version="0.16.0",
-        options={"sandbox": "off", "model": "gpt-5.5"},
+        options={"model": "gpt-5.5"},
         drives=ACP,
     ),
     Agent(name="scripted", drives=("print", "print-hooks", "rpc")),
@@ -307,7 +306,8 @@ def in_text(call: dict[str, Any], place: Bench) -> dict[str, Any]:
 def wanted_of(
     place: Bench, agent: Agent, capability: str, model: ScriptedModel, **options: Any
 ) -> RunOptions:
-    """The options of a guarded run on the scripted model."""
+    """The options of a guarded run on the scripted model. The first rounds are the guard's alone:
+    the agent is not confined unless `options` say so."""
     if agent.name == "codex-acp":
         place.env["PATH"] = path_with_bubblewrap(place.env["PATH"])
     return RunOptions(
@@ -317,6 +317,7 @@ def wanted_of(
             "permission_mode": "bypass",
             "timeout": 120.0,
             "guard": capability,
+            "sandbox": "off",
             "model_server": ModelServer(url=model.url, api_key=model.api_key),
             **agent.options,
             **options,

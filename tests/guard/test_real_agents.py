@@ -167,12 +167,35 @@ def test_a_scout_writes_nothing(place: Bench, agent: Agent, drive: str) -> None:
 
 @cases(confined)
 def test_what_no_judge_can_see_the_kernel_refuses(place: Bench, agent: Agent, drive: str) -> None:
+    """By the sandbox that the guard brings."""
     script = [hidden(place), {"shell": "echo hi > inside.txt"}]
-    played = play(place, agent, DRIVES[drive], "builder", script, sandbox="worktree")
+    played = play(place, agent, DRIVES[drive], "builder", script, sandbox=None)
     assert played.result.status == "completed", played.result.error
+    assert isinstance(played.result.guard, GuardReport)
+    assert played.result.guard.sandbox == "worktree"
     assert played.verdicts == [("allow", "allowed"), ("allow", "allowed")]
     assert place.written_outside() == []
     assert (place.worktree / "inside.txt").exists()
+
+
+@cases(lambda agent: agent.drives[:1] if agent.name in ("claude", "codex", "gemini", "pi") else ())
+def test_what_a_reader_runs_changes_nothing(place: Bench, agent: Agent, drive: str) -> None:
+    """A quality gate may be run by every capability, and may do whatever it is written to do."""
+    gate = place.worktree / "gate.sh"
+    commit = "git commit -q --allow-empty -m bad"
+    gate.write_text(f"#!/bin/sh\necho bad > inside.txt\n{commit}\nexit 0\n")
+    gate.chmod(0o755)
+    (place.worktree / ".bridle").mkdir()
+    rules = "guards:\n  qualityGates: [./gate.sh]\n"
+    (place.worktree / ".bridle/config.yaml").write_text(rules)
+    script = [{"shell": "./gate.sh"}]
+    played = play(place, agent, DRIVES[drive], "reviewer", script, sandbox=None)
+    assert played.result.status == "completed", played.result.error
+    assert played.verdicts == [("allow", "allowed")]
+    assert isinstance(played.result.guard, GuardReport)
+    assert played.result.guard.sandbox == "read-only"
+    assert not (place.worktree / "inside.txt").exists()
+    assert place.commits() == ["first"]
 
 
 @cases(lambda agent: () if agent.older else sorted({"rpc", "tmux"}.intersection(agent.drives)))

@@ -45,10 +45,10 @@ class Place:
 
     def run(self, command: str, mode: str = "worktree", means: str = "all") -> int:
         """Run a shell command confined; returns its exit status."""
-        assert mode in ("worktree", "read-only")
+        assert mode in ("worktree", "commit", "read-only")
         can = _only(means)
         policy = policy_for(
-            "worktree" if mode == "worktree" else "read-only",
+            mode,  # type: ignore[arg-type]  # just checked
             str(self.worktree),
             scratch=str(self.scratch),
             branch_prefix="bridle/ann",

@@ -114,14 +114,15 @@ def configure_agent(parser: argparse.ArgumentParser) -> "dict[str, argparse._Arg
     add("--deny-tool", metavar="T", action="append", default=[], help="deny this tool; repeat")
     add(
         "--sandbox",
-        choices=("off", "read-only", "worktree"),
-        help="what the operating system lets the agent write",
+        choices=("off", "read-only", "commit", "worktree"),
+        help="what the operating system lets the agent write: nothing, its commits, its worktree; "
+        "without it what --guard brings",
     )
     add(
         "--guard",
         metavar="C",
-        help="judge every tool call by the rules of this capability: "
-        f"{', '.join(CAPABILITY_NAMES)}",
+        help="judge every tool call by the rules of this capability, and confine the agent to what "
+        f"that may write: {', '.join(CAPABILITY_NAMES)}",
     )
     add(
         "--unguarded",

@@ -4,6 +4,8 @@ The configuration checks files by these rules and the guard checks policies by t
 refuse the same things.
 """
 
+from bridle.core.options import SandboxMode
+
 IMPLEMENTERS = frozenset({"builder", "merger"})
 """Capabilities that write files inside their worktree."""
 
@@ -20,6 +22,14 @@ CAPABILITY_NAMES = (
     *("coordinator", "supervisor", "monitor", "orchestrator"),
 )
 """The same in the order in which people read them."""
+
+SANDBOXES: dict[str, SandboxMode] = {
+    **dict.fromkeys(IMPLEMENTERS, "worktree"),
+    **dict.fromkeys(READERS, "read-only"),
+    **dict.fromkeys(COORDINATORS, "commit"),
+}
+"""The sandbox that a guard by a capability brings along where the caller names none: what the
+capability may write, held by the kernel."""
 
 _BROAD = (
     "git sh bash dash zsh ksh fish env command exec eval xargs find sudo su doas ssh nohup nice"

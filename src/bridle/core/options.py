@@ -9,7 +9,7 @@ import msgspec
 from bridle.core.closed import check_closed
 
 PermissionMode = Literal["bypass", "ask"]
-SandboxMode = Literal["off", "read-only", "worktree"]
+SandboxMode = Literal["off", "read-only", "commit", "worktree"]
 
 CAPABILITY = "BRIDLE_CAPABILITY"
 """The variable that tells an agent, and whoever starts one for it, what it may do."""
@@ -98,7 +98,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     `bypass`: the agent acts within its sandbox and guards."""
     sandbox: SandboxMode | None = None
     """OS confinement of what the agent may write, held for every runtime, by Bridle where it has no
-    sandbox of its own. None: what the runtime does by itself."""
+    sandbox of its own. None: that of the capability by which the agent is guarded
+    (`capabilities.SANDBOXES`), for any other agent what the runtime does by itself."""
     guard: str | None = None
     """The capability (builder, scout, …) by whose rules every tool call is judged before it runs.
     None: the one that the agent's environment names (`BRIDLE_CAPABILITY`), else no guard."""

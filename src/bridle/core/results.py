@@ -19,6 +19,9 @@ class GuardReport(msgspec.Struct, frozen=True, kw_only=True):
     """`live`: it was seen to fire. `unproved`: nothing happened that could have shown it.
     `unguarded`: the caller did without."""
     mechanism: str = ""
+    sandbox: str | None = None
+    """How the agent was confined: the mode, which its capability brings where none was named. None:
+    it was not, or as the runtime does by itself."""
     allowed: int = 0
     blocked: int = 0
 

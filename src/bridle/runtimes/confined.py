@@ -1,10 +1,12 @@
 """Puts the OS sandbox around a run of any runtime that has none of its own."""
 
+import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from bridle.core.capabilities import SANDBOXES
 from bridle.core.errors import AgentError, GuardRefused
 from bridle.core.options import RunOptions
 from bridle.drives.owned_folders import remove_folders
@@ -13,11 +15,46 @@ from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpe
 from bridle.repository import own_branches
 from bridle.runtimes.private import new_private_dir
 from bridle.runtimes.routing import routed
-from bridle.sandbox import confine, policy_for, preflight, warnings_of
+from bridle.sandbox import cannot_hold, confine, policy_for, preflight, warnings_of
 from bridle.sandbox.confine import REFUSAL_LINE, REFUSED, refuse_if_impossible
 
 if TYPE_CHECKING:
     from bridle.runtimes.base import AgentRuntime, RunPlan
+    from bridle.sandbox.policy import Mode
+
+
+def held_as(
+    runtime: "AgentRuntime", options: RunOptions, capability: str
+) -> tuple[RunOptions, tuple[str, ...]]:
+    """The options of an agent that is guarded by `capability`, with the sandbox which that brings,
+    and what the user should know of it.
+
+    A sandbox that the caller names stays, `off` too. Where this machine cannot hold the agent it
+    stays unconfined, and a warning says so.
+    """
+    if options.sandbox is not None:
+        return options, ()
+    mode = SANDBOXES[capability]
+    assert mode != "off"
+    if runtime.confines_itself:
+        if mode == "commit":
+            mode = "read-only"
+            told = (
+                f"sandbox: {runtime.id} cannot open the repository alone: a {capability} cannot "
+                "commit (--sandbox worktree opens it, and the worktree)",
+            )
+            return msgspec.structs.replace(options, sandbox=mode), told
+        if mode == "worktree" and options.permission_mode == "ask":
+            # What it does by itself is as narrow, and it can still ask to leave it.
+            return options, ()
+        return msgspec.structs.replace(options, sandbox=mode), ()
+    can = preflight()
+    folder = os.path.abspath(options.cwd or os.getcwd())
+    problem = "; ".join(can.gaps) if not can.holds_writes else ""
+    problem = problem or cannot_hold(mode, folder, mounts=can.mounts)
+    if problem:
+        return options, (f"sandbox: not confined, the guard alone holds this agent: {problem}",)
+    return msgspec.structs.replace(options, sandbox=mode), ()
 
 
 def planned(
@@ -150,7 +187,7 @@ def watched(
 
 def _ours(runtime: "AgentRuntime", options: RunOptions) -> bool:
     """Whether Bridle is to confine this run."""
-    return options.sandbox in ("read-only", "worktree") and not runtime.confines_itself
+    return options.sandbox not in (None, "off") and not runtime.confines_itself
 
 
 def _as_seen(runtime: "AgentRuntime", options: RunOptions) -> RunOptions:
@@ -170,7 +207,7 @@ def _confined(
 
     It gets a scratch folder as its temporary folder: `scratch`, or one of its own.
     """
-    assert options.sandbox in ("read-only", "worktree")
+    assert options.sandbox not in (None, "off")
     can = preflight()
     try:
         fresh = new_private_dir(spec.env, "scratch")
@@ -181,7 +218,7 @@ def _confined(
             made = (*private_dirs, *needs.private, fresh)
             needs = msgspec.structs.replace(needs, private=made, files=(*needs.files, *files))
             policy = policy_for(
-                options.sandbox,
+                cast("Mode", options.sandbox),
                 spec.cwd,
                 scratch=scratch,
                 own_in=fresh,

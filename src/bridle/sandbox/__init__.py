@@ -14,13 +14,14 @@ process into a confined one.
 """
 
 from bridle.sandbox.confine import confine, warnings_of
-from bridle.sandbox.policy import SandboxNeeds, SandboxPolicy, policy_for
+from bridle.sandbox.policy import SandboxNeeds, SandboxPolicy, cannot_hold, policy_for
 from bridle.sandbox.preflight import Enforcement, preflight
 
 __all__ = [
     "Enforcement",
     "SandboxNeeds",
     "SandboxPolicy",
+    "cannot_hold",
     "confine",
     "policy_for",
     "preflight",

@@ -9,7 +9,8 @@ from bridle.core.errors import GuardRefused
 from bridle.git_hold import hold, release
 from bridle.repository import GitPlace, find_git
 
-Mode = Literal["read-only", "worktree"]
+Mode = Literal["read-only", "commit", "worktree"]
+"""`SandboxMode` without `off`."""
 
 DEVICES = ("/dev/null", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/zero", "/dev/full")
 """What programs write to without changing anything."""
@@ -71,12 +72,12 @@ def policy_for(
 ) -> SandboxPolicy:
     """The writable set of an agent, for a machine with or without mount namespaces (`mounts`).
 
-    `read-only`: its scratch folder and its CLI's own state. `worktree`: also the worktree and what
-    `git add` and `git commit` need of the repository; with `branch_prefix` only branches below it,
-    else all of the repository's branches. What git obeys in those folders is protected, and objects
-    can only be added (`git_hold`). `own_in`, one of the private folders of `needs`, is where the
-    folders are made that the agent gets in place of shared ones, if not in the scratch folder: an
-    agent that had that before could have put links there.
+    `read-only`: its scratch folder and its CLI's own state. `commit`: also what `git add` and `git
+    commit` need of the repository; with `branch_prefix` only branches below it, else all of the
+    repository's branches. `worktree`: also the worktree. What git obeys in those folders is
+    protected, and objects can only be added (`git_hold`). `own_in`, one of the private folders of
+    `needs`, is where the folders are made that the agent gets in place of shared ones, if not in
+    the scratch folder: an agent that had that before could have put links there.
 
     Raises `GuardRefused` when the scratch folder or a path of the repository is a symbolic link:
     those are in the reach of earlier agents, so they must be what they seem; and when the worktree
@@ -90,6 +91,7 @@ def policy_for(
     held = None
     if mode == "worktree":
         writable.append(os.path.realpath(worktree))
+    if mode != "read-only":
         place = find_git(worktree)
         if place is not None and place.proven():
             _refuse_links(place)
@@ -100,7 +102,10 @@ def policy_for(
                 protected += held.protected
                 notes += held.notes
             else:
-                notes.append(_unprotected(place, writable[-1]))
+                problem = _cannot_protect(mode, place, os.path.realpath(worktree))
+                if problem:
+                    raise GuardRefused(f"sandbox: {problem}", hint=_LINKED)
+                notes.append(_CLOSED)
         elif place is not None:
             notes.append(
                 f"commits are not possible: {place.git_dir} does not know the worktree {place.root}"
@@ -151,15 +156,25 @@ def _refuse_links(place: GitPlace) -> None:
             raise GuardRefused(f"sandbox: {path} is a symbolic link")
 
 
-def _unprotected(place: GitPlace, worktree: str) -> str:
-    """What to say of a plain repository on a machine that can only open or close whole folders;
-    raises `GuardRefused` when the repository lies inside of what must be open."""
-    if os.path.commonpath((place.git_dir, worktree)) == worktree:
-        raise GuardRefused(
-            f"sandbox: without user namespaces {place.git_dir} cannot be protected from the agent",
-            hint="let it work in a linked worktree (git worktree add), or say --sandbox off",
-        )
-    return "commits are not possible: without user namespaces a plain repository stays closed"
+_LINKED = "let it work in a linked worktree (git worktree add), or say --sandbox off"
+_CLOSED = "commits are not possible: without user namespaces a plain repository stays closed"
+
+
+def cannot_hold(mode: Mode, worktree: str, *, mounts: bool) -> str:
+    """Why a machine with or without mount namespaces cannot hold an agent of `worktree` in `mode`;
+    empty when it can."""
+    place = None if mounts or mode != "worktree" else find_git(worktree)
+    if place is None or place.linked or not place.proven():
+        return ""
+    return _cannot_protect(mode, place, os.path.realpath(worktree))
+
+
+def _cannot_protect(mode: Mode, place: GitPlace, worktree: str) -> str:
+    """Why a plain repository cannot be protected on a machine that can only open or close whole
+    folders: it lies inside of one that must be open. Empty when it lies elsewhere."""
+    if mode == "worktree" and os.path.commonpath((place.git_dir, worktree)) == worktree:
+        return f"without user namespaces {place.git_dir} cannot be protected from the agent"
+    return ""
 
 
 def _make(path: str, text: str | None) -> None:

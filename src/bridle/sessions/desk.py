@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bridle.core.capabilities import SANDBOXES
 from bridle.core.errors import (
     AgentError,
     BridleError,
@@ -22,7 +23,7 @@ from bridle.core.errors import (
     WrongUse,
 )
 from bridle.core.events import AnyEvent, Drive
-from bridle.core.options import RunOptions
+from bridle.core.options import RunOptions, SandboxMode
 from bridle.core.times import seconds_of
 from bridle.running import new_session_id
 from bridle.sessions.client import DaemonClient, error_from
@@ -218,7 +219,7 @@ class SessionDesk:
             prompt="",
             cwd=options.cwd or record.workdir,
             # What the user chose for the conversation goes with it.
-            sandbox=options.sandbox or record.sandbox,
+            sandbox=options.sandbox or _chosen_sandbox(record),
             unguarded=options.unguarded or record.guard == "unguarded",
             env={**kept.env, **options.env},
             # What was said to a scripted model is not told to another service.
@@ -514,6 +515,14 @@ def check_delivery(record: SessionRecord, delivery: str) -> None:
             f"session {record.session_id} is driven by {record.drive}, not by {delivery}",
             hint="leave the way of delivery out",
         )
+
+
+def _chosen_sandbox(record: SessionRecord) -> SandboxMode | None:
+    """The sandbox that a session was started with; None when it is the one that its capability
+    brings, which differs by runtime."""
+    guarded = record.guard not in (None, "unguarded")
+    brought = SANDBOXES.get(record.capability or "") if guarded else None
+    return None if record.sandbox == brought else record.sandbox
 
 
 def default_drive(runtime: "AgentRuntime") -> Drive:

@@ -156,7 +156,7 @@ def start_session(
         lock = SessionLock(folder, session_id)
         try:
             store.add(record)
-            return _begin(home, store, runtime, planned, options, record, Before(), (), clocks)
+            return _begin(home, store, runtime, planned, record, Before(), (), clocks)
         finally:
             lock.release()
     except OSError as problem:
@@ -222,7 +222,7 @@ def resume_session(
             pending = _carried(runtime, planned.plan, record.drive, driver.player)
             store.add(record)
             clocks = clocks or driver.own_clocks
-            return _begin(home, store, runtime, planned, options, record, before, pending, clocks)
+            return _begin(home, store, runtime, planned, record, before, pending, clocks)
         except BaseException:
             planned.discard()
             raise
@@ -340,6 +340,8 @@ class _Planned(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: "RunPlan"
     record: SessionRecord
+    options: RunOptions
+    """With the sandbox that its capability brings."""
     guard: GuardFacts | None = None
 
     def discard(self) -> None:
@@ -357,10 +359,14 @@ def _planned(
         plan = _plan(runtime, options, env, record, None)
         bare = "unguarded" if options.unguarded else None
         record = msgspec.structs.replace(record, guard=bare, warnings=_warnings(plan))
-        return _Planned(plan=plan, record=record)
+        return _Planned(plan=plan, record=record, options=options)
     from bridle.config import load_config
+    from bridle.runtimes.confined import held_as
+    from bridle.runtimes.guarded import check_capability
     from bridle.runtimes.guarded_sessions import SessionGuarding
 
+    check_capability(capability)
+    options, cautions = held_as(runtime, options, capability)
     guarding = SessionGuarding(runtime, capability, env)
     folders: tuple[str, ...] = ()
     try:
@@ -378,9 +384,10 @@ def _planned(
         record,
         guard=facts.mechanism.name,
         capability=facts.capability,
-        warnings=_warnings(plan),
+        sandbox=options.sandbox,
+        warnings=(*cautions, *_warnings(plan)),
     )
-    return _Planned(plan=plan, record=record, guard=facts)
+    return _Planned(plan=plan, record=record, options=options, guard=facts)
 
 
 def _warnings(plan: "RunPlan") -> tuple[str, ...]:
@@ -425,13 +432,12 @@ def _begin(
     store: SessionStore,
     runtime: AgentRuntime,
     planned: _Planned,
-    options: RunOptions,
     record: SessionRecord,
     before: Before,
     carried: tuple[Accept, ...],
     clocks: Clocks | None,
 ) -> SessionRecord:
-    plan = planned.plan
+    plan, options = planned.plan, planned.options
     assert plan.live is not None
     assert plan.spec.env[SESSION_MARK] == record.session_id
     begin = Begin(

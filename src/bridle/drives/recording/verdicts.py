@@ -175,7 +175,8 @@ class VerdictDesk:
         """What the result says of the guard; unset where nobody wanted one."""
         recorder = self._recorder
         if recorder.guard is not None:
-            return recorder.guard.report()
+            report = recorder.guard.report()
+            return msgspec.structs.replace(report, sandbox=recorder.options.sandbox)
         if recorder.unguarded:
             return GuardReport(capability=recorder.unguarded, state="unguarded")
         return msgspec.UNSET

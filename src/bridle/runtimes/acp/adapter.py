@@ -348,6 +348,13 @@ class AcpRuntime(AgentRuntime):
         """The mode that the agent is to work in; None leaves it in its own."""
         agent = self.agent
         if options.sandbox is not None and agent.sandbox_modes:
+            if options.sandbox not in agent.sandbox_modes:
+                raise UnsupportedOption(
+                    self.id,
+                    f"sandbox={options.sandbox}",
+                    [],
+                    reason="its sandbox opens the worktree or nothing",
+                )
             return agent.sandbox_modes[options.sandbox]
         return own.mode or agent.mode
 

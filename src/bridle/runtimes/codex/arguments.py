@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import ResumeRefused, WrongUse
-from bridle.repository import GitPlace, commit_dirs
+from bridle.git_hold import open_folders
+from bridle.repository import GitPlace, own_branches
 from bridle.runtimes.base import readable_file
 from bridle.runtimes.codex.dialects import SEARCHES, SHELLS, CodexDialect
 from bridle.runtimes.codex.provider_options import CodexOptions
@@ -106,20 +107,31 @@ def tool_flags(denied: tuple[str, ...]) -> list[str]:
     return flags
 
 
-def sandbox_flags(mode: str, own: CodexOptions, place: GitPlace | None) -> list[str]:
+def agent_in(*environments: Mapping[str, str]) -> str | None:
+    """The agent's name in the last of `environments` that tells it."""
+    names = [each.get("BRIDLE_AGENT_NAME") for each in environments]
+    return next(filter(None, reversed(names)), None)
+
+
+def sandbox_flags(
+    mode: str, own: CodexOptions, place: GitPlace | None, agent: str | None = None
+) -> list[str]:
     """The sandbox, with the folders that may be written beside the working directory."""
-    roots = writable_roots(mode, own, place)
+    roots = writable_roots(mode, own, place, agent)
     return ["-s", mode, *(word for each in roots for word in ("--add-dir", each))]
 
 
-def writable_roots(mode: str, own: CodexOptions, place: GitPlace | None) -> list[str]:
-    """The folders that may be written beside the working directory."""
+def writable_roots(
+    mode: str, own: CodexOptions, place: GitPlace | None, agent: str | None = None
+) -> list[str]:
+    """The folders that may be written beside the working directory; of the branches only those of
+    the agent's own (`own_branches`)."""
     if mode != WORKSPACE_WRITE:
         return []
     dirs = [os.path.abspath(os.path.expanduser(each)) for each in own.add_dirs]
     # Only where the repository knows this work tree: the agent can change what its `.git` says.
     if place is not None and own.git_write and place.proven():
-        dirs += [each for each in commit_dirs(place) if os.path.isdir(each)]
+        dirs += open_folders(place, own_branches(place.root, agent))
     return dirs
 
 

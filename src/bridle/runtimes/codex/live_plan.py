@@ -77,7 +77,7 @@ def plan_app_server(
         own = msgspec.structs.replace(own, shared_socket=False)
     if own.shared_socket:
         check_sharing(own, mode)
-    roots = args.writable_roots(mode, own, place)
+    roots = args.writable_roots(mode, own, place, args.agent_in(env, options.env))
     flags += args.config("sandbox_workspace_write.writable_roots", roots) if roots else []
     own_facts = _facts(options, own, routing, cwd, mode, policy)
     own_facts |= {"told_ids": dialect.tells_message_ids, "late_ends": dialect.late_command_ends}

@@ -85,7 +85,8 @@ def plan_exec(
     if mode == WORKSPACE_WRITE and not bypass:
         warnings.append(UNASKED)
     before += trust_flags(cwd, place, "" if routing.private else routing.home)
-    after = [*args.sandbox_flags(mode, own, place), "--skip-git-repo-check"]
+    agent = args.agent_in(env, options.env)
+    after = [*args.sandbox_flags(mode, own, place, agent), "--skip-git-repo-check"]
     if options.output_schema is not None:
         path = os.path.join(folder, "output-schema.json")
         files[path] = msgspec.json.encode(options.output_schema).decode()

@@ -25,6 +25,14 @@ def sandbox_mode(options: RunOptions) -> str:
     unless the caller names a wider sandbox, and never runs without one.
     """
     bypass = options.permission_mode == "bypass"
+    if options.sandbox == "commit" and not options.ignore_unsupported:
+        raise UnsupportedOption(
+            "codex",
+            "sandbox=commit",
+            [],
+            reason="its sandbox opens the worktree or nothing",
+            ignorable=True,
+        )
     if options.sandbox == "off":
         if not bypass and not options.ignore_unsupported:
             raise UnsupportedOption(
@@ -36,7 +44,7 @@ def sandbox_mode(options: RunOptions) -> str:
                 ignorable=True,
             )
         return FULL_ACCESS if bypass else READ_ONLY
-    if options.sandbox == "read-only":
+    if options.sandbox in ("read-only", "commit"):
         return READ_ONLY
     if options.sandbox == "worktree" or bypass:
         return WORKSPACE_WRITE
@@ -50,7 +58,7 @@ def live_mode(options: RunOptions) -> tuple[str, str]:
     nothing is asked and it holds, as in `exec`. Else `ask` has everything asked that does more
     than read.
     """
-    if options.permission_mode == "bypass" or options.sandbox in ("read-only", "worktree"):
+    if options.permission_mode == "bypass" or options.sandbox not in (None, "off"):
         return sandbox_mode(options), "never"
     return (FULL_ACCESS if options.sandbox == "off" else WORKSPACE_WRITE), "untrusted"
 

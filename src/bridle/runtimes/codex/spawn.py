@@ -36,9 +36,11 @@ def terminal_flags(dialect: CodexDialect, folder: str, home: str) -> list[str]:
     return [*flags, *trust_flags(folder, find_git(folder), home)]
 
 
-def mode_flags(mode: str, policy: str, own: CodexOptions, folder: str) -> list[str]:
+def mode_flags(
+    mode: str, policy: str, own: CodexOptions, folder: str, agent: str | None
+) -> list[str]:
     """Sandbox and approval policy, as `terminal_mode` says them."""
-    return [*args.sandbox_flags(mode, own, find_git(folder)), "-a", policy]
+    return [*args.sandbox_flags(mode, own, find_git(folder), agent), "-a", policy]
 
 
 def instruction_flags(
@@ -73,7 +75,8 @@ def spawn_command(
     argv = [*words, *terminal_flags(dialect, folder, home), "-m", options.model]
     argv += args.environment_flags(options.env, CodexOptions())
     mode, policy = terminal_mode(RunOptions(prompt="", permission_mode=options.permission_mode))
-    argv += mode_flags(mode, policy, CodexOptions(), folder)
+    agent = args.agent_in(env, options.env)
+    argv += mode_flags(mode, policy, CodexOptions(), folder, agent)
     added = options.append_system_prompt
     if options.append_system_prompt_file:
         data = readable_file(options.append_system_prompt_file, "system prompt file")
@@ -115,7 +118,7 @@ def plan_terminal(
     argv += instruction_flags(dialect, options.system_prompt, added)
     argv += ["resume", options.resume] if options.resume else []
     argv += [*options.raw_args, *args.image_flags(options.images)]
-    argv += mode_flags(mode, policy, own, cwd)
+    argv += mode_flags(mode, policy, own, cwd, args.agent_in(env, options.env))
     prompt = ["--", options.prompt] if options.prompt.strip() else []
     whole = agent_env(env, options, new_session_id(), cwd)
     return ProcessSpec(argv=(*argv, *prompt), env={**whole, **routing.env}, cwd=cwd)

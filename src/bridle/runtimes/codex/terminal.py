@@ -60,7 +60,8 @@ def plan(
     argv += [*args.own_flags(own), *(args.config("model", options.model) if options.model else [])]
     argv += instruction_flags(dialect, options.system_prompt, added_instructions(options))
     argv += ["resume", options.resume] if options.resume else []
-    argv += [*options.raw_args, *mode_flags(mode, policy, own, cwd)]
+    agent = args.agent_in(env, options.env)
+    argv += [*options.raw_args, *mode_flags(mode, policy, own, cwd, agent)]
     made = planning.write_files(folder, routing, {})
     planned = RunPlan(
         spec=ProcessSpec(
