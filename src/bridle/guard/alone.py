@@ -4,8 +4,9 @@
 
 SETTINGS is a JSON file of the guard's own: {"paths": […], "policy": {…}, "shape": {…}}, with the
 file to write verdicts down in ("notes") where a session wants to hear of them. The call is the
-hook's payload on stdin; the answer is one line, `allow` or `block` and what the hook prints.
-Whatever goes wrong ends it with a status that is not 0, which the hook takes for a refusal.
+hook's payload on stdin; the answer is the exit status, 0 or `BLOCKED`, with one line, `allow` or
+`block` and what the hook prints. Any other end is a refusal to the hook. The status counts because
+the agent's processes can write into the pipe that the line goes through.
 """
 
 import json
@@ -13,6 +14,8 @@ import signal
 import sys
 
 SECONDS = 20
+BLOCKED = 3
+"""Exit status of a refusal."""
 
 
 def main(argv: list[str]) -> int:
@@ -37,7 +40,7 @@ def main(argv: list[str]) -> int:
     said = b"allow" if answer.allowed else b"block " + answer.printed
     sys.stdout.buffer.write(said + b"\n")
     sys.stdout.buffer.flush()
-    return 0
+    return 0 if answer.allowed else BLOCKED
 
 
 if __name__ == "__main__":

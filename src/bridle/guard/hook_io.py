@@ -5,6 +5,7 @@ The hook runs as the same user below the agent, so its descriptors are open to u
 """
 
 import os
+import re
 import select
 import stat
 import time
@@ -18,6 +19,7 @@ _DEADLINE = 15.0
 _QUIET = 0.05
 """Seconds after which a payload that is whole is taken though its writer has not closed it."""
 _PIDFD_GETFD = 438
+_LINE = re.compile(rb"^(\d{1,10}) ([0-9a-f-]{36})( \d+)?$", re.MULTILINE)
 
 
 class NeedsCopy(Exception):
@@ -55,9 +57,20 @@ class Reached:
     ) -> None:
         os.close(self._pipe)
 
-    def say(self, line: bytes) -> None:
-        """Tell the hook something, as one line."""
-        os.write(self._pipe, line.replace(b"\n", b" ") + b"\n")
+    def say(self, word: bytes) -> None:
+        """Wake the hook up. Other processes can do that too, so it believes no word of it."""
+        os.write(self._pipe, word + b"\n")
+
+    def answer(self, path: str, line: bytes) -> None:
+        """Answer the hook, which looks for it at `path`; raises `OSError` when something is there
+        already, since nobody but us may answer."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        file = os.open(path, flags, 0o400)
+        try:
+            os.write(file, line.replace(b"\n", b" ") + b"\n")
+        finally:
+            os.close(file)
+        self.say(b"done")
 
     def open_input(self, number: int) -> int:
         """A descriptor of our own for what the hook has at `number`; raises `NeedsCopy`."""
@@ -71,14 +84,13 @@ class Reached:
         return f"/proc/{self.pid}/fd/{number}"
 
 
-def lines_of(text: bytes) -> list[tuple[int, int]]:
-    """Process ids, each with the descriptor of its payload, from what hooks wrote into the FIFO.
-    What is not of that form is left out: the agent's own commands can write there too."""
+def lines_of(text: bytes) -> list[tuple[int, str, int]]:
+    """Process ids, each with the name of its question and the descriptor of its payload, from what
+    hooks wrote into the FIFO. What is not of that form is left out: the agent's own commands can
+    write there too."""
     found = []
-    for line in text.split(b"\n"):
-        words = line.split()
-        if words and len(words) <= 2 and all(word.isdigit() for word in words):
-            found.append((int(words[0]), COPY if len(words) == 2 else PAYLOAD))
+    for pid, key, copy in _LINE.findall(text):
+        found.append((int(pid), key.decode(), COPY if copy else PAYLOAD))
     return found
 
 

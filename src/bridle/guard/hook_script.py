@@ -2,9 +2,15 @@
 
 A runtime starts a hook for each tool call, so what it costs is paid each time. Here the shell never
 touches the payload and starts no other program on its way: it writes its process id into a FIFO,
-the judge takes the payload from the shell's own stdin, and answers into a pipe that only the two
-of them have. Where the judge cannot reach that stdin it asks for a copy, and where there is no
-judge at all a program judges alone. Whatever goes wrong, the call is refused.
+the judge takes the payload from the shell's own stdin, and answers. Where the judge cannot reach
+that stdin it asks for a copy, and where there is no judge at all a program judges alone. Whatever
+goes wrong, the call is refused.
+
+The agent's own processes can open every pipe of the hook (`/proc/PID/fd`). So the pipe on which the
+hook waits only wakes it up: the answer is a file in the guard's folder, which a confined agent
+cannot write, named by the hook's process id and by a number that the hook draws for this one
+question. A line that somebody else writes into the pipe leads to a file that is not there, and so
+to a refusal. The program that judges alone allows by its exit status, which only the kernel tells.
 
 Once the judge has taken a call, it alone holds the pipe's other end, so that the hook's waiting
 ends with the judge. Before that, and against a judge that lives and does not answer, the hook looks
@@ -15,6 +21,7 @@ import shlex
 import shutil
 
 from bridle.drives.guarding import HookShape
+from bridle.guard.alone import BLOCKED
 
 SECONDS = 25
 """How long a hook waits for the judge before it refuses."""
@@ -32,10 +39,10 @@ _SCRIPT = """\
 trap refuse HUP INT TERM
 exec 5<&0
 alone() {{
-  said=$({alone} <&5) || said=
-  case $said in
-    allow) {consent} exit 0 ;;
-    'block '*) printf '%s\\n' "${{said#block }}"; exit {status} ;;
+  said=$({alone} <&5)
+  case "$? $said" in
+    '0 allow') {consent} exit 0 ;;
+    '{blocked} block '*) printf '%s\\n' "${{said#block }}"; exit {status} ;;
   esac
   printf '%s\\n' {lost}; exit {status}
 }} 2>/dev/null
@@ -61,14 +68,17 @@ me=$$
   done
 }}
 ask() {{
-  printf '%s\\n' "$me$1" 1<>{fifo} || alone
+  read -r key 2>/dev/null </proc/sys/kernel/random/uuid || alone
+  printf '%s\\n' "$me $key$1" 1<>{fifo} || alone
   hear
   [ "$said" = here ] || refuse
   exec 3</proc/self/fd/3 <&3
   hear
 }}
+answer() {{ read -r said rest 2>/dev/null <{answers}.$me.$key || refuse; }}
 tries=0 late=
 {start}ask
+answer
 if [ "$said" = send ]; then
   trap - CHLD
   exec 3<>/proc/self/fd/3 <&3 4<<X
@@ -83,6 +93,7 @@ X
   {cat} <&5 >&4 3>&-
   exec 4>&-
   {again}hear
+  answer
 fi
 {stop}case $said in
   allow) {consent} exit 0 ;;
@@ -122,12 +133,20 @@ trap - CHLD
 
 
 def hook_script(
-    shape: HookShape, *, fifo: str, pid: int, born: str, alone: list[str], seconds: int
+    shape: HookShape,
+    *,
+    fifo: str,
+    answers: str,
+    pid: int,
+    born: str,
+    alone: list[str],
+    seconds: int,
 ) -> str:
     """The script of a session's hooks.
 
     `pid` and `born` (its start time, as `/proc` tells it) name the process that judges; `alone` is
-    the command that judges when that one is gone.
+    the command that judges when that one is gone. `answers` is how the paths of answers begin
+    (`answer_path`).
     """
     quote = shlex.quote
     limit = [shutil.which("timeout") or ""]
@@ -148,6 +167,8 @@ def hook_script(
         consent=f"printf '%s\\n' {quote(consent)};" if consent else "",
         alone=shlex.join(bounded),
         fifo=quote(fifo),
+        answers=quote(answers),
+        blocked=BLOCKED,
         pid=pid,
         born=born,
         whoami=_OWN_ID if shape.watched else "",
@@ -157,6 +178,11 @@ def hook_script(
 
 _OWN_ID = "read -r me stat </proc/self/stat || alone\n"
 """A subshell's own process id, which `$$` does not tell."""
+
+
+def answer_path(answers: str, pid: int, key: str) -> str:
+    """Where the hook `pid` looks for the answer to the question that it named `key`."""
+    return f"{answers}.{pid}.{key}"
 
 
 def hook_command(path: str, shape: HookShape) -> str:

@@ -18,7 +18,14 @@ from bridle.guard.desk import Answer, Desk
 from bridle.guard.hook_script import SECONDS, hook_command, hook_script
 from bridle.guard.notes import append_note
 from bridle.guard.policy import Policy
-from bridle.guard.service import GuardSession, JudgeService, alone_command, alone_settings, born
+from bridle.guard.service import (
+    ANSWERS,
+    GuardSession,
+    JudgeService,
+    alone_command,
+    alone_settings,
+    born,
+)
 from bridle.guard.settling import Settling
 
 _FIFO, _SCRIPT, _SETTINGS = "ask", "hook.sh", "alone.json"
@@ -174,6 +181,7 @@ def _write_script(folder: str, shape: HookShape, patience: int, *, pid: int, sta
     text = hook_script(
         shape,
         fifo=os.path.join(folder, _FIFO),
+        answers=os.path.join(folder, ANSWERS),
         pid=pid,
         born=started,
         alone=alone_command(os.path.join(folder, _SETTINGS)),

@@ -13,6 +13,7 @@ import shutil
 import socket
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 
 import msgspec
@@ -20,12 +21,16 @@ import msgspec
 from bridle.drives.guarding import Guard, GuardAddress, GuardMechanism, HookShape
 from bridle.guard.desk import Answer, Desk, failed, refused
 from bridle.guard.hook_io import NeedsCopy, Reached, lines_of, reach
-from bridle.guard.hook_script import SECONDS, hook_command, hook_script
+from bridle.guard.hook_script import SECONDS, answer_path, hook_command, hook_script
 from bridle.guard.policy import Policy
 
 _MOST = 64
 """Calls that are answered at once; further ones wait."""
 _LONGEST_LINE = 9 << 20
+_KEPT = 256
+"""Answers that are kept for hooks to read; more than wait at any moment."""
+ANSWERS = "answer"
+"""How the names of the files begin in which hooks find their answers."""
 
 
 class GuardSession:
@@ -50,6 +55,7 @@ class GuardSession:
         self._service = service
         self._settings = os.path.join(folder, "alone.json")
         self._desk: Desk | None = None
+        self._answers: deque[str] = deque()
         self.shape = HookShape()
 
     @property
@@ -65,6 +71,7 @@ class GuardSession:
         text = hook_script(
             shape,
             fifo=self.fifo,
+            answers=os.path.join(self.folder, ANSWERS),
             pid=os.getpid(),
             born=born(),
             alone=alone,
@@ -102,6 +109,15 @@ class GuardSession:
         if answer.note is not None:
             guard.note(answer.note)
         return answer
+
+    def answer_file(self, pid: int, key: str) -> str:
+        """Where the answer to a question goes; those that were read long ago are removed."""
+        path = answer_path(os.path.join(self.folder, ANSWERS), pid, key)
+        self._answers.append(path)
+        if len(self._answers) > _KEPT:
+            with contextlib.suppress(OSError):
+                os.unlink(self._answers.popleft())
+        return path
 
     def close(self) -> None:
         """Stop answering, and remove the guard's files."""
@@ -231,8 +247,8 @@ class JudgeService:
                 text = os.read(fifo, 1 << 16)
             except BlockingIOError:
                 return
-        for pid, number in lines_of(text):
-            self._apart(_answer_hook, session, pid, number)
+        for pid, key, number in lines_of(text):
+            self._apart(_answer_hook, session, pid, key, number)
 
     def _accept(self) -> None:
         assert self._listener is not None
@@ -287,20 +303,22 @@ def _reply_of(asked: _Asked | None, answer: Answer) -> bytes:
     )
 
 
-def _answer_hook(session: GuardSession, pid: int, number: int) -> None:
-    """Answer the hook process `pid`, whose payload stands at its descriptor `number`."""
+def _answer_hook(session: GuardSession, pid: int, key: str, number: int) -> None:
+    """Answer the question `key` of the hook process `pid`, whose payload stands at its descriptor
+    `number`."""
     with contextlib.suppress(OSError), Reached(pid, session.script) as hook:
+        path = session.answer_file(pid, key)
         # From here on the hook knows that its waiting ends with us.
         hook.say(b"here")
         try:
             payload = reach(hook, number)
         except NeedsCopy:
-            hook.say(b"send")
+            hook.answer(path, b"send")
             return
         if payload is None:
             return
         answer = _answered(session, payload)
-        hook.say(b"allow" if answer.allowed else b"block " + answer.printed)
+        hook.answer(path, b"allow" if answer.allowed else b"block " + answer.printed)
 
 
 def _answered(session: GuardSession, payload: bytes) -> Answer:

@@ -116,8 +116,9 @@ def _put(
     settings = write_private(folder, "alone.json", json.dumps(alone_settings(policy, shape)))
     script = hook_script(
         shape,
-        # There is no judge to ask: this path never exists.
+        # There is no judge to ask: these paths never exist.
         fifo=os.path.join(folder, "ask"),
+        answers=os.path.join(folder, "answer"),
         pid=0,
         born="",
         alone=alone_command(settings),
