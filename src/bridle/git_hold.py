@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -32,6 +33,10 @@ _OBEYED_FILES = {"config": None, "config.worktree": "", "commondir": ".\n"}
 nothing; None for a file that is always there."""
 _OBEYED_FOLDERS = ("hooks", "info", "modules", "worktrees", "branches", "remotes", "refs/replace")
 _OF_LINKED = {"commondir": None, "gitdir": None, "config.worktree": ""}
+_FOLDER_OF_LINKED = "modules"
+"""Where the repositories of a linked worktree's submodules are, each with its own configuration."""
+_MOST_BRANCHES = 200
+"""Branches that are held one by one."""
 _PATIENCE = 10.0
 """Seconds to wait for another process that changes the same repository."""
 _MOST_OBJECT = 1 << 30
@@ -90,14 +95,17 @@ def hold(place: GitPlace, name: str, *, mounts: bool, branch_prefix: str | None)
             _make(path, text)
     if not mounts:
         names = ", ".join(kept)
-        note = f"no user namespaces: only put back when the agent is gone: {names}"
-        return GitHold(writable=tuple(folders), folder=folder, notes=(note,))
+        told = [f"no user namespaces: only put back when the agent is gone: {names}"]
+        if branch_prefix is None:
+            told.append(f"{_ALL_BRANCHES}: without user namespaces they cannot be held one by one")
+        return GitHold(writable=tuple(folders), folder=folder, notes=tuple(told))
     objects = os.path.join(place.common_dir, "objects")
     own, base = os.path.join(folder, "objects"), os.path.join(folder, "base")
     for path in (base, os.path.join(own, "info"), os.path.join(own, "pack")):
         os.makedirs(path, 0o700)
     _write(os.path.join(own, "info", "alternates"), os.fsencode(f"{base}\n"))
     _edit_alternates(objects, add=own)
+    others, notes = _other_branches(place, branch_prefix)
     return GitHold(
         writable=tuple(each for each in folders if each != objects),
         protected=(
@@ -105,10 +113,12 @@ def hold(place: GitPlace, name: str, *, mounts: bool, branch_prefix: str | None)
             os.path.join(place.common_dir, FOLDER),
             os.path.join(objects, "info"),
             os.path.join(objects, "pack"),
+            *others,
         ),
         views=((objects, base),),
         own=((own, objects),),
         folder=folder,
+        notes=notes,
     )
 
 
@@ -167,10 +177,52 @@ def _held(place: GitPlace) -> list[str]:
     """Every path that git obeys in the folders that committing opens."""
     marker = os.path.join(place.root, ".git")
     if place.linked:
-        return [marker, *(os.path.join(place.git_dir, name) for name in _OF_LINKED)]
+        names = [*_OF_LINKED, _FOLDER_OF_LINKED]
+        return [marker, *(os.path.join(place.git_dir, name) for name in names)]
     names = [*_OBEYED_FILES, *_OBEYED_FOLDERS]
     held = [os.path.join(place.git_dir, name) for name in names]
     return held if place.inside else [*held, marker]
+
+
+_ALL_BRANCHES = "all branches of the repository are open"
+
+
+def _other_branches(
+    place: GitPlace, branch_prefix: str | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files of the branches that are not the agent's, where no prefix tells which are, and what
+    to say when they cannot be held.
+
+    A branch that is only packed gets a file of its own that says the same: else the agent could
+    make one that says something else.
+    """
+    if not place.linked or branch_prefix is not None:
+        return (), ()
+    heads = os.path.join(place.common_dir, "refs", "heads")
+    own = _bytes(os.path.join(place.git_dir, "HEAD")).removeprefix(b"ref: refs/heads/").strip()
+    packed = dict(_packed_branches(place.common_dir))
+    loose = {
+        os.path.relpath(os.path.join(folder, name), heads)
+        for folder, _, names in os.walk(heads)
+        for name in names
+        if not name.startswith(".") and not name.endswith(".lock")
+    }
+    names = sorted((loose | set(packed)) - {os.fsdecode(own)})
+    if len(names) > _MOST_BRANCHES:
+        return (), (f"{_ALL_BRANCHES}: there are too many to hold one by one",)
+    for name in set(names) - loose:
+        path = os.path.join(heads, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with suppress(FileExistsError):
+            _write(path, packed[name] + b"\n", 0o644)
+    return tuple(os.path.join(heads, name) for name in names), ()
+
+
+def _packed_branches(common_dir: str) -> Iterator[tuple[str, bytes]]:
+    for line in _bytes(os.path.join(common_dir, "packed-refs")).splitlines():
+        value, _, name = line.partition(b" ")
+        if name.startswith(b"refs/heads/"):
+            yield os.fsdecode(name.removeprefix(b"refs/heads/")), value
 
 
 def _placeholders(place: GitPlace) -> list[tuple[str, str | None]]:
@@ -181,8 +233,8 @@ def _placeholders(place: GitPlace) -> list[tuple[str, str | None]]:
         for name, text in files.items()
         if text is not None
     ]
-    if not place.linked:
-        wanted += [(os.path.join(place.git_dir, name), None) for name in _OBEYED_FOLDERS]
+    inside = (_FOLDER_OF_LINKED,) if place.linked else _OBEYED_FOLDERS
+    wanted += [(os.path.join(place.git_dir, name), None) for name in inside]
     return [(path, text) for path, text in wanted if not os.path.lexists(path)]
 
 
@@ -192,11 +244,16 @@ def _linked_files(place: GitPlace) -> dict[str, bytes | None]:
         return {}
     paths = [os.path.join(place.git_dir, name) for name in _OF_LINKED]
     paths.append(os.path.join(place.root, ".git"))
+    modules = os.path.join(place.git_dir, _FOLDER_OF_LINKED)
+    if not os.path.lexists(modules):
+        paths.append(modules)
     return {path: _bytes(path) if os.path.lexists(path) else None for path in paths}
 
 
 def _put_back(path: str, content: bytes | None) -> None:
-    if content is None:
+    if content is None and os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    elif content is None:
         with suppress(FileNotFoundError):
             os.unlink(path)
     elif os.path.islink(path) or _bytes(path) != content:

@@ -36,8 +36,13 @@ class GitPlace(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the repository itself says that this work tree is one of its own.
 
         A work tree names its repository in a file that whoever works there can change, so that
-        file alone must never open another folder. A `.git` that is a folder needs no proof.
+        file alone must never open another folder. A `.git` that is a folder needs no proof, unless
+        a file in it names another common folder: git obeys that in part, whatever it is told.
         """
+        if not self.linked:
+            common = _read(os.path.join(self.git_dir, "commondir"))
+            if common and not _same(os.path.join(self.git_dir, common), self.git_dir):
+                return False
         if self.inside:
             return True
         marker = os.path.join(self.root, ".git")

@@ -28,6 +28,7 @@ class Place:
         self.repo, self.worktree = root / "repo", root / "worktree"
         self.sibling, self.outside = root / "sibling", root / "outside"
         self.scratch = root / "scratch"
+        self.prefix: str | None = "bridle/ann"
         for folder in (self.outside, self.scratch):
             folder.mkdir()
         (self.outside / "f.txt").write_text("safe\n")
@@ -51,7 +52,7 @@ class Place:
             mode,  # type: ignore[arg-type]  # just checked
             str(self.worktree),
             scratch=str(self.scratch),
-            branch_prefix="bridle/ann",
+            branch_prefix=self.prefix,
             mounts=can.mounts,
         )
         env = {"PATH": os.environ["PATH"], "HOME": str(self.scratch), "TMPDIR": str(self.scratch)}

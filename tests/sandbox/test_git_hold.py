@@ -92,6 +92,54 @@ def test_a_linked_worktree_runs_nothing_planted(place: Place, means: str) -> Non
     assert not (place.outside / "planted").exists()
 
 
+@pytest.mark.parametrize("means", MEANS)
+def test_a_submodule_of_a_linked_worktree_is_not_planted(place: Place, means: str) -> None:
+    """Git enters it with every `git status` of the worktree around it."""
+    modules = place.repo / ".git/worktrees/worktree/modules"
+    attack = (
+        f"{planted(place)}; mkdir -p {modules} sub && cp -r evil {modules}/sub"
+        f" && echo 'gitdir: {modules}/sub' > sub/.git"
+        f" && git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub"
+    )
+    place.run(attack, means=means)
+    assert not modules.exists()
+    subprocess.run([*GIT, "-C", str(place.worktree), "status"], capture_output=True)
+    assert not (place.outside / "planted").exists()
+
+
+@pytest.mark.parametrize("means", WITH_MOUNTS)
+@pytest.mark.parametrize("packed", [True, False])
+def test_without_a_prefix_the_other_branches_are_held(
+    place: Place, means: str, packed: bool
+) -> None:
+    tree = place.repo.parent / "tree"
+    place.git("worktree", "add", "-q", str(tree), "-b", "fix")
+    if packed:
+        place.git("pack-refs", "--all")
+    place.worktree, place.prefix = tree, None
+    before = place.git("for-each-ref", "refs/heads/main", "refs/heads/bridle")
+    assert place.run("echo hi > a && git add -A && git commit -qm kept", means=means) == 0
+    heads = place.repo / ".git/refs/heads"
+    for attack in (
+        "git branch -f main HEAD",
+        "git branch -D bridle/bob/task",
+        f"git rev-parse HEAD > {heads}/main",
+        f"git rev-parse HEAD > x && mv -f x {heads}/bridle/bob/task",
+        f"rm -rf {heads}/bridle",
+    ):
+        assert place.run(attack, means=means) != 0, attack
+    assert place.git("for-each-ref", "refs/heads/main", "refs/heads/bridle") == before
+    assert "kept" in place.git("log", "--oneline", "fix")
+
+
+def test_landlock_alone_says_that_all_branches_are_open(place: Place) -> None:
+    found = find_git(str(place.worktree))
+    assert found is not None
+    kept = hold(found, "one", mounts=False, branch_prefix=None)
+    assert any("all branches of the repository are open" in note for note in kept.notes)
+    release(kept.folder)
+
+
 @pytest.mark.parametrize("linked", [True, False])
 def test_a_repository_is_left_as_it_was_but_for_the_commits(place: Place, linked: bool) -> None:
     if not linked:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from bridle.core.errors import WrongUse
 from bridle.repository import find_git
 
 _BEGIN = b"# bridle:begin"
@@ -46,17 +47,11 @@ def _git(root: str, *words: str) -> int | None:
     """The exit status of a git command; None when git did not answer."""
     import subprocess
 
+    from bridle.core.git import run_git
+
     try:
-        return subprocess.run(
-            ("git", *words),
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=30,
-            check=False,
-        ).returncode
-    except (OSError, subprocess.TimeoutExpired):
+        return run_git(root, *words, seconds=30).returncode
+    except (OSError, subprocess.TimeoutExpired, WrongUse):
         return None
 
 

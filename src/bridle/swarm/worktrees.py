@@ -1,33 +1,23 @@
 """Git worktrees: one folder and one branch for each agent that works on a repository."""
 
-import os
 import subprocess
 from collections.abc import Mapping
 
 from bridle.core.errors import NotInstalled, WrongUse
-
-_DEADLINE = 60.0
+from bridle.core.git import SECONDS, run_git
 
 
 def git(repo: str, *words: str, env: Mapping[str, str] | None = None) -> str:
     """What `git` says to `words` in `repo`; `WrongUse` with git's own reason when it fails.
 
-    Raises `NotInstalled` when there is no git. Never asks for anything at the terminal.
+    Raises `NotInstalled` when there is no git. Obeys nothing that an agent can write (`run_git`).
     """
-    environment = {**(os.environ if env is None else env), "GIT_TERMINAL_PROMPT": "0"}
     try:
-        done = subprocess.run(
-            ("git", "-C", repo, *words),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=environment,
-            timeout=_DEADLINE,
-            check=False,
-        )
+        done = run_git(repo, *words, env=env)
     except FileNotFoundError:
         raise NotInstalled("git was not found", hint="install git and try again") from None
     except subprocess.TimeoutExpired:
-        raise WrongUse(f"git {words[0]} did not end within {_DEADLINE:g} s") from None
+        raise WrongUse(f"git {words[0]} did not end within {SECONDS:g} s") from None
     if done.returncode != 0:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         raise WrongUse(f"git {words[0]} failed: {reason[-1] if reason else 'no reason given'}")

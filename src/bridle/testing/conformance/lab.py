@@ -7,7 +7,6 @@ a broken adapter cannot leave anything running after the kit.
 import os
 import secrets
 import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ import msgspec
 from bridle.core.errors import BridleError, GuardRefused
 from bridle.core.events import Event
 from bridle.core.features import Features
+from bridle.core.git import run_git
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.drives.print_drive import PrintRun
@@ -192,16 +192,13 @@ class Lab:
 
     def git(self, place: Place, *words: str) -> None:
         """Run git in the place's repository; fails the scenario when git does."""
-        who = ("-c", "user.name=Conformance", "-c", "user.email=conformance@localhost")
-        done = subprocess.run(
-            ("git", *who, *words),
-            cwd=place.work,
-            env=self.environment(place),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
+        who = {"NAME": "Conformance", "EMAIL": "conformance@localhost"}
+        names = {
+            f"GIT_{role}_{part}": text
+            for role in ("AUTHOR", "COMMITTER")
+            for part, text in who.items()
+        }
+        done = run_git(place.work, *words, env={**self.environment(place), **names})
         if done.returncode != 0:
             raise Failed(f"git {words[0]} failed: {shown(done.stderr.decode(errors='replace'))}")
 
