@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.conftest import wait_until
-from tests.sandbox.test_confinement import MEANS, Place
+from tests.sandbox.test_confinement import MEANS, Place, only
 
-from bridle.drives.processes import kill_marked, look, marked_processes
+from bridle.drives.processes import end_marked, kill_marked, look, marked_processes
 from bridle.drives.spec import SESSION_MARK, ProcessSpec
 from bridle.sandbox import confine, policy_for, preflight
 
@@ -45,7 +46,10 @@ def test_limits_of_other_processes_cannot_be_changed(place: Place, means: str) -
 @pytest.mark.parametrize("means", MEANS)
 def test_no_input_can_be_pushed_into_a_terminal(place: Place, means: str) -> None:
     """In a terminal of its own, as under `--interactive`."""
-    policy = policy_for("read-only", str(place.worktree), scratch=str(place.scratch))
+    can = only(means)
+    policy = policy_for(
+        "read-only", str(place.worktree), scratch=str(place.scratch), mounts=can.mounts
+    )
     code = (
         "import fcntl, termios, sys\n"
         "try: fcntl.ioctl(0, termios.TIOCSTI, b'x')\n"
@@ -53,7 +57,6 @@ def test_no_input_can_be_pushed_into_a_terminal(place: Place, means: str) -> Non
     )
     env = {"PATH": os.environ["PATH"], "HOME": str(place.scratch)}
     spec = ProcessSpec(argv=(sys.executable, "-c", code), env=env, cwd=str(place.worktree))
-    can = preflight()
     spec = confine(spec, policy, can)
     pid, terminal = pty.fork()
     if pid == 0:
@@ -97,6 +100,74 @@ def test_shared_memory_and_terminals_are_private_with_namespaces(place: Place, m
     outer = os.readlink("/proc/self/ns/ipc")
     assert place.run("readlink /proc/self/ns/ipc", means=means) == 0
     assert place.last.stdout.strip() != outer
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+@pytest.mark.parametrize("grace", [0.0, 1.5])
+def test_landlock_alone_ends_a_daemon_without_environment(
+    place: Place, deaf: bool, grace: float, no_leftovers: Callable[[], str]
+) -> None:
+    """It left its group and session, lost its parents, and bears no mark."""
+    session_id = no_leftovers()
+    can = msgspec.structs.replace(preflight(), mounts=False)
+    policy = policy_for("read-only", str(place.worktree), scratch=str(place.scratch), mounts=False)
+    noted = place.scratch / "pid"
+    inner = (
+        f"trap : TERM; echo $$ > {noted}; while :; do sleep 300; done"
+        if deaf
+        else (f"echo $$ > {noted}; exec sleep 300")
+    )
+    leave = f"setsid env -i /bin/sh -c '{inner}' >/dev/null 2>&1 </dev/null & sleep 0.5"
+    env = {"PATH": os.environ["PATH"], SESSION_MARK: session_id}
+    spec = ProcessSpec(argv=("sh", "-c", leave), env=env, cwd=str(place.worktree))
+    spec = confine(spec, policy, can)
+    with subprocess.Popen(["sleep", "60"]) as other:
+        try:
+            done = subprocess.Popen(spec.argv, env=spec.env, cwd=spec.cwd, stdin=subprocess.DEVNULL)
+            wait_until(lambda: noted.exists() and noted.read_text().endswith("\n"))
+            pid = int(noted.read_text())
+            assert look(pid) is not None
+            assert pid not in marked_processes(session_id)
+            assert done.wait(30) == 0
+            end_marked(session_id, grace=grace)
+            assert look(pid) is None
+            assert other.poll() is None, "no other process was touched"
+        finally:
+            other.kill()
+
+
+KEEPER_HUNT = """
+import os, signal, sys
+kept = []
+for name in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        if open(f"/proc/{name}/comm").read().strip() != "bridle-keeper":
+            continue
+        if MARK in open(f"/proc/{name}/environ").read():
+            kept.append(int(name))
+    except OSError:
+        pass
+assert len(kept) == 1, kept
+try:
+    os.kill(kept[0], signal.SIGKILL)
+except PermissionError:
+    sys.exit(42)
+"""
+
+
+def test_the_agent_cannot_end_its_keeper(place: Place, no_leftovers: Callable[[], str]) -> None:
+    session_id = no_leftovers()
+    can = msgspec.structs.replace(preflight(), mounts=False)
+    policy = policy_for("read-only", str(place.worktree), scratch=str(place.scratch), mounts=False)
+    code = KEEPER_HUNT.replace("MARK", repr(session_id))
+    env = {"PATH": os.environ["PATH"], SESSION_MARK: session_id}
+    spec = ProcessSpec(argv=(sys.executable, "-c", code), env=env, cwd=str(place.worktree))
+    spec = confine(spec, policy, can)
+    done = subprocess.run(
+        spec.argv, env=spec.env, cwd=spec.cwd, stdin=subprocess.DEVNULL, timeout=60
+    )
+    assert done.returncode == 42
+    kill_marked(session_id)
 
 
 @pytest.mark.parametrize("nested", ["", "unshare -U "])

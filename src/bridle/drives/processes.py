@@ -18,6 +18,13 @@ RUN_MOUNT = "bridle:"
 """How the name of the mount begins by which a sandbox marks its processes; the session's id
 follows. A process can empty its environment; the mounts it was started in stay."""
 
+KEEPER = b"bridle-keeper"
+"""The name of the process that a sandbox without mounts leaves beside an agent: it ends what the
+agent left behind, by means that nothing of it can shake off. SIGTERM has it do so, SIGQUIT at
+once."""
+_KEEPING = 4.0
+"""Seconds within which it is done."""
+
 _TICK = 0.01
 """Pause between two looks where the system cannot tell us of a process's end."""
 
@@ -32,7 +39,8 @@ class Process(NamedTuple):
 
 
 def marked_processes(session_id: str) -> list[int]:
-    """Pids of the living processes that carry this session's mark in their environment.
+    """Pids of the living processes that carry this session's mark in their environment, without
+    its keeper.
 
     An agent's tools run in sessions and process groups of their own; the environment is what they
     all inherit. Zombies do not count: they hold nothing.
@@ -68,7 +76,11 @@ def end_marked(
     until none is left, since a process may fork while it is being looked for.
     """
     known = {process.pid: process for process in also if process.pid != spare}
-    found = _session_processes(session_id, known, spare)
+    keepers: list[int] = []
+    found = _session_processes(session_id, known, spare, keepers)
+    if keepers and not spare:
+        _have_kept(keepers, signal.SIGTERM if grace > 0 else signal.SIGQUIT)
+        found = _session_processes(session_id, known, spare)
     pids = [process.pid for process in found]
     if found and grace > 0:
         for process in found:
@@ -86,6 +98,16 @@ def end_marked(
         found = _session_processes(session_id, known, spare)
         pids += [pid for pid in (*sighted, *(each.pid for each in found)) if pid not in pids]
     return pids
+
+
+def _have_kept(pids: list[int], number: int) -> None:
+    """Have keepers end what they keep; then they are gone themselves."""
+    keepers = [process for pid in pids if (process := look(pid)) is not None]
+    for process in keepers:
+        _signal_if_same(process, number)
+    _wait_gone(keepers, time.monotonic() + _KEEPING)
+    for process in keepers:
+        _signal_if_same(process, signal.SIGKILL)
 
 
 def send_signal(pid: int, number: int) -> bool:
@@ -133,10 +155,16 @@ def has_ended(pid: int) -> bool | None:
 # -- who belongs to a session ---------------------------------------------------------------------
 
 
-def _session_processes(session_id: str, known: dict[int, Process], spare: int) -> list[Process]:
-    """Marked ones, known ones that still live, and everything below either."""
+def _session_processes(
+    session_id: str,
+    known: dict[int, Process],
+    spare: int,
+    keepers: list[int] | None = None,
+) -> list[Process]:
+    """Marked ones, known ones that still live, and everything below either; `keepers` gets the
+    session's keepers."""
     alive: dict[int, Process] = {}
-    for pid in marked_processes(session_id):
+    for pid in _sighted(session_id, keepers=keepers):
         process = look(pid)
         if process is not None:
             alive[pid] = process
@@ -221,12 +249,17 @@ def _wait_gone(processes: list[Process], until: float) -> None:
 # -- what the system tells ------------------------------------------------------------------------
 
 
-def _sighted(session_id: str, act: Callable[[int], None] | None = None) -> list[int]:
-    """Pids that carried the mark when they were looked at; `act` is called on each right then."""
+def _sighted(
+    session_id: str,
+    act: Callable[[int], None] | None = None,
+    keepers: list[int] | None = None,
+) -> list[int]:
+    """Pids that carried the mark when they were looked at; `act` is called on each right then. A
+    keeper is not among them; `keepers` gets it."""
     if not session_id:
         return []
     if sys.platform == "linux":
-        return _linux_sighted(f"{SESSION_MARK}={session_id}".encode(), act)
+        return _linux_sighted(f"{SESSION_MARK}={session_id}".encode(), act, keepers)
     found = _psutil_marked(session_id)
     if act is not None:
         for pid in found:
@@ -288,7 +321,9 @@ def _linux_pids() -> list[int]:
     return [pid for name in os.listdir("/proc") if name.isdigit() and (pid := int(name)) != me]
 
 
-def _linux_sighted(mark: bytes, act: Callable[[int], None] | None) -> list[int]:
+def _linux_sighted(
+    mark: bytes, act: Callable[[int], None] | None, keepers: list[int] | None
+) -> list[int]:
     """Look at every process, then at those that were started meanwhile, until there are none.
 
     A process that forks and dies all the time is never in the list that was just read; but then
@@ -307,9 +342,14 @@ def _linux_sighted(mark: bytes, act: Callable[[int], None] | None) -> list[int]:
         for pid in reversed(fresh):
             seen.add(pid)
             environment = _read_proc(f"/proc/{pid}/environ")
+            held = _linux_user_space(pid) not in (ours, "")
             if (mark in environment and mark in environment.split(b"\0")) or (
-                _linux_user_space(pid) not in (ours, "") and mount in _mounts(pid)
+                held and mount in _mounts(pid)
             ):
+                if not held and _read_proc(f"/proc/{pid}/comm").strip() == KEEPER:
+                    if keepers is not None:
+                        keepers.append(pid)
+                    continue
                 found.append(pid)
                 if act is not None:
                     act(pid)

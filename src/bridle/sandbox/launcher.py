@@ -12,9 +12,12 @@ before the program is started: confinement that is not there must never be mista
 import ctypes
 import json
 import os
+import select
+import signal
 import stat
 import struct
 import sys
+import time
 from typing import Any, NoReturn
 
 REFUSED = 126
@@ -66,6 +69,8 @@ def apply(policy: dict[str, Any]) -> None:
         make_read_only(policy, writable, files)
     _call(_libc.prctl, "no_new_privs", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if policy["landlock"]:
+        if not policy["mounts"]:
+            leave_keeper()
         shared = [path for path in (_SHARED_MEMORY,) if os.path.isdir(path)]
         seen = [target for _, target in policy["own"]]
         restrict_writes([*writable, *seen, *shared], files)
@@ -117,6 +122,129 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         _syscall(f"add_rule {path}", _ADD_RULE, ruleset, 1, rule, 0)
     finally:
         os.close(fd)
+
+
+# -- the keeper -----------------------------------------------------------------------------------
+
+_PR_SET_NAME = 15
+_SIGNAL_SCOPE = 6
+"""Landlock's version from which on a process can signal none outside of its domain."""
+KEEPER = "bridle-keeper"
+"""The name by which the processes of a run are ended; see `drives.processes`."""
+_POLITE, _LONGEST = 1.0, 3.0
+"""Seconds from SIGTERM to SIGKILL, and until the keeper gives up."""
+
+
+class _Told(Exception):
+    """The keeper is to end everything, at once when `now`."""
+
+    def __init__(self, now: bool) -> None:
+        self.now = now
+
+
+def leave_keeper() -> None:
+    """Leave a process behind that ends what is left of the run when this one, the agent, is gone.
+
+    A process can empty its environment, leave its group and lose its parents, but not its Landlock
+    domain. The keeper stands in a domain around the agent's: the kernel lets it signal the run's
+    processes and no other, and none of them can signal the keeper. Does nothing on a kernel that
+    does not hold signals.
+    """
+    if landlock_version() < _SIGNAL_SCOPE:
+        return
+    parent, agent = os.getppid(), os.getpid()
+    attribute = struct.pack("=QQQ", 0, 0, _SCOPE_SIGNAL)
+    ruleset = _syscall("create_ruleset", _CREATE_RULESET, attribute, ctypes.c_size_t(24), 0)
+    try:
+        _syscall("restrict_self", _RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+    if not _is_outside(parent):
+        return
+    gone = os.pidfd_open(agent)
+    child = os.fork()
+    if child == 0:
+        # Twice, so that the agent does not have a child that it knows nothing of.
+        if os.fork() == 0:
+            try:
+                _keep(gone, parent)
+            finally:
+                os._exit(0)
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(gone)
+
+
+def _is_outside(parent: int) -> bool:
+    """Whether the kernel really keeps this process from signalling those outside."""
+    for pid in (parent, 1):
+        try:
+            os.kill(pid, 0)
+        except PermissionError:
+            continue
+        except ProcessLookupError:
+            continue
+        return False
+    return True
+
+
+def _keep(gone: int, parent: int) -> None:
+    os.setsid()
+    _libc.prctl(_PR_SET_NAME, KEEPER.encode(), 0, 0, 0)
+    # Whoever reads the agent's output waits for its last holder.
+    gone = os.dup2(gone, 3)
+    os.closerange(4, 1 << 16)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
+    os.close(nothing)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    now = False
+    try:
+        signal.signal(signal.SIGTERM, _told)
+        signal.signal(signal.SIGQUIT, _told)
+        waiting = select.poll()
+        waiting.register(gone, select.POLLIN)
+        waiting.poll()
+    except _Told as told:
+        now = told.now
+    for number in (signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    _end_all(parent, now)
+
+
+def _told(number: int, frame: object) -> NoReturn:
+    raise _Told(number == signal.SIGQUIT)
+
+
+def _end_all(parent: int, now: bool) -> None:
+    """End every process of the run: politely, unless it is to be `now`, then for good."""
+    began = time.monotonic()
+    if not now and not _signalled(parent, signal.SIGTERM):
+        return
+    while not now and time.monotonic() < began + _POLITE and _signalled(parent, 0):
+        time.sleep(0.02)
+    while time.monotonic() < began + _LONGEST and _signalled(parent, signal.SIGKILL):
+        time.sleep(0.01)
+
+
+def _signalled(parent: int, number: int) -> bool:
+    """Signal all processes that the kernel lets this one signal: those of the run. Whether there
+    were any."""
+    if not _is_outside(parent):
+        return False
+    any_there = False
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            os.kill(int(name), number)
+            with open(f"/proc/{name}/stat", "rb") as file:
+                any_there |= file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+        except (OSError, IndexError):
+            continue
+    return any_there
 
 
 # -- mount namespace ------------------------------------------------------------------------------

@@ -10,6 +10,10 @@ from bridle.remembering import forget, remembered
 
 LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher.py")
 
+SIGNAL_SCOPE = 6
+"""Landlock's version from which on it holds signals, and the processes of a run can be ended by
+it."""
+
 _SETTINGS = (
     "/proc/sys/user/max_user_namespaces",
     "/proc/sys/kernel/unprivileged_userns_clone",
@@ -87,6 +91,7 @@ def enforcement_of(*, mounts: bool, landlock_version: int, seccomp: bool) -> Enf
     if not mounts:
         gaps.append("no user namespaces: mode, owner and times outside can be changed")
         gaps.append("no user namespaces: shared memory and terminals are not private")
+    if not mounts and landlock_version < SIGNAL_SCOPE:
         gaps.append("no user namespaces: a process without environment may outlive the run")
     if not mounts and landlock_version < 3:
         gaps.append("no Landlock of ABI 3: writing outside is not held")
