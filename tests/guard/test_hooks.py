@@ -16,7 +16,7 @@ import pytest
 from bridle.drives.guarding import Guard, GuardMechanism, HookShape
 from bridle.guard import GuardSession, JudgeService, Policy
 from bridle.guard import hook_io as hook_io_module
-from bridle.guard.desk import LARGEST, Answer
+from bridle.guard.desk import LARGEST, Answer, Desk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks and judge meet in /proc")
 
@@ -120,6 +120,18 @@ def test_a_payload_that_cannot_be_reached_is_sent(
     assert place.run(place.payload("a.txt"), shell, by_socket=True) == ""
     large = place.payload("/etc/x", "y" * 300_000)
     assert "outside" in reason(place.run(large, shell, by_socket=True))
+
+
+@pytest.mark.parametrize("path", ["/tmp/x", "/var/tmp/deep/x"])
+def test_a_refused_temporary_file_is_shown_its_place(tmp_path: Path, path: str) -> None:
+    policy = Policy(capability="builder", worktree="/somewhere/worktree", scratch=str(tmp_path))
+    write = Desk(policy).judge("Write", {"file_path": path, "content": "x"})
+    shell = Desk(policy).judge("Bash", {"command": f"echo x > {path}"})
+    for verdict in (write, shell):
+        assert not verdict.allowed
+        assert verdict.reason.endswith(f"Temporary files go below $TMPDIR, which is {tmp_path}.")
+    elsewhere = Desk(policy).judge("Write", {"file_path": "/etc/x", "content": "x"})
+    assert "TMPDIR" not in elsewhere.reason
 
 
 @pytest.mark.parametrize("size", [1_000, 64_000, 5_000_000])

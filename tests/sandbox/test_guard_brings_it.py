@@ -11,6 +11,7 @@ import pytest
 from tests.sandbox.test_confinement import Place
 from tests.sandbox.test_runs import NOTHING, pretend
 
+from bridle.core import events as ev
 from bridle.core.capabilities import CAPABILITIES, SANDBOXES
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
@@ -107,6 +108,34 @@ def test_a_guarded_run_writes_what_its_capability_may(
     assert isinstance(result.guard, GuardReport)
     assert result.guard.sandbox == SANDBOXES[capability]
     assert left_by_the_gate(place) == MAY[SANDBOXES[capability]]
+
+
+@pytest.mark.parametrize("means", ["all", "landlock"])
+def test_a_write_below_tmp_is_refused_and_shown_its_place(
+    env: dict[str, str],
+    place: Place,
+    means: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the guard in words, by the kernel where no judge sees it; the named place works."""
+    if means == "landlock":
+        pretend(monkeypatch, msgspec.structs.replace(preflight(), mounts=False))
+    target = f"/tmp/bridle-refused-{os.getpid()}"
+    (place.worktree / "gate.sh").write_text(
+        f"#!/bin/sh\necho x > {target}; echo x > $TMPDIR/y && cp $TMPDIR/y kept\n"
+    )
+    script = [{"shell": f"echo x > {target}"}, {"shell": "./gate.sh"}, {"text": "Finished."}]
+    own = {"script": script}
+    prepared = ready(env, place.worktree, "builder", provider_options=own)
+    events = list(prepared.run.events())
+    (refused,) = (
+        each
+        for each in events
+        if isinstance(each, ev.PermissionDecision) and each.decision == "deny"
+    )
+    assert f"$TMPDIR, which is {prepared.plan.spec.env['TMPDIR']}" in refused.reason
+    assert not os.path.exists(target)
+    assert (place.worktree / "kept").exists()
 
 
 @pytest.mark.parametrize("mode", ["off", "worktree"])

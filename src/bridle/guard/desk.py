@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 LARGEST = 8 << 20
 """Bytes of a payload; a larger one is refused unread."""
 
+_TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")
+"""How the reason begins when a path below a temporary folder is refused."""
 _PLACES = 64
 """Working directories for which a ready judge is kept."""
 
@@ -48,8 +50,17 @@ class Desk:
         except Exception as problem:
             return failed(problem)
         return GuardVerdict(
-            allowed=verdict.decision == "allow", rule=verdict.rule, reason=verdict.reason
+            allowed=verdict.decision == "allow",
+            rule=verdict.rule,
+            reason=verdict.reason + self._instead(verdict.rule, verdict.reason),
         )
+
+    def _instead(self, rule: str, reason: str) -> str:
+        """Where to write what an agent wanted to write below a temporary folder of everybody's."""
+        scratch = self.policy.scratch
+        if rule != "path-outside" or not scratch or not reason.startswith(_TEMPORARY):
+            return ""
+        return f" Temporary files go below $TMPDIR, which is {scratch}."
 
     def _judge(self, cwd: str | None) -> "Judge":
         from bridle.guard.judging import Judge
