@@ -172,7 +172,8 @@ def test_codex_without_its_hooks_is_not_started(server: TmuxServer, place: Bench
     with ScriptedModel([{"text": "Never."}]) as model:
         codex_user(place, model)
         off = ("--raw-arg=-c", "--raw-arg=features.hooks=false")
-        begin(server, place, "codex", "0.166.0", "--guard", "builder", "--sandbox", "off", *off)
+        held = ("--sandbox", "off", "--permission", "bypass")
+        begin(server, place, "codex", "0.166.0", "--guard", "builder", *held, *off)
         wait_until(lambda: "status " in server.capture("run"), seconds=SECONDS)
         shown = server.capture("run")
     assert "status 9" in shown

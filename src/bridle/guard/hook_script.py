@@ -68,7 +68,7 @@ me=$$
   done
 }}
 ask() {{
-  read -r key 2>/dev/null </proc/sys/kernel/random/uuid || alone
+  read -r key </proc/sys/kernel/random/uuid || alone
   printf '%s\\n' "$me $key$1" 1<>{fifo} || alone
   hear
   [ "$said" = here ] || refuse
