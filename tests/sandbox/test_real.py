@@ -81,6 +81,30 @@ def test_pi_with_the_users_own_login(place: Bench, version: str, mode: str) -> N
     assert len(list((place.home / ".pi/agent/sessions").rglob("*.jsonl"))) == 1
 
 
+def test_codex_moves_no_other_branch_and_plants_nothing(place: Bench) -> None:
+    place.git("branch", "-m", "task", "bridle/ann/task")
+    proof = place.outside / "planted"
+    git_dir = place.repo / ".git/worktrees/worktree"
+    evil = f"printf '[core]\\n\\tfsmonitor = touch {proof}\\n' > {git_dir}/config.worktree"
+    place.git("config", "extensions.worktreeConfig", "true")
+    calls = [
+        {"shell": "git commit -q --allow-empty -m done"},
+        {"shell": "git update-ref refs/heads/main HEAD"},
+        {"shell": evil},
+        {"shell": f"echo /nowhere > {git_dir}/commondir"},
+        {"text": "Finished."},
+    ]
+    runtime: AgentRuntime = CodexRuntime(settings("codex", "0.166.0"))
+    with ScriptedModel(calls) as model:
+        server = ModelServer(url=model.url, api_key=model.api_key)
+        outcome = place.run(runtime, sandbox="worktree", model_server=server, model="gpt-5.5")
+    assert outcome.result.status == "completed", outcome.result.error
+    assert place.git("log", "--format=%s", "bridle/ann/task").split() == ["done", "first"]
+    assert place.git("log", "--format=%s", "main").split() == ["first"], outcome.said
+    place.git("status", cwd=place.worktree)
+    assert not proof.exists()
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_codex_in_its_own_sandbox(place: Bench, mode: str) -> None:
     runtime: AgentRuntime = CodexRuntime(settings("codex", "0.166.0"))

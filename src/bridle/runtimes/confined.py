@@ -12,7 +12,7 @@ from bridle.core.options import RunOptions
 from bridle.drives.owned_folders import remove_folders
 from bridle.drives.recorder import Recorder
 from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec, StderrReader
-from bridle.repository import own_branches
+from bridle.repository import find_git, own_branches
 from bridle.runtimes.private import new_private_dir
 from bridle.runtimes.routing import routed
 from bridle.sandbox import cannot_hold, confine, policy_for, preflight, warnings_of
@@ -34,22 +34,25 @@ def held_as(
     """
     if options.sandbox is not None:
         return options, ()
-    mode = SANDBOXES[capability]
+    mode, folder = SANDBOXES[capability], os.path.abspath(options.cwd or os.getcwd())
     assert mode != "off"
     if runtime.confines_itself:
         if mode == "commit":
             mode = "read-only"
-            told = (
+            no_commits = (
                 f"sandbox: {runtime.id} cannot open the repository alone: a {capability} cannot "
                 "commit (--sandbox worktree opens it, and the worktree)",
             )
-            return msgspec.structs.replace(options, sandbox=mode), told
+            return msgspec.structs.replace(options, sandbox=mode), no_commits
         if mode == "worktree" and options.permission_mode == "ask":
             # What it does by itself is as narrow, and it can still ask to leave it.
             return options, ()
-        return msgspec.structs.replace(options, sandbox=mode), ()
+        place = find_git(folder) if mode == "worktree" else None
+        told: tuple[str, ...] = ()
+        if place is not None and not place.linked:
+            told = (f"sandbox: {runtime.id} can write all of {place.git_dir}",)
+        return msgspec.structs.replace(options, sandbox=mode), told
     can = preflight()
-    folder = os.path.abspath(options.cwd or os.getcwd())
     problem = "; ".join(can.gaps) if not can.holds_writes else ""
     problem = problem or cannot_hold(mode, folder, mounts=can.mounts)
     if problem:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import ResumeRefused, WrongUse
-from bridle.git_hold import open_folders
+from bridle.git_hold import hold, open_folders
 from bridle.repository import GitPlace, own_branches
 from bridle.runtimes.base import readable_file
 from bridle.runtimes.codex.dialects import SEARCHES, SHELLS, CodexDialect
@@ -133,6 +133,20 @@ def writable_roots(
     if place is not None and own.git_write and place.proven():
         dirs += open_folders(place, own_branches(place.root, agent))
     return dirs
+
+
+def held_repository(
+    mode: str, own: CodexOptions, place: GitPlace | None, agent: str | None
+) -> tuple[str, ...]:
+    """The folder of a hold on the repository that `writable_roots` open, for the plan's private
+    folders: what git obeys there is put back when the agent is gone. Codex's own sandbox holds
+    folders, not single files. Empty where nothing of a linked worktree's repository is open."""
+    if mode != WORKSPACE_WRITE or not own.git_write or place is None or not place.linked:
+        return ()
+    if not place.proven():
+        return ()
+    prefix = own_branches(place.root, agent)
+    return (hold(place, os.urandom(8).hex(), mounts=False, branch_prefix=prefix).folder,)
 
 
 def image_flags(images: tuple[str, ...]) -> list[str]:

@@ -93,6 +93,7 @@ def plan_app_server(
     if mode != FULL_ACCESS:
         check_sandbox(found, dialect, env)
     made = write_files(folder, routing, mcp.files)
+    held = args.held_repository(mode, own, place, args.agent_in(env, options.env))
     planned = RunPlan(
         spec=ProcessSpec(
             argv=argv,
@@ -108,7 +109,7 @@ def plan_app_server(
         secrets=(*routing.secrets, *mcp.secrets),
         ignored_options=ignored,
         warnings=tuple(warnings),
-        private_dirs=(*((folder,) if made else ()), *folders),
+        private_dirs=(*((folder,) if made else ()), *folders, *held),
         native_session_id=None if own.fork else options.resume,
     )
     return planned.conversing(runtime.id, resume=options.resume, own=own_facts)

@@ -121,7 +121,10 @@ def plan_exec(
         secrets=(*routing.secrets, *mcp.secrets),
         ignored_options=ignored,
         warnings=tuple(warnings),
-        private_dirs=(folder,) if made else (),
+        private_dirs=(
+            *((folder,) if made else ()),
+            *args.held_repository(mode, own, place, agent),
+        ),
         native_session_id=None if own.fork else options.resume,
     )
 

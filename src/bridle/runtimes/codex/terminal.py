@@ -14,6 +14,7 @@ import msgspec
 from bridle.core.options import RunOptions
 from bridle.drives.live import LiveFacts
 from bridle.drives.spec import ProcessSpec
+from bridle.repository import find_git
 from bridle.runtimes.base import RunPlan, check_options, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex import planning
@@ -78,7 +79,10 @@ def plan(
         secrets=routing.secrets,
         ignored_options=ignored,
         warnings=tuple(text for text in (warning, UNASKED if unasked else "") if text),
-        private_dirs=(folder,) if made else (),
+        private_dirs=(
+            *((folder,) if made else ()),
+            *args.held_repository(mode, own, find_git(cwd), agent),
+        ),
         native_session_id=options.resume,
     )
     return planned.conversing(
