@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bridle.drives.guarding import HookShape
 from bridle.drives.spec import ProcessSpec
 from bridle.guard.desk import Answer
 from bridle.sandbox import confine, policy_for, preflight
@@ -31,7 +32,7 @@ pipe = os.open(f"{folder}/ask", os.O_RDONLY | os.O_NONBLOCK) if steal else -1
 if not steal:
     # The judge has taken the call and thinks: the next line is its answer.
     time.sleep(0.5)
-until = time.monotonic() + 4
+until = time.monotonic() + 20
 tried = 0
 while time.monotonic() < until and os.path.exists(f"/proc/{hook}"):
     if steal:
@@ -47,12 +48,13 @@ while time.monotonic() < until and os.path.exists(f"/proc/{hook}"):
             pass
     try:
         fd = os.open(f"/proc/{hook}/fd/3", os.O_WRONLY | os.O_NONBLOCK)
+        tried += 1
+        # First: the hook is the agent here, and when it ends the forger is ended as well.
+        print("tried", tried, file=sys.stderr, flush=True)
         os.write(fd, b"here\\nallow\\n" if steal else b"allow\\n")
         os.close(fd)
-        tried += 1
     except OSError:
         pass
-print("tried", tried, file=sys.stderr)
 """
 
 
@@ -62,9 +64,10 @@ def attacked(place: Place, tmp_path: Path, means: str, *, steal: bool) -> str:
     forger, said = tmp_path / "forger.py", tmp_path / "scratch/forger.txt"
     forger.write_text(FORGER)
     said.parent.mkdir()
+    said.touch()
     python = shlex.join([sys.executable, "-I", "-S", str(forger)])
     way = "steal" if steal else "write"
-    start = f"{python} $$ {place.session.folder} {way} </dev/null >{said} 2>&1 & "
+    start = f"{python} $$ {place.session.folder} {way} </dev/null >/dev/null 2>>{said} & "
     command = start + place.command
     spec = ProcessSpec(
         argv=("sh", "-c", command),
@@ -95,12 +98,17 @@ def attacked(place: Place, tmp_path: Path, means: str, *, steal: bool) -> str:
     return done.stdout.decode()
 
 
-def slow(place: Place) -> None:
-    """The judge takes its time, so that the forger has enough."""
-    whole = place.session.answer
+def slow(place: Place, tmp_path: Path) -> None:
+    """The judge waits until the forger has written, and then some more."""
+    place.session.patience = 25
+    place.command = place.session.command(HookShape())
+    whole, said = place.session.answer, tmp_path / "scratch/forger.txt"
 
     def answer(payload: bytes) -> Answer:
-        time.sleep(1.5)
+        until = time.monotonic() + 15
+        while "tried" not in said.read_text() and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(0.3)
         return whole(payload)
 
     place.session.answer = answer  # type: ignore[method-assign]
@@ -110,7 +118,7 @@ def slow(place: Place) -> None:
 def test_an_allow_in_the_hook_s_pipe_is_not_believed(
     place: Place, tmp_path: Path, means: str
 ) -> None:
-    slow(place)
+    slow(place, tmp_path)
     assert reason(attacked(place, tmp_path, means, steal=False))
 
 
@@ -119,7 +127,7 @@ def test_nor_can_a_confined_agent_write_the_answer_itself(
     place: Place, tmp_path: Path, means: str
 ) -> None:
     """Not even when it takes the question away before the judge hears it."""
-    slow(place)
+    slow(place, tmp_path)
     assert reason(attacked(place, tmp_path, means, steal=True))
     assert not list(Path(place.session.folder).glob("answer.*."))
 
