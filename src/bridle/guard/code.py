@@ -61,7 +61,7 @@ _COMMAND_LANGUAGES = frozenset(
     {"editor", "make", "pwsh", "powershell", "expect", "tclsh", "osascript"}
 )
 """Languages in which a command may stand as it is in a shell."""
-_SCRIPTS = ("node", "nodejs", "bun", "deno")
+_SCRIPTS = ("node", "bun", "deno")
 _TEXT = {
     '"': re.compile(r"""(?:\\.|[^"\\\n])*+"?+""", re.DOTALL),
     "'": re.compile(r"""(?:\\.|[^'\\\n])*+'?+""", re.DOTALL),

@@ -1,22 +1,11 @@
-"""Commands that copy, move, link and patch files."""
+"""Commands that copy, move, link, patch, pack and unpack files."""
 
 import os
 
 from bridle.guard.commands.options import Parsed, read
-from bridle.guard.effects import (
-    Code,
-    Command,
-    Deny,
-    Doubt,
-    Effect,
-    Link,
-    Mutates,
-    Run,
-    Shell,
-    Write,
-)
+from bridle.guard.effects import Command, Deny, Doubt, Effect, Link, Mutates, Shell, Write
 from bridle.guard.paths import Mode, is_directory
-from bridle.guard.values import Hole, Value, join, literal
+from bridle.guard.values import EMPTY, Hole, Value, join, literal
 
 _COPY_FLAGS = (
     "archive", "recursive", "link", "symbolic-link", "force", "no-clobber", "update?", "verbose",
@@ -59,7 +48,7 @@ def _is_folder(value: Value, command: Command) -> bool:
 def _destination(options: Parsed, command: Command) -> tuple[list[Value], Value | None, bool]:
     """Sources, destination, and whether the destination is a folder that gets the sources."""
     operands = list(options.operands)
-    targets = options.values("t", "target-directory")
+    targets = [v for v in options.values("t", "target-directory") if v.parts]
     if targets:
         return operands, targets[-1], True
     if len(operands) < 2:
@@ -161,58 +150,20 @@ def link(command: Command) -> list[Effect]:
     return [Link(t, below(place, t) if folder else place, symbolic) for t in operands]
 
 
-def hard_link(command: Command) -> list[Effect]:
-    """Effects of link FILE1 FILE2."""
-    if len(command.args) == 2:
-        return [Link(command.args[0], command.args[1], False)]
-    return []
-
-
-def install(command: Command) -> list[Effect]:
-    """Effects of install."""
-    options = read(
-        command.args,
-        short="tmogSZ",
-        long=("target-directory", "mode", "owner", "group", "suffix", "strip-program"),
-        flags=("directory", "compare", "strip", "preserve-timestamps", "no-target-directory"),
-    )
+def copied(command: Command, options: Parsed, mode: Mode) -> list[Effect]:
+    """What install, rsync and scp write: their last operand, or what they are given below it."""
     if options.has("d", "directory"):
         return [Write(operand) for operand in options.operands]
     sources, destination, folder = _destination(options, command)
-    runs: list[Effect] = [Shell(program) for program in options.values("strip-program")]
-    return runs + (_put(sources, destination, folder, "write") if destination is not None else [])
-
-
-def rsync(command: Command) -> list[Effect]:
-    """Effects of rsync."""
-    options = read(
-        command.args,
-        short="eBTfM@",
-        long=("rsh", "rsync-path", "exclude", "include", "exclude-from", "include-from", "filter",
-              "files-from", "backup-dir", "suffix", "temp-dir", "partial-dir", "log-file",
-              "write-batch", "only-write-batch", "compare-dest", "copy-dest", "link-dest",
-              "password-file", "bwlimit", "max-size", "min-size", "chmod", "chown", "port",
-              "timeout", "out-format", "info", "block-size"),
-        flags=("remove-source-files", "backup", "delete", "dry-run", "archive", "recursive",
-               "list-only", "delete-after", "delete-before", "delete-excluded"),
-    )  # fmt: skip
-    effects: list[Effect] = [Shell(v) for v in options.values("e", "rsh")]
-    written = ("backup-dir", "T", "temp-dir", "partial-dir", "log-file", "write-batch",
-               "only-write-batch")  # fmt: skip
-    effects.extend(Write(v) for v in options.values(*written))
-    operands = list(options.operands)
-    if options.has("n", "dry-run", "list-only") or len(operands) < 2:
-        return effects
-    destination = operands.pop()
+    if destination is None:
+        return []
     if _is_remote(destination):
-        return [Deny("remote", f"rsync writes to {destination.show()}")]
-    mode: Mode = "tree" if options.has("delete", "delete-after", "delete-before") else "merge"
-    effects.append(Write(destination, mode if mode == "merge" else "merge"))
-    effects.extend(
-        Write(below(destination, s), "merge") for s in operands if not s.show().endswith("/")
-    )
+        return [Deny("remote", f"{command.name} writes to {destination.show()}")]
+    effects = [*_put(sources, destination, folder, mode), Write(destination, mode)]
+    if not folder:
+        effects.extend(_perhaps_below(sources, destination, command))
     if options.has("remove-source-files"):
-        effects.extend(Write(source, "tree") for source in operands)
+        effects.extend(Write(source, "tree") for source in sources)
     return effects
 
 
@@ -222,15 +173,6 @@ def _is_remote(value: Value) -> bool:
         return True
     colon, slash = lead.find(":"), lead.find("/")
     return colon > 0 and (slash < 0 or colon < slash)
-
-
-def scp(command: Command) -> list[Effect]:
-    """Effects of scp: downloads only."""
-    options = read(command.args, short="cFiJloPSXD")
-    operands = list(options.operands)
-    if len(operands) < 2 or _is_remote(operands[-1]) or options.has("S", "o"):
-        return [Deny("remote", "scp to another machine")]
-    return [Write(operands[-1], "merge"), Mutates("scp")]
 
 
 def dd(command: Command) -> list[Effect]:
@@ -300,17 +242,6 @@ def mktemp(command: Command) -> list[Effect]:
     return [Write(operand) for operand in options.operands]
 
 
-def editor_text(command: Command) -> list[Effect]:
-    """Effects of ed and ex-like line editors that take their commands on standard input."""
-    operands = [a for a in command.args if not a.lead.startswith("-")]
-    effects: list[Effect] = [Write(operand) for operand in operands]
-    effects.append(Mutates("an editor"))
-    script = command.stdin.script
-    if script is not None:
-        effects.append(Code(literal(script), "editor"))
-    return effects
-
-
 def apply_patch(command: Command) -> list[Effect]:
     """Effects of Codex's apply_patch when it is called in a shell."""
     from bridle.guard.patches import patch_paths
@@ -326,13 +257,75 @@ def apply_patch(command: Command) -> list[Effect]:
     return effects
 
 
-def rename_all(command: Command) -> list[Effect]:
-    """Effects of Perl's rename: its program runs on each name."""
+_TAR_VALUES = (
+    "file", "directory", "exclude", "exclude-from", "files-from", "transform", "xform",
+    "to-command", "use-compress-program", "checkpoint-action", "info-script", "new-volume-script",
+    "rsh-command", "rmt-command", "index-file", "listed-incremental", "owner", "group",
+    "mode", "mtime",
+    "strip-components", "format", "label", "suffix", "add-file", "volno-file", "checkpoint?",
+    "newer", "blocking-factor", "starting-file", "one-top-level?", "backup?",
+)  # fmt: skip
+
+_TAR_SHORT = "fCXTIbgHKLNVF"
+
+
+def tar(command: Command) -> list[Effect]:
+    """Effects of tar in its three option styles."""
     args = list(command.args)
-    return [Code(args[0] if args else None, "perl"), *(Write(a, "entry") for a in args[1:])]
+    if args and args[0].text and not args[0].lead.startswith("-"):
+        args = old_style(args)
+    options = read(
+        args, short=_TAR_SHORT, long=_TAR_VALUES,
+        flags=("create", "extract", "get", "list", "append", "update", "delete", "concatenate",
+               "catenate", "diff", "compare", "to-stdout", "gzip", "bzip2", "xz", "zstd",
+               "remove-files", "absolute-names", "verbose", "keep-old-files", "overwrite",
+               "same-owner", "no-same-owner", "auto-compress", "wildcards"),
+    )  # fmt: skip
+    effects: list[Effect] = []
+    runs = ("to-command", "I", "use-compress-program", "F", "info-script", "new-volume-script",
+            "rsh-command", "rmt-command")  # fmt: skip
+    effects.extend(Shell(v) for v in options.values(*runs))
+    actions = options.values("checkpoint-action")
+    effects.extend(Shell(a.after(5)) for a in actions if a.lead.startswith("exec="))
+    written = ("g", "listed-incremental", "index-file", "volno-file")
+    effects.extend(Write(v) for v in options.values(*written))
+    archives = options.values("f", "file")
+    if options.has("c", "create", "r", "append", "u", "update", "A", "concatenate", "catenate",
+                   "delete"):  # fmt: skip
+        effects.extend(Write(a) for a in archives if a.text != "-")
+        if options.has("remove-files"):
+            effects.extend(Write(o, "tree") for o in options.operands)
+    if options.has("x", "extract", "get") and not options.has("O", "to-stdout"):
+        effects.extend(_extracted(options))
+        if options.has("P", "absolute-names"):
+            effects.append(Deny("path-unresolved", "tar extracts to names the archive chooses"))
+    elif not effects and options.open_options:
+        effects.append(Doubt("tar"))
+    return effects
 
 
-def run_applet(command: Command) -> list[Effect]:
-    """busybox and toybox: the first argument is the command."""
-    args = [a for a in command.args if a.parts]
-    return [Run(tuple(args))] if args and not args[0].lead.startswith("--") else []
+def _extracted(options: Parsed) -> list[Effect]:
+    places = options.values("C", "directory") or [literal(".")]
+    places += [v for v in options.values("one-top-level") if v.parts]
+    return [Write(place, "merge") for place in places]
+
+
+def old_style(args: list[Value]) -> list[Value]:
+    """`tar xfC a.tar dir`: the letters' values follow in their order."""
+    letters = args[0].text or ""
+    rest = args[1:]
+    found: list[Value] = []
+    for letter in letters:
+        found.append(literal("-" + letter))
+        if letter in _TAR_SHORT:
+            found.append(rest.pop(0) if rest else EMPTY)
+    return found + rest
+
+
+def unzip(command: Command) -> list[Effect]:
+    """Effects of unzip."""
+    options = read(command.args, short="dxP")
+    if options.has("l", "t", "p", "Z", "v", "z", "c"):
+        return []
+    places = options.values("d") or [literal(".")]
+    return [Write(place, "merge") for place in places]

@@ -91,17 +91,16 @@ _READING_CONFIG = re.compile(
 SHARED = names("""
     gc prune repack pack-refs maintenance commit-graph multi-pack-index prune-packed
     update-server-info pack-redundant replace filter-branch filter-repo fast-import unpack-objects
-    index-pack pack-objects sparse-checkout lfs-install flow scalar backfill
+    index-pack pack-objects sparse-checkout flow scalar backfill credential
     """)
 """Subcommands that change what all worktrees share."""
 
-PUSHING = names(
-    "push send-pack http-push receive-pack send-email imap-send cvsexportcommit remote-http "
-    "remote-https remote-ext remote-fd http-backend daemon"
-)
+PUSHING = names("""
+    push send-pack http-push receive-pack send-email imap-send cvsexportcommit svn p4 remote-http
+    remote-https remote-ext remote-fd http-backend daemon
+    """)
 
-OBJECTS = names("hash-object mktree mktag commit-tree write-tree merge-file merge-index "
-                    "merge-one-file merge-recursive")  # fmt: skip
+OBJECTS = names("hash-object mktree mktag commit-tree write-tree merge-file")
 
 _VALUED = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env",
@@ -307,7 +306,7 @@ def _placed(effect: Effect, options: GlobalOptions) -> Effect:
     """The effect seen from where -C leads."""
     if isinstance(effect, Git):
         return msgspec.structs.replace(
-            effect, directory=options.directory, elsewhere=_is_elsewhere(options)
+            effect, directory=options.directory, elsewhere=bool(options.pointed)
         )
     if options.directory is None:
         return effect
@@ -316,10 +315,6 @@ def _placed(effect: Effect, options: GlobalOptions) -> Effect:
     if isinstance(effect, Discard | Run | Shell | Mutates):
         return msgspec.structs.replace(effect, directory=options.directory)
     return effect
-
-
-def _is_elsewhere(options: GlobalOptions) -> bool:
-    return bool(options.pointed)
 
 
 def _subcommand(

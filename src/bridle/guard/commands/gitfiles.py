@@ -1,4 +1,4 @@
-"""git subcommands that write files, make repositories, or start other programs."""
+"""git subcommands that write files or make repositories."""
 
 import re
 from collections.abc import Callable
@@ -84,39 +84,10 @@ def format_patch(args: list[Value], command: Command) -> list[Effect]:
     return effects
 
 
-def tool(args: list[Value], command: Command) -> list[Effect]:
-    """difftool, mergetool, gui: they start another program."""
-    options = read(
-        args, short="xt", long=("extcmd", "tool", "gui-cmd"), flags=("tool-help", "gui", "prompt")
-    )
-    if options.has("tool-help"):
-        return []
-    named = options.values("x", "extcmd")
-    if not named:
-        return [Deny("command-unresolved", "git starts a tool that the user chose, for a person")]
-    return [Mutates("git starts a tool"), *(Shell(v) for v in named)]
-
-
-def helper(args: list[Value], command: Command) -> list[Effect]:
-    """git hook run, git credential: what the repository or the user set up runs."""
-    if args and args[0].text in ("approve", "reject"):
-        return [Deny("git-shared", f"git credential {args[0].text} changes the user's store")]
-    return [Mutates("git starts a program")]
-
-
 def trailers(args: list[Value], command: Command) -> list[Effect]:
     """git interpret-trailers."""
     options = read(args, long=("trailer", "where", "if-exists", "if-missing"), flags=("in-place",))
     return [Write(v) for v in options.operands] if options.has("in-place") else []
-
-
-def outputs(args: list[Value], command: Command) -> list[Effect]:
-    """bugreport, diagnose, fast-export, mailinfo, mailsplit: files by option or operand."""
-    options = read(args, short="os", long=("output-directory", "export-marks", "suffix"))
-    effects: list[Effect] = [Mutates("git writes a file")]
-    effects.extend(Write(v, "merge") for v in options.values("o", "output-directory"))
-    effects.extend(Write(v) for v in options.values("export-marks"))
-    return effects
 
 
 def update_index(args: list[Value], command: Command) -> list[Effect]:
@@ -157,26 +128,6 @@ def _path_start(entry: str) -> int:
 
 
 HANDLERS: dict[str, Handler] = {
-    "clone": clone,
-    "init": init,
-    "init-db": init,
-    "archive": archive,
-    "bundle": bundle,
-    "format-patch": format_patch,
-    "difftool": tool,
-    "mergetool": tool,
-    "gui": tool,
-    "citool": tool,
-    "instaweb": tool,
-    "web--browse": tool,
-    "hook": helper,
-    "credential": helper,
-    "interpret-trailers": trailers,
-    "bugreport": outputs,
-    "diagnose": outputs,
-    "fast-export": outputs,
-    "mailinfo": outputs,
-    "mailsplit": outputs,
-    "unpack-file": outputs,
-    "update-index": update_index,
-}
+    "clone": clone, "init": init, "init-db": init, "archive": archive, "bundle": bundle,
+    "format-patch": format_patch, "interpret-trailers": trailers, "update-index": update_index,
+}  # fmt: skip

@@ -231,36 +231,15 @@ def lfs(args: list[Value], command: Command) -> list[Effect]:
     return [Git(f"lfs {first}")]
 
 
-def foreign(args: list[Value], command: Command) -> list[Effect]:
-    """git subtree, svn and p4: what sends is a push."""
-    words = [a.text for a in args if not a.lead.startswith("-")]
-    if not words or words[0] in (
-        "push", "dcommit", "commit-diff", "set-tree", "submit", "split", "branch", "tag", "clone",
-        "init",
-    ):  # fmt: skip
-        return [Deny("git-push", "sends work to a remote or makes branches")]
-    if words[0] in ("log", "info", "find-rev", "blame", "show-ignore", "proplist"):
-        return []
-    return [Git("subtree")]
+def subtree(args: list[Value], command: Command) -> list[Effect]:
+    """git subtree: it sends work to a remote, or makes branches, unless it takes from one."""
+    takes = any(a.text in ("add", "merge", "pull") for a in args)
+    return [Git("subtree")] if takes else [Deny("git-push", "git subtree sends work to a remote")]
 
 
 HANDLERS: dict[str, Handler] = {
-    "branch": branch,
-    "tag": tag,
-    "remote": remote,
-    "fetch": fetch,
-    "pull": fetch,
-    "config": config,
-    "stash": stash,
-    "notes": notes,
-    "reflog": reflog,
-    "worktree": worktree,
-    "update-ref": update_ref,
-    "symbolic-ref": symbolic_ref,
-    "submodule": submodule,
-    "bisect": bisect,
-    "lfs": lfs,
-    "subtree": foreign,
-    "svn": foreign,
-    "p4": foreign,
-}
+    "branch": branch, "tag": tag, "remote": remote, "fetch": fetch, "pull": fetch,
+    "config": config, "stash": stash, "notes": notes, "reflog": reflog, "worktree": worktree,
+    "update-ref": update_ref, "symbolic-ref": symbolic_ref, "submodule": submodule,
+    "bisect": bisect, "lfs": lfs, "subtree": subtree,
+}  # fmt: skip

@@ -282,31 +282,9 @@ def mailed(args: list[Value], command: Command) -> list[Effect]:
     return effects
 
 
-def rerere(args: list[Value], command: Command) -> list[Effect]:
-    """git rerere."""
-    words = [a.text for a in args]
-    return [] if words[:1] in (["status"], ["diff"], ["remaining"]) else [Git("rerere")]
-
-
 HANDLERS: dict[str, Handler] = {
-    "checkout": checkout,
-    "switch": switch,
-    "restore": restore,
-    "reset": reset,
-    "read-tree": read_tree,
-    "checkout-index": checkout_index,
-    "clean": clean,
-    "rm": remove,
-    "mv": move,
-    "add": add,
-    "stage": add,
-    "commit": commit,
-    "merge": own_branch,
-    "cherry-pick": own_branch,
-    "revert": own_branch,
-    "am": mailed,
-    "quiltimport": own_branch,
-    "rebase": rebase,
-    "apply": apply,
-    "rerere": rerere,
-}
+    "checkout": checkout, "switch": switch, "restore": restore, "reset": reset,
+    "read-tree": read_tree, "checkout-index": checkout_index, "clean": clean, "rm": remove,
+    "mv": move, "add": add, "stage": add, "commit": commit, "merge": own_branch,
+    "cherry-pick": own_branch, "revert": own_branch, "am": mailed, "rebase": rebase, "apply": apply,
+}  # fmt: skip

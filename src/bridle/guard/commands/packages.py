@@ -53,7 +53,11 @@ def package_tool(command: Command) -> list[Effect]:
     if _publishes(name, words):
         return [Deny("publish", f"{name} {first}")]
     places = options.values("C", "cwd")
-    effects: list[Effect] = [Mutates(f"{name} {first}".strip(), places[-1] if places else None)]
+    place = places[-1] if places else None
+    effects: list[Effect] = [Mutates(f"{name} {first}".strip(), place)]
+    if "--fix" in texts or first in ("fmt", "fix"):
+        # A quality gate that is given it would change the sources.
+        effects.append(Write(literal("."), "merge", place))
     if _is_global(name, words, texts):
         effects.append(Deny("system", f"{name} {first} installs outside the worktree"))
     if any(AGENT_PACKAGES.match(word) for word in words[1:]) and first not in (
@@ -83,7 +87,6 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
     words = [o.text or "" for o in operands]
     first = words[0] if words else ""
     args = list(command.args)
-    texts = [a.text for a in args]
     if name in ("npm", "pnpm", "yarn", "bun") and first in ("exec", "x", "dlx"):
         position = next(i for i, a in enumerate(args) if a.text == first)
         rest = read(args[position + 1 :], short="pc", long=("package", "call"), permute=False)
@@ -101,18 +104,6 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
         return [Code(args[-1] if args else None, "bun")]
     if name == "deno" and first == "eval":
         return [Code(operands[1] if len(operands) > 1 else None, "deno")]
-    if (name == "go" and first in ("fmt", "generate", "fix")) or (name, first) == ("cargo", "fmt"):
-        if name == "cargo" and any((a.text or "") == "--check" for a in args):
-            return []
-        places = read(args, short="C", long=("manifest-path",)).values("C", "manifest-path")
-        return [
-            Mutates(f"{name} {first}"),
-            *(Write(place, "merge") for place in places or [literal(".")]),
-        ]
-    if name == "go" and first == "vet":
-        return []
-    if name == "cargo" and first in ("check", "clippy", "fix") and "--fix" in texts:
-        return [Mutates(f"cargo {first} --fix"), Write(literal("."), "merge")]
     return None
 
 

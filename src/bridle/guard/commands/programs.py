@@ -32,10 +32,6 @@ _MODULE_PROGRAMS = names(
     "pip ruff pytest coverage twine flit hatch poetry uv pdm virtualenv black isort nox tox pipx"
 )
 """Modules that are a program of the same name."""
-_PYTHON_WRITERS = {
-    "zipfile": ("-e", "--extract", "-c", "--create"),
-    "tarfile": ("-e", "--extract", "-c", "--create"),
-}
 
 
 def shell(command: Command) -> list[Effect]:
@@ -204,14 +200,6 @@ def _module(module: Value, args: list[Value], command: Command) -> list[Effect]:
         if name == "json.tool" and len(outputs) > 1:
             return [Write(outputs[1])]
         return []
-    if name in _PYTHON_WRITERS:
-        flags = [a.text for a in args]
-        if not any(flag in flags for flag in _PYTHON_WRITERS[name]):
-            return []
-        operands = [a for a in args if not a.lead.startswith("-")]
-        if any(f in ("-c", "--create") for f in flags):
-            return [Write(operands[0])] if operands else []
-        return [Write(v, "merge") for v in operands[1:2] or [literal(".")]]
     known = name.replace("_", "-")
     from bridle.guard.commands.readers import LISTED
 
@@ -220,39 +208,19 @@ def _module(module: Value, args: list[Value], command: Command) -> list[Effect]:
     return [Mutates(f"the module {name}"), *agent_script(module)]
 
 
+_LETTERS = ("eE", ("eval", "print"), "lL")
 CODE_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     # program: letters that take code, long options that take code, letters that take other values
-    "node": ("ep", ("eval", "print"), "rC"),
-    "nodejs": ("ep", ("eval", "print"), "rC"),
-    "bun": ("ep", ("eval", "print"), ""),
-    "ruby": ("e", (), "rICEFTWxKS"),
-    "php": ("rBRE", ("run",), "cdzfFtS"),
-    "lua": ("e", (), "l"),
-    "luajit": ("e", (), "lj"),
-    "Rscript": ("e", (), ""),
-    "R": ("e", (), "fgd"),
-    "julia": ("eE", ("eval", "print"), "LpJt"),
-    "elixir": ("e", ("eval", "rpc-eval"), "rS"),
-    "erl": ("", ("eval",), ""),
-    "scala": ("e", (), ""),
-    "groovy": ("e", (), ""),
-    "guile": ("c", (), "eslLC"),
-    "racket": ("e", ("eval",), "lpr"),
-    "sbcl": ("", ("eval", "load"), ""),
-    "clojure": ("e", ("eval",), ""),
-    "swipl": ("g", (), "tfx"),
-    "octave": ("", ("eval",), ""),
-    "tclsh": ("", (), ""),
-    "expect": ("c", (), "df"),
-    "osascript": ("e", (), "lis"),
+    "node": ("ep", ("eval", "print"), "rC"), "bun": ("ep", ("eval", "print"), ""),
+    "ruby": ("e", (), "rICEFTWxKS"), "php": ("rBRE", ("run",), "cdzfFtS"),
+    "guile": ("c", (), "eslLC"), "swipl": ("g", (), "tfx"), "expect": ("c", (), "df"),
     "pwsh": ("c", ("Command", "command", "EncodedCommand"), "f"),
     "powershell": ("c", ("Command", "command", "EncodedCommand"), "f"),
-    "raku": ("e", (), "I"),
-    "deno": ("", (), ""),
-    "jshell": ("", (), "R"),
-    "irb": ("", (), "rI"),
-    "ipython": ("c", (), "im"),
-}
+    "ipython": ("c", (), "im"), "deno": ("", (), ""), "sbcl": ("", ("eval", "load"), ""),
+    **dict.fromkeys(
+        names("lua luajit Rscript R julia elixir erl scala groovy racket clojure octave tclsh "
+              "osascript raku jshell irb"), _LETTERS),
+}  # fmt: skip
 
 
 def _spelled(arg: Value, letters: str, names: tuple[str, ...]) -> Value:
@@ -269,7 +237,7 @@ def _spelled(arg: Value, letters: str, names: tuple[str, ...]) -> Value:
 
 def interpreter(command: Command) -> list[Effect]:
     """Effects of an interpreter with code options."""
-    letters, names, other = CODE_OPTIONS.get(command.name, ("e", ("eval",), ""))
+    letters, names, other = CODE_OPTIONS[command.name]
     args = [_spelled(arg, letters, names) for arg in command.args]
     options = read(args, short=letters + other, long=names, permute=False)
     inline = options.values(*letters, *names)
@@ -318,7 +286,7 @@ def perl(command: Command) -> list[Effect]:
 _EDITOR_VALUES = frozenset({"--cmd", "-S", "--eval", "-eval", "-f", "-l", "--load", "--funcall"})
 
 
-EDITORS = names("vim vi nvim view ex vimdiff nano emacs emacsclient")
+EDITORS = names("vim vi nvim view ex vimdiff nano emacs emacsclient ed red")
 
 
 def editor(command: Command) -> list[Effect]:
@@ -362,4 +330,16 @@ def make(command: Command) -> list[Effect]:
             effects.extend(_program_stream(stream, "make"))
     if any(operand.lead.startswith(("SHELL=", ".SHELLFLAGS=")) for operand in options.operands):
         effects.append(Deny("command-unresolved", "make with another shell"))
+    return effects
+
+
+def pager(command: Command) -> list[Effect]:
+    """less: `+COMMAND` is typed into it, and may run or write something."""
+    effects: list[Effect] = []
+    for arg in command.args:
+        typed = (arg.text or "").lstrip("+") if arg.lead.startswith("+") else ""
+        if typed[:1] in ("!", "#"):
+            effects.append(Shell(literal(typed[1:])))
+        elif typed[:1] in ("|", "s", "v"):
+            effects.append(Mutates("a command typed into less"))
     return effects

@@ -11,7 +11,7 @@ import re
 
 import msgspec
 
-from bridle.guard.commands.archives import old_style
+from bridle.guard.commands.files import old_style
 from bridle.guard.commands.given import given
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Doubt, Effect, Mutates, Unlisted, Write, hook
@@ -48,7 +48,7 @@ tree: a d f i l n r s t u p g h D F L: P: I: C J X Q N --dirsfirst --filelimit= 
   --fromfile --depth=
 less zless: N R S F X i I M m n e E f g G J q Q r s w b: h: j: p: x: z: --line-numbers --no-init
   --RAW-CONTROL-CHARS --chop-long-lines --quit-if-one-screen --pattern=
-bat batcat: p P n A l: r: H: --plain --paging~ --style= --color~ --language= --line-range=
+bat: p P n A l: r: H: --plain --paging~ --style= --color~ --language= --line-range=
   --highlight-line= --number --theme~ --decorations~ --show-all --wrap~ --tabs~ --list-themes
   --list-languages --file-name= --diff --no-pager --ignored-suffix=
 date: d: f: r: u R I --date= --file= --reference= --utc --iso-8601? --rfc-3339~ --rfc-email
@@ -86,20 +86,20 @@ rg: >text A: B: C: E: e: f: g: j: M: m: r: t: T: a b c F H h i I l L n N o p P q
   --vimgrep --stats --trim --type-list --follow --null --text --quiet --passthru --column --debug
   --max-columns= --max-filesize= --no-messages --unrestricted --one-file-system --pretty --binary
   --path-separator~ --threads= --no-config --type-add= --glob-case-insensitive --maxdepth=
-fd fdfind: H I u s i g F a l L p 0 1 q t: e: E: d: c: S: j: x X --hidden --no-ignore --type=
+fd: H I u s i g F a l L p 0 1 q t: e: E: d: c: S: j: x X --hidden --no-ignore --type=
   --extension= --exclude= --max-depth= --min-depth= --exact-depth= --glob --full-path
   --absolute-path --list-details --follow --print0 --color~ --size= --changed-within=
   --changed-before= --max-results= --base-directory= --search-path= --threads= --case-sensitive
   --ignore-case --fixed-strings --regex --unrestricted --no-ignore-vcs --owner= --prune --exec
   --exec-batch --strip-cwd-prefix --relative-path --path-separator~ --quiet --format=
   --one-file-system
-sed gsed: n e: E r s u z l: --quiet --silent --expression= --regexp-extended --separate --null-data
+sed: n e: E r s u z l: --quiet --silent --expression= --regexp-extended --separate --null-data
   --unbuffered --debug --posix --sandbox --line-length= --zero-terminated f: --file= i I --in-place
   --follow-symlinks
-awk gawk mawk nawk: F: v: f: e: b c C g n N O r S t V M P --field-separator= --assign= --file=
+awk: F: v: f: e: b c C g n N O r S t V M P --field-separator= --assign= --file=
   --source= --posix --traditional --csv --re-interval --non-decimal-data --sandbox --version i: l:
   E: o p d D --include= --load= --exec= --pretty-print --profile --dump-variables
-tar gtar bsdtar: t f: v z j J a O x C: --list --file= --gzip --bzip2 --xz --zstd --verbose
+tar: t f: v z j J a O x C: --list --file= --gzip --bzip2 --xz --zstd --verbose
   --to-stdout --extract --get --wildcards --exclude= --strip-components= --auto-compress
   --directory= --full-time --no-recursion --numeric-owner --utc --show-transformed-names --lzma
   --auto-compress --occurrence --quoting-style~ --ignore-case
@@ -266,9 +266,9 @@ def reading(command: Command, row: Listed) -> list[Effect]:
     if len(command.args) == 1 and command.args[0].text in _ASKS:
         return []
     args = command.args
-    if command.name in ("tar", "gtar", "bsdtar") and args and not args[0].lead.startswith("-"):
+    if command.name == "tar" and args and not args[0].lead.startswith("-"):
         args = tuple(old_style(list(args)))
-    if command.name in ("fd", "fdfind"):
+    if command.name == "fd":
         # What follows is the command that it runs.
         args = args[: next((n for n, a in enumerate(args) if a.text in _FD_RUNS), len(args))]
     if row.words:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 
 from bridle.guard.commands import (
-    archives,
     awk,
     containers,
+    databases,
     files,
     git,
     given,
@@ -17,7 +17,6 @@ from bridle.guard.commands import (
     search,
     sed,
     system,
-    tools_more,
     unknowns,
     wrappers,
 )
@@ -44,31 +43,21 @@ Handler = Callable[[Command], list[Effect]]
 
 HANDLERS: dict[str, Handler] = {
     "git": git.git,
-    "sed": sed.sed, "gsed": sed.sed,
-    "awk": awk.awk, "gawk": awk.awk, "mawk": awk.awk, "nawk": awk.awk,
-    "cp": files.copy, "gcp": files.copy, "mv": files.move, "ln": files.link,
-    "link": files.hard_link, "install": files.install, "rsync": files.rsync, "scp": files.scp,
-    "dd": files.dd, "tar": archives.tar, "gtar": archives.tar, "bsdtar": archives.tar,
-    "unzip": archives.unzip,
-    "patch": files.patch, "mktemp": files.mktemp, "tempfile": files.mktemp,
-    "ed": files.editor_text, "red": files.editor_text, "apply_patch": files.apply_patch,
-    "applypatch": files.apply_patch, "prename": files.rename_all, "busybox": files.run_applet,
-    "toybox": files.run_applet,
-    "env": wrappers.env, "command": wrappers.command_builtin, "exec": wrappers.exec_builtin,
-    "xargs": wrappers.xargs, "gxargs": wrappers.xargs, "parallel": wrappers.parallel,
-    "find": search.find, "gfind": search.find, "fd": search.fd, "fdfind": search.fd,
-    "flock": wrappers.flock, "script": wrappers.script,
+    "sed": sed.sed, "awk": awk.awk, "cp": files.copy, "mv": files.move, "ln": files.link,
+    "link": files.link, "dd": files.dd, "tar": files.tar, "unzip": files.unzip,
+    "patch": files.patch, "mktemp": files.mktemp, "apply_patch": files.apply_patch,
+    "env": wrappers.env, "command": wrappers.command_builtin,
+    "xargs": wrappers.xargs, "parallel": wrappers.parallel,
+    "find": search.find, "fd": search.fd,
     "hyperfine": wrappers.shell_texts, "concurrently": wrappers.shell_texts,
-    "ld.so": wrappers.loader, "watch": tools_more.watch,
     "source": programs.source, ".": programs.source,
-    "python": programs.python, "pypy": programs.python, "perl": programs.perl,
-    "make": programs.make, "gmake": programs.make, "ninja": programs.make,
+    "python": programs.python, "perl": programs.perl,
+    "make": programs.make, "ninja": programs.make,
     "just": programs.make, "task": programs.make,
     "ruff": packages.ruff, "curl": packages.curl, "wget": packages.wget,
     "kill": system.kill, "pkill": system.kill_by_name,
     "killall": system.kill_by_name, "killall5": system.kill_by_name, "skill": system.kill_by_name,
-    "sqlite3": tools_more.sqlite, "less": tools_more.pager, "zless": tools_more.pager,
-    "gdb": tools_more.debugger, "lldb": tools_more.debugger,
+    "sqlite3": databases.sqlite, "less": programs.pager, "zless": programs.pager,
     "gh": system.github, "glab": system.github, "hub": system.github, "tea": system.github,
 }  # fmt: skip
 
@@ -76,19 +65,12 @@ for _handler, _names in (
     (programs.shell, programs.SHELLS),
     (programs.interpreter, frozenset(programs.CODE_OPTIONS) - {"bun", "deno"}),
     (programs.editor, programs.EDITORS),
-    (tools_more.release, tools_more.RELEASES),
-    (tools_more.bus, names("dbus-send gdbus busctl qdbus")),
     (unknowns.hooks, unknowns.HOOK_PLANTERS),
-    (unknowns.sql_client, names("duckdb psql mysql mariadb")),
+    (databases.sql_client, names("duckdb psql mysql mariadb")),
     (system.version_control, names("hg svn jj sl bzr fossil")),
-    (system.agent_cli, system.AGENT_CLIS),
-    (system.privilege, system.PRIVILEGE),
-    (system.scheduler, system.SCHEDULERS),
-    (system.system, system.SYSTEM),
-    (system.session_control, system.SESSION_CONTROL),
+    (system.refused, frozenset(system.REFUSED)),
     (system.remote_shell, system.REMOTE),
     (containers.container, containers.CONTAINERS),
-    (containers.machine, containers.MACHINES),
     (packages.package_tool, packages.TOOLS),
 ):
     for _name in _names:
@@ -102,13 +84,12 @@ KNOWN = (
 HANDLERS["chmod"] = lambda command: chmod(command)
 
 _KNOWING = names("""
-    git sed gsed awk gawk mawk nawk cp gcp mv ln link install rsync scp dd tar gtar bsdtar unzip
-    patch mktemp tempfile find gfind fd fdfind env command exec xargs gxargs parallel flock
-    script docker podman nerdctl curl wget apply_patch applypatch ed source . sqlite3
-    """) | frozenset(SPECS)  # fmt: skip
+    git sed awk cp mv ln link dd tar unzip patch mktemp find fd env command xargs parallel docker
+    podman nerdctl curl wget apply_patch source . sqlite3
+    """) | frozenset(name for name, spec in SPECS.items() if spec.operands != "last")
 """Programs whose handlers know which of their words are written."""
 _FILE = re.compile(r"(?!-)[\w./~@+-]+")
-_RUNS_FILES = programs.SHELLS | frozenset(programs.CODE_OPTIONS) | names("python pypy perl")
+_RUNS_FILES = programs.SHELLS | frozenset(programs.CODE_OPTIONS) | names("python perl")
 
 _CONVERTERS = names("ffmpeg convert magick sox pandoc")
 """Programs that read their operands and write the last of them, or what an option names."""
@@ -119,6 +100,13 @@ _STANDARD_BINS = re.compile(
     r"|/nix/store/[^/]+/bin|/snap/bin)/"
 )
 _VERSIONED = re.compile(r"(python|pypy|pip|perl|ruby|node|php|lua|gcc|g\+\+|clang|awk)[-\d.]+\Z")
+_ALIASES = {
+    "mawk": "awk", "nawk": "awk", "bsdtar": "tar", "fdfind": "fd", "batcat": "bat",
+    "nodejs": "node", "applypatch": "apply_patch", "tempfile": "mktemp", "pypy": "python",
+    **{f"g{name}": name for name in (*SPECS, *names("cp mv ln sed awk tar find xargs make timeout "
+                                                    "time stat date env"))},
+}  # fmt: skip
+"""Other names of programs; `g` stands before those of GNU on other systems."""
 _LOADER = re.compile(r"ld-linux[\w.-]*\.so[\w.]*\Z|ld-musl[\w.-]*\.so[\w.]*\Z|ld\.so\Z")
 _ONLY_ASKS = frozenset({"--version", "--help", "-V", "-h", "-version", "version", "help"})
 
@@ -135,7 +123,8 @@ def base_name(name: str) -> str:
         return "ld.so"
     versioned = _VERSIONED.match(base)
     if versioned is not None:
-        return versioned.group(1)
+        base = versioned.group(1)
+    base = _ALIASES.get(base, base)
     if base not in KNOWN and base.lower() in KNOWN:
         return base.lower()
     return base
@@ -185,6 +174,10 @@ def _given(command: Command, effects: list[Effect], home: str) -> list[Effect]:
         words = words[:first] + words[first + 1 :]
         if first and words[first - 1].text == "-m":
             words = words[: first - 1] + words[first:]
+    if name in SPECS:
+        # What it copies is read.
+        copied = read(command.args, SPECS[name].short, SPECS[name].long).operands
+        words = [word for word in words if word not in copied]
     if name in _CONVERTERS:
         words = [*_options_of(words[:-1]), *words[-1:]]
     return found + given.given(command, tuple(words))
@@ -243,9 +236,8 @@ def unknown(command: Command) -> list[Effect]:
     """A program that is not known: it may change anything."""
     if len(command.args) == 1 and command.args[0].text in _ONLY_ASKS:
         return []
-    first = next((a.text for a in command.args if not a.lead.startswith("-")), "")
-    if first in ("push", "publish"):
-        return [Deny("publish", f"{command.name} {first}")]
+    if unknowns.publishes(command):
+        return [Deny("publish", f"{command.name} publishes something")]
     effects: list[Effect] = [Mutates(f"the program {command.name}")]
     effects.extend(unknowns.program_texts(command))
     return effects + unknowns.carried(command, KNOWN)
@@ -258,6 +250,10 @@ def by_spec(command: Command, spec: Spec) -> list[Effect]:
         flags=(*spec.flags, *(n for n in spec.deep if len(n) > 1)),
     )  # fmt: skip
     effects: list[Effect] = [hook(v) for v in options.values(*spec.runs)]
+    if options.has(*spec.asks):
+        return effects
+    if spec.operands == "last":
+        return effects + files.copied(command, options, spec.mode)
     deep = options.has(*spec.deep)
     targets = _targets(options.operands, spec, options.has("reference"))
     for target in targets:

@@ -11,8 +11,8 @@ from bridle.guard.values import AGENTS, Value
 AGENT_CLIS = names("""
     claude claude-code codex pi gemini gemini-cli copilot opencode cline aider goose amp
     cursor-agent qwen qwen-code kimi crush droid openhands auggie kiro kiro-cli acpx cn
-    plandex gptme openclaw happy vibe mini swe-agent sweagent devin jules forge codebuff trae-cli
-    iflow rovodev letta mentat interpreter opencode-ai aider-chat pi-coding-agent gemini-cli-core
+    plandex gptme openclaw happy vibe swe-agent sweagent devin jules codebuff trae-cli
+    iflow rovodev letta mentat opencode-ai aider-chat pi-coding-agent gemini-cli-core
     """)
 """Coding agents: started from inside one they would run without its guard."""
 
@@ -21,38 +21,68 @@ AGENT_PACKAGES = re.compile(
     r"|github/copilot|opencode-ai|sourcegraph/amp|qwen-code/qwen-code)(@.*)?\Z"
 )
 
-PRIVILEGE = names(
-    "sudo sudoedit su doas pkexec runuser setpriv chroot unshare nsenter capsh newgrp sg visudo "
-    "machinectl pivot_root bwrap gosu su-exec sudo-rs run0 calife"
-)
-
-SCHEDULERS = names("crontab at batch systemd-run anacron atrm launchctl schtasks")
-
-SYSTEM = names("""
-    mount umount swapon swapoff useradd userdel usermod groupadd passwd
-    chpasswd chsh chfn iptables nft ufw sysctl modprobe insmod rmmod reboot shutdown halt poweroff
-    init update-alternatives dpkg rpm apt apt-get aptitude dnf yum apk pacman zypper brew
-    port snap flatpak nix-env hostnamectl systemctl ip timedatectl loginctl setcap
-    service
+SESSION_CONTROL = names("""
+    tmux screen zellij byobu dtach abduco tmate dvtm wezterm kitten ttyrec reptyr tmuxinator mosh
+    conspy
     """)
 
-SESSION_CONTROL = names(
-    "tmux screen zellij byobu dtach abduco tmate dvtm wezterm kitten ttyrec reptyr tmuxinator "
-    "mosh conspy"
-)
+_REFUSED: dict[str, tuple[str, frozenset[str]]] = {
+    "agent-cli": ("starts another agent, outside this guard", AGENT_CLIS),
+    "session-control": ("reaches other agents' terminals", SESSION_CONTROL),
+    "privilege": (
+        "runs with other rights",
+        names("""
+        sudo sudoedit su doas pkexec runuser setpriv chroot unshare nsenter capsh newgrp sg visudo
+        machinectl pivot_root bwrap gosu su-exec sudo-rs run0 calife
+        """),
+    ),
+    "scheduler": (
+        "runs commands outside this session",
+        names("""
+        crontab at batch systemd-run anacron atrm launchctl schtasks
+        """),
+    ),
+    "system": (
+        "changes the machine outside the worktree",
+        names("""
+        mount umount swapon swapoff useradd userdel usermod groupadd passwd chpasswd chsh chfn
+        iptables nft ufw sysctl modprobe insmod rmmod reboot shutdown halt poweroff init service ip
+        update-alternatives dpkg rpm apt apt-get aptitude dnf yum apk pacman zypper brew port snap
+        flatpak nix-env hostnamectl systemctl timedatectl loginctl setcap
+        """),
+    ),
+    "sandbox-escape": (
+        "makes a service act outside this session",
+        names("""
+        dbus-send gdbus busctl qdbus
+        """),
+    ),
+    "container": (
+        "runs commands where this guard does not reach",
+        names("""
+        lxc lxc-attach lxc-execute incus apptainer singularity systemd-nspawn distrobox toolbox
+        vagrant multipass limactl lima colima ctr crictl runc crun proot
+        """),
+    ),
+}
+"""By rule: what programs do that reach beyond the session, and the programs. What they can be asked
+without that is in `queries`."""
+
+REFUSED = {
+    name: Deny(rule, f"{name} {does}")
+    for rule, (does, programs) in _REFUSED.items()
+    for name in programs
+}
+
+
+def refused(command: Command) -> list[Effect]:
+    """A program that reaches beyond the session; an agent that tells its version does not."""
+    asks = len(command.args) == 1 and _first(command) in ("-V", "-v", "-h")
+    return [] if asks and command.name in AGENT_CLIS else [REFUSED[command.name]]
 
 
 def _first(command: Command) -> str | None:
     return command.args[0].text if command.args else ""
-
-
-def agent_cli(command: Command) -> list[Effect]:
-    """A coding agent; asking its version starts nothing."""
-    if len(command.args) == 1 and _first(command) in ("--version", "-V", "-v", "--help", "-h"):
-        return []
-    if command.name == "mini" or command.name == "forge" or command.name == "interpreter":
-        return [Mutates(f"the program {command.name}")]
-    return [Deny("agent-cli", f"{command.name} starts another agent, outside this guard")]
 
 
 _AGENT_PATH = re.compile(
@@ -75,39 +105,9 @@ def version_control(command: Command) -> list[Effect]:
     sends = {"push", "dcommit", "submit", "send", "import"}
     if first in sends or words[:2] == ["git", "push"]:
         return [Deny("git-push", f"{command.name} {first} sends work to a remote")]
-    if command.name == "svn" and first in (
-        "commit",
-        "ci",
-        "delete",
-        "copy",
-        "mkdir",
-        "move",
-        "lock",
-    ):
+    if command.name == "svn" and first in names("commit ci delete copy mkdir move lock"):
         return [Deny("git-push", f"svn {first} changes the remote repository")]
     return [Mutates(f"{command.name} {first}")] if first else []
-
-
-def privilege(command: Command) -> list[Effect]:
-    """A command that changes user, rights or root directory."""
-    return [Deny("privilege", f"{command.name} runs with other rights")]
-
-
-def scheduler(command: Command) -> list[Effect]:
-    """A command that runs something later or elsewhere."""
-    return [Deny("scheduler", f"{command.name} runs commands outside this session")]
-
-
-def system(command: Command) -> list[Effect]:
-    """A command that changes the machine."""
-    if len(command.args) == 1 and _first(command) in ("--version", "--help"):
-        return []
-    return [Deny("system", f"{command.name} changes the machine outside the worktree")]
-
-
-def session_control(command: Command) -> list[Effect]:
-    """A terminal multiplexer."""
-    return [Deny("session-control", f"{command.name} reaches other agents' terminals")]
 
 
 def kill(command: Command) -> list[Effect]:

@@ -10,14 +10,15 @@ import msgspec
 
 from bridle.guard.paths import Mode
 
-Which = Literal["all", "first", "second", "rest"]
+Which = Literal["all", "first", "second", "rest", "last"]
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """What one command writes."""
 
     operands: Which = "all"
-    """Operands that are written: all, the first, the second, or all but the first."""
+    """Operands that are written: all, the first, the second, all but the first, or the last, which
+    gets copies of the others."""
     mode: Mode = "write"
     short: str = ""
     """Letters of options that take a value."""
@@ -26,6 +27,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     """Options whose value runs as a shell command."""
+    asks: tuple[str, ...] = ()
+    """With one of these options nothing is written."""
     deep: tuple[str, ...] = ()
     """With one of these options the change reaches everything below."""
     here: bool = False
@@ -38,7 +41,7 @@ SPECS: dict[str, Spec] = {
                       "preserve-root", "no-preserve-root")),
     "rmdir": Spec(mode="entry", flags=("parents", "ignore-fail-on-non-empty")),
     "unlink": Spec(mode="entry"),
-    "trash": Spec(mode="tree"), "trash-put": Spec(mode="tree"), "srm": Spec(mode="tree"),
+    "trash": Spec(mode="tree"), "trash-put": Spec(mode="tree"),
     "shred": Spec(short="ns", long=("iterations", "size", "random-source")),
     "touch": Spec(short="drt", long=("date", "reference", "time")),
     "mkdir": Spec(short="mZ", long=("mode", "context?")),
@@ -59,5 +62,16 @@ SPECS: dict[str, Spec] = {
     "chattr": Spec(operands="rest", deep=("R",)),
     "setfacl": Spec(short="mxMX", long=("modify", "remove", "restore")),
     "rename": Spec(operands="rest", mode="entry"),
+    "install": Spec(operands="last", short="tmogSZ", flags=("directory",), runs=("strip-program",),
+                    long=("target-directory", "mode", "owner", "group", "suffix",
+                          "strip-program")),
+    "scp": Spec(operands="last", mode="merge", short="cFiJloPSXD", runs=("S", "o")),
+    "rsync": Spec(operands="last", mode="merge", short="eBTfM@", runs=("e", "rsh"),
+                  asks=("n", "dry-run", "list-only"), flags=("remove-source-files", "archive"),
+                  long=("rsh", "rsync-path", "exclude", "include", "exclude-from", "include-from",
+                        "filter", "files-from", "backup-dir", "suffix", "temp-dir", "partial-dir",
+                        "log-file", "write-batch", "only-write-batch", "compare-dest", "copy-dest",
+                        "link-dest", "password-file", "bwlimit", "max-size", "min-size", "chmod",
+                        "chown", "port", "timeout", "out-format", "info", "block-size")),
 }  # fmt: skip
 """Commands with writing operands."""

@@ -6,7 +6,6 @@ A program that is not known may change anything; one that takes a command runs i
 import itertools
 import re
 
-from bridle.guard.commands.given import given
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell
 from bridle.guard.names import names
 from bridle.guard.values import literal
@@ -22,16 +21,25 @@ _CARRIED = names("""
     sudo ssh tmux xargs
     """)
 """Commands that are no subcommand of a program: one that is given them runs them."""
-_TEXT_OPTIONS = names("-c -x -e --exec --command --run --cmd --shell-command --on-change --call")
-
-
-_CODE_FLAGS = names("-e -c -E --eval --exec --execute --command --expression -eval -exec")
+_TEXT = re.compile(
+    r"-[A-Za-z]{0,3}[cx]|-e|--(?:exec|command|run|cmd|shell-command|on-change|call)", re.ASCII
+)
+"""Options whose value is a command text."""
+_CODE = re.compile(r"-[ecE]|-{1,2}(?:eval|exec|ex|iex|execute|command|expression|eval-command)")
+"""Options whose value is program text, perhaps of a language of its own."""
+_SHELLS_OUT = re.compile(r"\s*(?:platform\s+)?(?:!|(?:shell|pipe|make)\b)\s*(.*)", re.DOTALL)
+"""How debuggers start a command."""
+_ASSIGNED = re.compile(r"(?:\w+=\S*\s+)*(?:\S*/)?([^\s/]+)")
 
 
 def program_texts(command: Command) -> list[Effect]:
     """Program text that an unknown program is given: by an option, or on its standard input."""
-    texts = [b for a, b in itertools.pairwise(command.args) if a.text in _CODE_FLAGS]
-    found: list[Effect] = [Code(text, command.name) for text in texts]
+    pairs = list(itertools.pairwise(command.args))
+    found: list[Effect] = [
+        Code(b, command.name) for a, b in pairs if a.text and _CODE.fullmatch(a.text)
+    ]
+    started = (_SHELLS_OUT.match(b.text or "") for a, b in pairs if a.lead.startswith("-"))
+    found.extend(Shell(literal(match[1])) for match in started if match is not None)
     streams = [command.streamed(a) for a in command.args]
     scripts = [s.script for s in streams if s is not None and s.script is not None]
     return found + [Code(literal(script), command.name) for script in scripts]
@@ -48,7 +56,8 @@ def carried(command: Command, known: frozenset[str]) -> list[Effect]:
             return effects + ([Run(args[number:], functions=False)] if name in known else [])
         if arg.text is not None and " " in arg.text.strip():
             alone = number == 0 and len(args) == 1
-            if (alone or before in _TEXT_OPTIONS) and arg.text.split()[0] in known:
+            first = _ASSIGNED.match(arg.text.strip())
+            if (alone or _TEXT.fullmatch(before or "")) and first and first[1] in known:
                 effects.append(Shell(arg))
             continue
         # `--shell bash` names a program, `-f git push` runs one.
@@ -62,42 +71,30 @@ def carried(command: Command, known: frozenset[str]) -> list[Effect]:
     return effects
 
 
+_RELEASERS = names("release-it semantic-release np goreleaser")
+"""Programs that publish unless they are asked for something else."""
+_DRY = names("--dry-run --snapshot --help --version -d build check init healthcheck changelog")
+
+
+def publishes(command: Command) -> bool:
+    """Whether an unknown program sends something to a registry, by its name or its first word."""
+    words = [a.text or "" for a in command.args]
+    first = next((w for w in words if not w.startswith("-")), "")
+    if command.name in _RELEASERS:
+        return not _DRY.intersection(words)
+    return first in ("push", "publish", "unpublish") and not {"--dry-run", "--help"} & set(words)
+
+
 def hooks(command: Command) -> list[Effect]:
     """Tools that plant git hooks: the hooks are shared by all worktrees."""
-    words = [a.text or "" for a in command.args if not a.lead.startswith("-")]
-    first = words[0] if words else ""
-    flags = {a.text for a in command.args}
-    if flags & {"--version", "--help", "-v", "-h", "-V"}:
+    words = [a.text or "" for a in command.args]
+    if {"--version", "--help", "-v", "-h", "-V"}.intersection(words):
         return []
-    plants = first in ("install", "uninstall", "init", "init-templatedir", "add", "set")
-    if command.name in ("husky", "simple-git-hooks"):
-        plants = True
-    if command.name == "overcommit":
-        plants = bool(flags & {"--install", "-i", "--uninstall", "-u"})
-    if plants:
+    first = next((w for w in words if not w.startswith("-") or w in _PLANTS), "")
+    if first in _PLANTS or command.name in ("husky", "simple-git-hooks"):
         return [Deny("git-shared", f"{command.name} {first} plants git hooks")]
     return [Mutates(f"{command.name} {first}".strip())]
 
 
+_PLANTS = names("install uninstall init init-templatedir add set --install -i --uninstall -u")
 HOOK_PLANTERS = names("pre-commit prek husky lefthook simple-git-hooks overcommit")
-
-_SQL_RUNS = re.compile(
-    r"(?:^|\s)(?:\\!|\.(?:shell|system|sh)\b|\\(?:o|g|gx)\s*\|)\s*([^\n]+)"
-    r"|\b(?:to|from)\s+program\s+'([^']+)'",
-    re.IGNORECASE,
-)
-
-
-def sql_client(command: Command) -> list[Effect]:
-    """duckdb, psql, mysql: the server is not ours to judge; the programs their text starts are."""
-    words = [a.text for a in command.args]
-    if words in (["--version"], ["-V"], ["--help"], ["-version"]):
-        return []
-    effects: list[Effect] = [Mutates(command.name)]
-    texts = [w for w in words if w and (" " in w or w.startswith("\\"))]
-    if command.stdin.script is not None:
-        texts.append(command.stdin.script)
-        effects.extend(given(command, (literal(command.stdin.script),)))
-    for text in texts:
-        effects.extend(Shell(literal(m[1] or m[2])) for m in _SQL_RUNS.finditer(text))
-    return effects

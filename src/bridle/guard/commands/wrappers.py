@@ -6,6 +6,7 @@ import msgspec
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Shell, Write
+from bridle.guard.names import names
 from bridle.guard.values import EMPTY, UNKNOWN, Hole, Output, Value, join, literal
 
 
@@ -22,28 +23,31 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     chdir: tuple[str, ...] = ()
     shell: tuple[str, ...] = ()
     """Options whose value runs as shell text."""
+    locks: bool = False
+    """Whether the first operand is a file that is written."""
+    joins: bool = False
+    """Whether the words together are a shell text."""
     subcommands: tuple[str, ...] = ()
     """The wrapper only wraps after one of these first words; other uses are not its business."""
 
 
 WRAPPERS: dict[str, Wrapper] = {
-    "nohup": Wrapper(),
+    **dict.fromkeys(
+        names("nohup setsid builtin noglob nocorrect - busybox toybox bunx pnpx"), Wrapper()),
     "nice": Wrapper(short="n", long=("adjustment",)),
     "ionice": Wrapper(short="cnpPu", long=("class", "classdata")),
     "chrt": Wrapper(short="TPD", skip=1),
     "taskset": Wrapper(skip=1),
     "timeout": Wrapper(short="ks", long=("kill-after", "signal"), skip=1),
-    "gtimeout": Wrapper(short="ks", long=("kill-after", "signal"), skip=1),
     "time": Wrapper(short="fo", long=("format", "output"), writes=("o", "output")),
-    "gtime": Wrapper(short="fo", long=("format", "output"), writes=("o", "output")),
     "stdbuf": Wrapper(short="ioe", long=("input", "output", "error")),
-    "setsid": Wrapper(),
+    "exec": Wrapper(short="a"),
+    "watch": Wrapper(short="nq", long=("interval", "equexit"), optional="d", joins=True),
+    "flock": Wrapper(short="wEc", long=("wait", "timeout", "conflict-exit-code", "command"),
+                     skip=1, locks=True, shell=("c", "command")),
+    "ld.so": Wrapper(long=("library-path", "preload", "argv0", "audit", "inhibit-rpath")),
     "repeat": Wrapper(skip=1),
     "strace": Wrapper(short="abeEIkoOpPsSuUX", long=("output", "trace"), writes=("o", "output")),
-    "builtin": Wrapper(),
-    "noglob": Wrapper(),
-    "nocorrect": Wrapper(),
-    "-": Wrapper(),
     "cross-env": Wrapper(assignments=True),
     "uv": Wrapper(
         short="pw", subcommands=("run",), chdir=("directory", "project"),
@@ -53,8 +57,6 @@ WRAPPERS: dict[str, Wrapper] = {
     ),
     "uvx": Wrapper(short="pw", long=("with", "python", "from")),
     "npx": Wrapper(short="pc", long=("package", "call"), shell=("c", "call")),
-    "bunx": Wrapper(),
-    "pnpx": Wrapper(),
 }  # fmt: skip
 
 WRAPPERS.update(
@@ -90,12 +92,19 @@ def wrapped(command: Command, wrapper: Wrapper) -> list[Effect] | None:
     effects: list[Effect] = [Write(value) for value in options.values(*wrapper.writes)]
     effects.extend(Shell(value) for value in options.values(*wrapper.shell))
     env: list[tuple[str, Value]] = []
+    if wrapper.locks and not ((operands and operands[0].text) or "x").isdigit():
+        effects.extend(Write(lock) for lock in operands[:1])
     operands = operands[wrapper.skip :]
     while wrapper.assignments and operands and _ASSIGNMENT.match(operands[0].lead):
         env.append(split_assignment(operands.pop(0)))
     if operands and operands[0].text == "--":
         operands.pop(0)
-    if operands:
+    if wrapper.shell and operands and operands[0].text in ("-c", "--command"):
+        return effects + [Shell(text) for text in operands[1:2]]
+    if wrapper.joins and operands:
+        pieces = [p for n, v in enumerate(operands) for p in (*((" ",) if n else ()), *v.parts)]
+        effects.append(Shell(join(pieces)))
+    elif operands:
         directory = chdirs[-1] if chdirs else None
         effects.append(Run(tuple(operands), tuple(env), directory, functions=False))
         if command.name in PACKAGE_RUNNERS:
@@ -163,12 +172,6 @@ def command_builtin(command: Command) -> list[Effect]:
     options = read(command.args, permute=False)
     if options.has("v", "V"):
         return []
-    return [Run(tuple(options.operands), functions=False)] if options.operands else []
-
-
-def exec_builtin(command: Command) -> list[Effect]:
-    """Effects of exec with a command."""
-    options = read(command.args, short="a", permute=False)
     return [Run(tuple(options.operands), functions=False)] if options.operands else []
 
 
@@ -269,43 +272,6 @@ def parallel(command: Command) -> list[Effect]:
     return effects
 
 
-def flock(command: Command) -> list[Effect]:
-    """Effects of flock: the lock file, then the command."""
-    options = read(
-        command.args, short="wEc", long=("wait", "timeout", "conflict-exit-code", "command"),
-        permute=False,
-    )  # fmt: skip
-    operands = list(options.operands)
-    effects: list[Effect] = [Shell(v) for v in options.values("c", "command")]
-    if operands:
-        lock = operands.pop(0)
-        if not (lock.text or "").isdigit():
-            effects.append(Write(lock))
-    if operands and operands[0].text in ("-c", "--command"):
-        effects.extend(Shell(v) for v in operands[1:2])
-    elif operands:
-        effects.append(Run(tuple(operands), functions=False))
-    return effects
-
-
-def script(command: Command) -> list[Effect]:
-    """Effects of script: the typescript file and -c."""
-    options = read(
-        command.args, short="cEIOBTtomL", long=("command", "log-out", "log-in", "log-io",
-                                                "log-timing", "output-limit"),
-    )  # fmt: skip
-    effects: list[Effect] = [Shell(v) for v in options.values("c", "command")]
-    logs = options.values("O", "I", "B", "T", "log-out", "log-in", "log-io", "log-timing")
-    effects.extend(Write(v) for v in logs + options.operands[:1])
-    if not logs and not options.operands:
-        effects.append(Write(literal("typescript")))
-    if len(options.operands) > 1:
-        effects.append(Run(tuple(options.operands[1:]), functions=False))
-    if not options.has("c", "command") and len(options.operands) < 2:
-        effects.append(Mutates("a recorded shell"))
-    return effects
-
-
 def shell_texts(command: Command) -> list[Effect]:
     """hyperfine, concurrently and their kin: each operand is a command text."""
     options = read(
@@ -314,19 +280,5 @@ def shell_texts(command: Command) -> list[Effect]:
               "export-json", "export-csv", "export-markdown", "names", "prefix", "parameter-list",
               "max-processes", "kill-others-on-fail?"),
     )  # fmt: skip
-    effects: list[Effect] = [Shell(v) for v in options.operands]
-    effects.extend(Shell(v) for v in options.values("prepare", "cleanup", "setup", "p", "c", "s"))
-    exports = options.values("export-json", "export-csv", "export-markdown")
-    effects.extend(Write(v) for v in exports)
-    return effects
-
-
-def loader(command: Command) -> list[Effect]:
-    """The dynamic loader called by name runs its first operand."""
-    options = read(
-        command.args, long=("library-path", "preload", "argv0", "audit", "inhibit-rpath"),
-        permute=False,
-    )  # fmt: skip
-    if options.has("list", "verify", "help", "version"):
-        return []
-    return [Run(tuple(options.operands), functions=False)] if options.operands else []
+    texts = options.values("prepare", "cleanup", "setup", "p", "c", "s")
+    return [Mutates(command.name), *(Shell(v) for v in options.operands + texts)]
