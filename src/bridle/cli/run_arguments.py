@@ -114,9 +114,10 @@ def configure_agent(parser: argparse.ArgumentParser) -> "dict[str, argparse._Arg
     add("--deny-tool", metavar="T", action="append", default=[], help="deny this tool; repeat")
     add(
         "--sandbox",
+        metavar="MODE",
         choices=("off", "read-only", "commit", "worktree"),
-        help="what the operating system lets the agent write: nothing, its commits, its worktree; "
-        "without it what --guard brings",
+        help="what the operating system lets the agent write: anything (off), nothing (read-only), "
+        "its commits (commit), its worktree (worktree); without it, what --guard brings",
     )
     add(
         "--guard",
