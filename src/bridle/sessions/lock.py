@@ -2,9 +2,15 @@
 
 import fcntl
 import os
+import time
 
 from bridle.core.errors import WrongUse
+from bridle.drives.processes import look
 from bridle.sessions.store import SessionRecord
+
+_STARTING = 5.0
+"""Seconds within which a process that a killed driver was just starting lets go of the lock."""
+_TICK = 0.01
 
 
 class SessionHeld(WrongUse):
@@ -28,17 +34,38 @@ class SessionOver(WrongUse):
 
 
 class SessionLock:
-    """The right to drive a session; it ends with the process that holds it."""
+    """The right to drive a session; it ends with the process that holds it.
+
+    Raises `SessionHeld` when another process has it. A driver that is killed while it starts a
+    process leaves a copy of the lock there until that process becomes another program; that is
+    waited for, which is why the file names its holder.
+    """
 
     def __init__(self, folder: str, session_id: str) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._handle = os.open(os.path.join(folder, "lock"), flags, 0o600)
+        until = time.monotonic() + _STARTING
+        while not self._taken():
+            if self._holder_lives() or time.monotonic() > until:
+                os.close(self._handle)
+                raise SessionHeld(session_id)
+            time.sleep(_TICK)
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, b"%d" % os.getpid(), 0)
+
+    def _taken(self) -> bool:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(self._handle)
-            raise SessionHeld(session_id) from None
+            return False
+        return True
+
+    def _holder_lives(self) -> bool:
+        """Whether the process that took the lock is there; so it is when the file does not say
+        which one that was."""
+        pid = os.pread(self._handle, 20, 0)
+        return not pid.isdigit() or look(int(pid)) is not None
 
     def release(self) -> None:
         """Let it go; again has no effect."""
