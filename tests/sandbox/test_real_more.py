@@ -30,8 +30,6 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     obeyed: str
     path: str = "/v1"
-    own: str = "{}\n"
-    """What the user has in that file."""
 
     def __str__(self) -> str:
         return self.name
@@ -57,7 +55,6 @@ AGENTS = (
         model="gemini-2.5-flash",
         obeyed=".gemini/settings.json",
         path="",
-        own='{"security": {"auth": {"selectedType": "gemini-api-key"}}}\n',
     ),
 )
 
@@ -77,28 +74,21 @@ def run(place: Bench, agent: Agent, script_plant: Path, **options: object) -> Ou
         return place.run(runtime, model=agent.model, provider=provider, **options)
 
 
-def owned(place: Bench, agent: Agent) -> Path:
-    """The user's own file, which later sessions obey."""
-    path = place.home / agent.obeyed
-    path.parent.mkdir(parents=True)
-    path.write_text(agent.own)
-    return path
-
-
 @pytest.mark.parametrize("mode", ["worktree", "read-only"])
 @pytest.mark.parametrize("agent", AGENTS, ids=str)
 def test_the_kernel_holds_it(place: Bench, agent: Agent, mode: str) -> None:
-    obeyed = owned(place, agent)
+    obeyed = place.home / agent.obeyed
+    obeyed.parent.mkdir(parents=True)
+    obeyed.write_text("{}\n")
     outcome = run(place, agent, obeyed, sandbox=mode)
     place.check_held(outcome, mode)
-    assert obeyed.read_text() == agent.own
+    assert obeyed.read_text() == "{}\n"
     # The program that hid its path ran, and the kernel refused it.
     assert "read-only file system" in outcome.said[3].lower(), outcome.said
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=str)
 def test_without_a_sandbox_the_hidden_write_happens(place: Bench, agent: Agent) -> None:
-    owned(place, agent)
     outcome = run(place, agent, place.worktree / "harmless.txt")
     assert outcome.result.status == "completed", outcome.result.error
     assert "hidden.txt" in place.written_outside()

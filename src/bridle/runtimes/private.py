@@ -1,5 +1,6 @@
 """Folders and files that belong to one run alone."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 
@@ -11,10 +12,16 @@ def state_dir(env: Mapping[str, str]) -> str:
     return os.path.join(base, "bridle")
 
 
-def new_private_dir(env: Mapping[str, str], runtime: str) -> str:
-    """A new empty folder that only this user can read; the caller sees to its removal."""
+def new_private_dir(env: Mapping[str, str], runtime: str, name: str | None = None) -> str:
+    """A new empty folder that only this user can read; the caller sees to its removal. It is
+    called by `name` where no other folder is."""
     parent = os.path.join(state_dir(env), "run")
     os.makedirs(parent, mode=0o700, exist_ok=True)
+    if name is not None:
+        folder = os.path.join(parent, f"{runtime}-{name}")
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+            return folder
     folder = os.path.join(parent, f"{runtime}-{os.urandom(8).hex()}")
     os.mkdir(folder, 0o700)
     return folder

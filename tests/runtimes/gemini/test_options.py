@@ -11,6 +11,7 @@ import pytest
 
 from bridle.core.errors import (
     BridleError,
+    GuardRefused,
     NotAuthenticated,
     NotInstalled,
     ResumeRefused,
@@ -18,8 +19,10 @@ from bridle.core.errors import (
     WrongUse,
 )
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
+from bridle.drives.guarding import GuardAddress, HookShape
+from bridle.drives.owned_folders import remove_folders
 from bridle.runtimes.base import AdapterSettings, RunPlan
-from bridle.runtimes.gemini import GeminiRuntime, home
+from bridle.runtimes.gemini import GeminiRuntime
 
 SESSION = "0b5ad6d2-3c1f-4f0e-9a52-2f6f0d2f7a11"
 
@@ -40,19 +43,20 @@ def plan(runtime: GeminiRuntime, env: dict[str, str] | None = None, **options: A
     return runtime.plan_run(RunOptions(**{"prompt": "do it", **options}), given, SESSION)
 
 
-@pytest.fixture
-def obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine where root runs Gemini: the folders of a test belong to whoever runs it."""
-    monkeypatch.setattr(home, "why_skipped", lambda path: "")
-
-
 def settings(made: RunPlan) -> dict[str, Any]:
-    path = Path(made.spec.env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"])
+    path = Path(made.spec.env["GEMINI_CLI_HOME"]) / ".gemini" / "settings.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
 
 
-@pytest.mark.usefixtures("obeyed")
+def own(text: str, name: str = "settings.json") -> Path:
+    """A file in the user's own `.gemini`."""
+    path = Path(os.environ["HOME"]) / ".gemini" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
 def test_a_plain_run(runtime: GeminiRuntime) -> None:
     made = plan(runtime)
     assert made.spec.argv[1:] == (
@@ -76,14 +80,14 @@ def test_nodes_own_options_are_added_to(runtime: GeminiRuntime) -> None:
 
 def test_a_model_that_the_user_chose_is_not_overruled(runtime: GeminiRuntime) -> None:
     assert "-m" not in plan(runtime, {"GEMINI_MODEL": "mine"}).spec.argv
-    folder = Path(os.environ["HOME"]) / ".gemini"
-    folder.mkdir()
-    (folder / "settings.json").write_text('{"model": {"name": "mine"}}')
-    assert "-m" not in plan(runtime).spec.argv
+    assert "-m" not in plan(runtime, settings='{"model": {"name": "mine"}}').spec.argv
+    own('// comment "x"\n{"model": {"name": "mine" /* too */}, "ui": {"theme": "a // b"}}')
+    made = plan(runtime)
+    assert "-m" not in made.spec.argv
+    assert settings(made)["ui"] == {"theme": "a // b"}
     assert "other" in plan(runtime, model="other").spec.argv
 
 
-@pytest.mark.usefixtures("obeyed")
 def test_choices_become_flags_and_settings(runtime: GeminiRuntime, tmp_path: Path) -> None:
     extra = tmp_path / "extra.md"
     extra.write_text("more")
@@ -123,15 +127,120 @@ def test_choices_become_flags_and_settings(runtime: GeminiRuntime, tmp_path: Pat
     assert Path(made.spec.env["GEMINI_SYSTEM_MD"]).read_text() == "You are brief."
 
 
-@pytest.mark.usefixtures("obeyed")
-def test_what_an_administrator_set_stays_in_force(runtime: GeminiRuntime, tmp_path: Path) -> None:
+MINE: dict[str, Any] = {
+    "general": {"vimMode": True},
+    "tools": {"core": ["glob"], "exclude": ["x"]},
+    "hooks": {"AfterTool": [{"hooks": [{"type": "command", "command": "mine"}]}]},
+    "mcpServers": {"a": {"command": "mine", "cwd": "/"}, "b": {"command": "b"}},
+}
+
+
+def test_the_runs_settings_are_laid_over_the_users(runtime: GeminiRuntime) -> None:
+    path = own(msgspec.json.encode(MINE).decode())
+    given = {"hooks": {"AfterTool": [{"hooks": []}]}, "tools": {"exclude": ["x", "y"]}}
+    made = plan(
+        runtime,
+        allowed_tools=("write_file",),
+        settings=msgspec.json.encode(given).decode(),
+        mcp_config='{"mcpServers": {"a": {"command": "theirs"}}}',
+    )
+    told = settings(made)
+    assert told["general"] == {"vimMode": True, "maxAttempts": 3}
+    assert told["tools"] == {"core": ["write_file"], "exclude": ["x", "y"]}
+    assert told["hooks"]["AfterTool"] == [*MINE["hooks"]["AfterTool"], {"hooks": []}]
+    # A server is replaced whole: half of another's would be a third one.
+    assert told["mcpServers"]["a"] == {"command": "theirs", "args": [], "env": {}}
+    assert told["mcpServers"]["b"] == {"command": "b"}
+    assert msgspec.json.decode(path.read_bytes()) == MINE
+
+
+def test_what_gemini_writes_reaches_the_users_folder(runtime: GeminiRuntime) -> None:
+    user = own("{}", "oauth_creds.json").parent
+    (user / "projects.json.lock").mkdir()
+    (user.parent / ".env").write_text("GEMINI_API_KEY=k")
+    made = plan(runtime)
+    home = Path(made.spec.env["GEMINI_CLI_HOME"])
+    folder = home / ".gemini"
+    (folder / "oauth_creds.json").write_text("renewed")
+    (folder / "installation_id").write_text("new")
+    (folder / "tmp" / "p").mkdir()
+    assert (user / "oauth_creds.json").read_text() == "renewed"
+    assert (user / "installation_id").read_text() == "new"
+    assert (user / "tmp" / "p").is_dir()
+    assert (home / ".env").read_text() == "GEMINI_API_KEY=k"
+    assert not os.path.lexists(folder / "projects.json.lock")
+    assert not (user / "settings.json").exists()
+    assert made.spec.env["GEMINI_CLI_TRUSTED_FOLDERS_PATH"] == str(user / "trustedFolders.json")
+
+
+def test_a_conversation_has_the_same_home_in_every_run(runtime: GeminiRuntime) -> None:
+    first = plan(runtime)
+    remove_folders(first.private_dirs)
+    again = plan(runtime, resume=SESSION)
+    assert again.private_dirs == first.private_dirs
+    beside = plan(runtime, resume=SESSION)
+    assert beside.private_dirs != first.private_dirs
+
+
+def test_settings_that_cannot_be_read_are_named(runtime: GeminiRuntime) -> None:
+    path = own("{broken")
+    with pytest.raises(WrongUse, match=str(path)):
+        plan(runtime)
+
+
+OVERRULED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"tools": {"core": ["glob"]}}, {"allowed_tools": ("read_file",)}, "tools.core"),
+    ({"tools": "all"}, {"allowed_tools": ("read_file",)}, "tools"),
+    (
+        {"mcpServers": {"a": {"command": "y"}}},
+        {"mcp_config": '{"mcpServers": {"a": {"command": "x"}}}'},
+        "mcpServers.a",
+    ),
+    ({"general": {"maxAttempts": 9}}, {"provider_options": {"max_retries": 1}}, "maxAttempts"),
+]
+
+
+@pytest.mark.parametrize(("theirs", "options", "name"), OVERRULED)
+def test_what_an_administrator_decides_otherwise_is_refused(
+    runtime: GeminiRuntime,
+    tmp_path: Path,
+    theirs: dict[str, Any],
+    options: dict[str, Any],
+    name: str,
+) -> None:
     path = tmp_path / "system.json"
-    path.write_text('{"tools": {"exclude": ["x"]}}')
-    told = settings(plan(runtime, {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(path)}))
-    assert told == {"tools": {"exclude": ["x"]}, "general": {"maxAttempts": 3}}
+    path.write_bytes(msgspec.json.encode(theirs))
+    held = {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(path)}
+    with pytest.raises(WrongUse, match=f"{path} sets .*{name}"):
+        plan(runtime, held, **options)
+    # What the run does not ask for is the administrator's to decide, in that file.
+    assert plan(runtime, held).spec.env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"] == str(path)
 
 
-@pytest.mark.usefixtures("obeyed")
+@pytest.mark.parametrize(
+    ("trust", "options"),
+    [
+        ({}, {"provider_options": {"trust_project": True}}),
+        ({"trustedFolders.json": '{"%s": "TRUST_FOLDER"}'}, {}),
+        ({"trustedFolders.json": '{"%s/x": "TRUST_PARENT"}'}, {}),
+        ({"settings.json": '{"security": {"folderTrust": {"enabled": false}}}'}, {}),
+    ],
+)
+def test_a_trusted_folder_that_decides_otherwise_is_refused(
+    runtime: GeminiRuntime, tmp_path: Path, trust: dict[str, str], options: dict[str, Any]
+) -> None:
+    work = tmp_path / "work"
+    (work / ".gemini").mkdir(parents=True)
+    (work / ".gemini" / "settings.json").write_text('{"tools": {"core": []}}')
+    given: dict[str, Any] = {"cwd": str(work), "allowed_tools": ("read_file",)}
+    assert settings(plan(runtime, **given))["tools"]["core"]
+    for name, text in trust.items():
+        own(text.replace("%s", str(work)), name)
+    with pytest.raises(WrongUse, match=r"work/.gemini/settings.json sets tools.core"):
+        plan(runtime, **given, **options)
+    plan(runtime, cwd=str(work), **options)
+
+
 def test_a_provider_of_ones_own(runtime: GeminiRuntime) -> None:
     provider = Provider(base_url="http://127.0.0.1:1", auth_token_env="MY_KEY")
     made = plan(runtime, {"MY_KEY": "very-secret-key"}, provider=provider)
@@ -141,7 +250,6 @@ def test_a_provider_of_ones_own(runtime: GeminiRuntime) -> None:
     assert made.secrets == ("very-secret-key",)
 
 
-@pytest.mark.usefixtures("obeyed")
 def test_build_env_needs_a_setting_for_an_address(
     runtime: GeminiRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +257,7 @@ def test_build_env_needs_a_setting_for_an_address(
     provider = Provider(base_url="http://127.0.0.1:1", auth_token_env="MY_KEY")
     routed = runtime.build_env(ResolvedModel(model="m", env={"A": "b"}, provider=provider))
     assert routed["A"] == "b"
-    told = Path(routed["GEMINI_CLI_SYSTEM_SETTINGS_PATH"]).read_text()
+    told = (Path(routed["GEMINI_CLI_HOME"]) / ".gemini" / "settings.json").read_text()
     assert "gemini-api-key" in told
     assert "very-secret-key" not in told
     assert runtime.build_env(ResolvedModel(model="m", env={"A": "b"})) == {"A": "b"}
@@ -165,88 +273,19 @@ def test_a_scripted_model_has_a_home_of_its_own(runtime: GeminiRuntime) -> None:
     assert not {"GOOGLE_API_KEY", "GEMINI_MODEL", "https_proxy"} & set(env)
     assert env["GEMINI_CLI_HOME"].startswith(private)
     assert env["TMPDIR"].startswith(private)
-    assert env["GOOGLE_GEMINI_BASE_URL"] == "http://127.0.0.1:1"
     assert not os.path.exists(env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"])
-    told = home_settings(made)
-    assert told["telemetry"] == {"enabled": False}
-    assert told["security"]["auth"]["selectedType"] == "gemini-api-key"
+    assert env["GOOGLE_GEMINI_BASE_URL"] == "http://127.0.0.1:1"
+    assert settings(made)["telemetry"] == {"enabled": False}
     assert made.secrets == ("scripted-key",)
-
-
-def home_settings(made: RunPlan) -> dict[str, Any]:
-    path = Path(made.spec.env["GEMINI_CLI_HOME"]) / ".gemini" / "settings.json"
-    return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-
-
-def test_a_lasting_home_keeps_the_settings_of_its_user(
-    runtime: GeminiRuntime, tmp_path: Path
-) -> None:
-    server = ModelServer(url="http://127.0.0.1:1/", api_key="scripted-key")
-    account = tmp_path / "account"
-    account.mkdir()
-    given: dict[str, Any] = {"model_server": server, "account_dir": str(account)}
-    assert "tools" not in home_settings(plan(runtime, **given))
-    again = plan(runtime, allowed_tools=("read_file",), **given)
-    assert home_settings(again)["tools"]["core"][0] == "read_file"
-    other = tmp_path / "other"
-    (other / ".gemini").mkdir(parents=True)
-    (other / ".gemini" / "settings.json").write_text("{}")
-    with pytest.raises(UnsupportedOption, match="model_server"):
-        plan(runtime, model_server=server, account_dir=str(other))
-    assert [path.name for path in (other / ".gemini").iterdir()] == ["settings.json"]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"allowed_tools": ("read_file",)},
-        {"settings": "{}"},
-        {"mcp_config": '{"mcpServers": {"a": {"command": "x"}}}'},
-        {"append_system_prompt": "Be kind."},
-        {"provider": Provider(base_url="http://127.0.0.1:1")},
-        {"provider_options": {"max_retries": 5}},
-    ],
-)
-def test_what_only_settings_can_do_is_refused_where_gemini_skips_them(
-    runtime: GeminiRuntime, tmp_path: Path, options: dict[str, Any]
-) -> None:
-    (tmp_path / "open").mkdir(0o777)
-    (tmp_path / "open").chmod(0o777)
-    mine = {"XDG_STATE_HOME": str(tmp_path / "open")}
-    name = "max_retries" if "provider_options" in options else next(iter(options))
-    with pytest.raises(UnsupportedOption, match=rf"option {name} \(Gemini skips the settings"):
-        plan(runtime, mine, **options)
-    assert "GEMINI_CLI_SYSTEM_SETTINGS_PATH" not in plan(runtime, mine).spec.env
-
-
-def test_a_user_with_a_key_needs_no_settings_for_a_provider(
-    runtime: GeminiRuntime, tmp_path: Path
-) -> None:
-    folder = tmp_path / "mine" / ".gemini"
-    folder.mkdir(parents=True)
-    login = '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'
-    (folder / "settings.json").write_text(login)
-    (tmp_path / "mine").chmod(0o777)
-    made = plan(
-        runtime,
-        {"HOME": str(tmp_path / "mine")},
-        provider=Provider(base_url="http://127.0.0.1:1"),
-    )
-    assert made.spec.env["GOOGLE_GEMINI_BASE_URL"] == "http://127.0.0.1:1"
-
-
-def test_what_gemini_takes_for_the_systems_settings(tmp_path: Path) -> None:
-    (tmp_path / "open").mkdir()
-    file = tmp_path / "open" / "settings.json"
-    file.write_text("{}")
-    (tmp_path / "open").chmod(0o777)
-    assert home.why_skipped(str(file))
-    assert home.why_skipped("/") == ""
 
 
 def test_another_account(runtime: GeminiRuntime, tmp_path: Path) -> None:
     made = plan(runtime, account_dir=str(tmp_path))
-    assert made.spec.env["GEMINI_CLI_HOME"] == str(tmp_path)
+    folder = Path(made.spec.env["GEMINI_CLI_HOME"]) / ".gemini"
+    assert (folder / "tmp").resolve() == tmp_path / ".gemini" / "tmp"
+    named = plan(runtime, env={"GEMINI_CLI_HOME": str(tmp_path / "named")})
+    folder = Path(named.spec.env["GEMINI_CLI_HOME"]) / ".gemini"
+    assert (folder / "tmp").resolve() == tmp_path / "named" / ".gemini" / "tmp"
 
 
 @pytest.mark.parametrize(
@@ -321,3 +360,69 @@ def test_a_run_at_the_terminal(runtime: GeminiRuntime, tmp_path: Path) -> None:
         runtime.plan_interactive(
             RunOptions(prompt="x", cwd=str(tmp_path), system_prompt="y"), {"HOME": str(tmp_path)}
         )
+
+
+# -- the guard ------------------------------------------------------------------------------------
+
+
+class Hook:
+    """A guard's offer, with a command that is easy to find again."""
+
+    stdio, lasting = True, False
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self.folder = str(folder)
+
+    def command(self, shape: HookShape) -> str:
+        return "ask-the-guard"
+
+    def address(self) -> GuardAddress:
+        raise NotImplementedError
+
+
+def test_the_guards_hooks_come_beside_the_users(runtime: GeminiRuntime, tmp_path: Path) -> None:
+    path = own(msgspec.json.encode(MINE).decode())
+    made = runtime.guard_plan(plan(runtime), Hook(tmp_path / "guard"))
+    told = settings(made)
+    assert set(told["hooks"]) == {"AfterTool", "BeforeTool", "SessionStart", "BeforeAgent"}
+    assert told["hooks"]["AfterTool"] == MINE["hooks"]["AfterTool"]
+    assert told["hooks"]["BeforeTool"][0]["hooks"][0]["command"] == "ask-the-guard"
+    assert told["tools"] == MINE["tools"]
+    assert msgspec.json.decode(path.read_bytes()) == MINE
+
+
+def test_a_session_of_a_person_gets_a_home_with_the_guard(
+    runtime: GeminiRuntime, tmp_path: Path
+) -> None:
+    own(msgspec.json.encode(MINE).decode())
+    spec = runtime.plan_interactive(
+        RunOptions(prompt="x", cwd=str(tmp_path)), {"HOME": os.environ["HOME"]}
+    )
+    before = msgspec.structs.replace(plan(runtime), spec=spec)
+    made = runtime.guard_plan(before, Hook(tmp_path / "guard"))
+    assert made.spec.env["GEMINI_CLI_HOME"].startswith(str(tmp_path / "guard"))
+    assert settings(made)["hooks"]["BeforeTool"]
+    assert settings(made)["tools"] == MINE["tools"]
+
+
+OFF = '{"hooksConfig": {"enabled": false}}'
+
+
+def test_settings_that_switch_hooks_off_are_refused(runtime: GeminiRuntime, tmp_path: Path) -> None:
+    work, system = tmp_path / "work", tmp_path / "system.json"
+    (work / ".gemini").mkdir(parents=True)
+    (work / ".gemini" / "settings.json").write_text(OFF)
+    system.write_text(OFF)
+    guard = Hook(tmp_path / "guard")
+    # Gemini does not read the settings of a folder that nobody trusted.
+    assert runtime.guard_plan(plan(runtime, cwd=str(work)), guard).guard is not None
+    trusted = plan(runtime, cwd=str(work), provider_options={"trust_project": True})
+    with pytest.raises(GuardRefused, match="switch hooks off"):
+        runtime.guard_plan(trusted, guard)
+    held = plan(runtime, {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(system)})
+    with pytest.raises(GuardRefused, match="switch hooks off"):
+        runtime.guard_plan(held, guard)
+    own(OFF)
+    with pytest.raises(GuardRefused, match="switch hooks off"):
+        runtime.guard_plan(plan(runtime), guard)

@@ -110,6 +110,29 @@ def test_a_run_that_never_began_is_explained(code: int, stderr: str, kind: str) 
     assert not error.message.startswith("Warning")
 
 
+def test_settings_that_gemini_skipped_are_the_reason_for_a_missing_login() -> None:
+    said = (TESTDATA / "headless-skipped-settings.stderr").read_text()
+    error = error_from_exit(said, 41, DIALECTS[-1])
+    assert error is not None
+    assert error.kind == "crashed"
+    assert "Skipping system settings file '/home/user/settings/settings.json'" in error.message
+    assert "--settings" in error.hint
+    # With a login it may fail for something else.
+    other = error_from_exit(said.replace("Invalid auth", "Unknown argument"), 1, DIALECTS[-1])
+    assert other is not None
+    assert (other.kind, "Skipping" in other.message) == ("protocol_drift", False)
+
+
+def test_a_project_that_is_not_in_the_list_is_found_by_its_mark(tmp_path: Path) -> None:
+    project = tmp_path / "work"
+    project.mkdir()
+    for name, owner in (("other", "/elsewhere"), ("work-1", str(project))):
+        (tmp_path / "tmp" / name).mkdir(parents=True)
+        (tmp_path / "tmp" / name / ".project_root").write_text(owner)
+    assert chats_dir(str(tmp_path), str(project)) == str(tmp_path / "tmp" / "work-1" / "chats")
+    assert chats_dir(str(tmp_path), str(tmp_path)) is None
+
+
 def test_silence_is_left_to_the_exit() -> None:
     assert error_from_exit("", 0, DIALECTS[-1]) is None
     assert error_from_exit("text", -9, DIALECTS[-1]) is None

@@ -1,6 +1,7 @@
 """The real Gemini CLI against the scripted model: what only the CLI itself can prove."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,14 @@ from typing import Any
 import pytest
 
 from bridle.core import events as ev
-from bridle.core.options import ModelServer, Provider
+from bridle.core.options import Provider
+from bridle.core.results import GuardReport
 from bridle.runtimes.gemini.home import config_dir
 from bridle.runtimes.gemini.transcript import chats_dir, summarize
 from bridle.testing import ScriptedModel
 from tests.runtimes.gemini.support import real_runtime
 from tests.support.driving import own_place
+from tests.support.mcp_server import MCP_SERVER
 from tests.support.real_bench import RealBench, Script, check_stored
 
 pytestmark = pytest.mark.real_cli
@@ -104,13 +107,7 @@ def test_the_users_own_home_resume_and_files(bench: RealBench) -> None:
     """One session in the user's home, gone on with later; the user's files stay as they are."""
     folder = bench.place.home / ".gemini"
     folder.mkdir()
-    mine = json.dumps(
-        {
-            "model": {"name": "gemini-2.5-flash"},
-            "ui": {"hideTips": True},
-            "security": {"auth": {"selectedType": "gemini-api-key"}},
-        }
-    )
+    mine = json.dumps({"model": {"name": "gemini-2.5-flash"}, "ui": {"hideTips": True}})
     (folder / "settings.json").write_text(mine)
     (folder / "GEMINI.md").write_text("GLOBAL-RULE")
     with ScriptedModel([{"text": "One."}, {"text": "Two."}]) as model:
@@ -134,7 +131,66 @@ def test_the_users_own_home_resume_and_files(bench: RealBench) -> None:
 
 def test_a_refused_connection_ends(bench: RealBench) -> None:
     outcome = bench.drive(
-        model_server=ModelServer(url="http://127.0.0.1:9", api_key="the-key"),
+        env={"LAB_KEY": "the-users-own-key"},
+        provider=Provider(base_url="http://127.0.0.1:9", auth_token_env="LAB_KEY"),
         provider_options={"max_retries": 1},
     )
     assert outcome.kind == "unavailable"
+
+
+def test_what_goes_by_settings_works_in_the_users_own_home(bench: RealBench) -> None:
+    """Allowed tools, MCP servers and the guard, beside what the user has in the same settings."""
+    place = bench.place
+    folder, marker = place.home / ".gemini", place.repo / "hooked"
+    folder.mkdir()
+    server = place.home / "server.py"
+    server.write_text(MCP_SERVER)
+    hook = {"type": "command", "command": f"touch {marker}"}
+    text = f"// mine\n{json.dumps({'hooks': {'AfterTool': [{'hooks': [hook]}]}})}\n"
+    (folder / "settings.json").write_text(text)
+    script: Script = [
+        {"shell": "echo hi > inside.txt"},
+        {"shell": f"echo bad > {place.home}/outside.txt"},
+        {"tool_calls": [{"name": "mcp_lab_shout", "args": {"text": "loud"}}]},
+        {"text": "Done."},
+    ]
+    allowed = ("run_shell_command", "mcp_lab_shout")
+    with ScriptedModel(script) as model:
+        outcome = bench.drive(
+            env={"LAB_KEY": "the-users-own-key"},
+            provider=Provider(base_url=model.url, auth_token_env="LAB_KEY"),
+            permission_mode="bypass",
+            guard="builder",
+            allowed_tools=allowed,
+            mcp_config=json.dumps(
+                {"mcpServers": {"lab": {"command": sys.executable, "args": [str(server)]}}}
+            ),
+        )
+        assert outcome.result.status == "completed", outcome.result.error
+        asked = model.requests[0].question
+        assert asked is not None
+        assert {tool.name for tool in asked.tools} == set(allowed)
+    ends = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
+    assert [end.is_error for end in ends] == [False, True, False]
+    assert "LOUD" in str(ends[2].result)
+    report = outcome.result.guard
+    assert isinstance(report, GuardReport)
+    assert (report.state, report.blocked) == ("live", 1)
+    assert (place.repo / "inside.txt").exists()
+    assert not (place.home / "outside.txt").exists()
+    assert marker.exists(), "the user's own hook ran"
+    assert (folder / "settings.json").read_text() == text
+
+
+def test_a_confined_agent_cannot_change_the_settings_it_runs_with(bench: RealBench) -> None:
+    script: Script = [
+        {"shell": 'echo "{}" > "$GEMINI_CLI_HOME/.gemini/settings.json"'},
+        {"shell": 'rm "$GEMINI_CLI_HOME/.gemini/settings.json"'},
+        {"text": "Tried."},
+    ]
+    outcome, _ = bench.run(script, permission_mode="bypass", sandbox="worktree")
+    assert outcome.result.status == "completed", outcome.result.error
+    ends = [event for event in outcome.events if isinstance(event, ev.ToolExecutionEnd)]
+    said = [str(end.result) for end in ends]
+    assert "Read-only file system" in said[0]
+    assert "busy" in said[1] or "Read-only file system" in said[1]

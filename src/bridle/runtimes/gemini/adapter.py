@@ -3,11 +3,11 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
-from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
+from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import (
     ResolvedModel,
@@ -45,15 +45,6 @@ _HONOURED = COMMON_OPTIONS | {
     "mcp_config",
     "resume",
 }
-_BY_SETTINGS = (
-    "allowed_tools",
-    "settings",
-    "mcp_config",
-    "append_system_prompt",
-    "append_system_prompt_file",
-    "model_server",
-)
-"""Options that Gemini takes by settings alone."""
 _ID_PARTS = (8, 4, 4, 4, 12)
 
 STOP = (
@@ -142,14 +133,15 @@ class GeminiRuntime(AgentRuntime):
                 f"gemini reads no more than {dialect.prompt_limit >> 20} MiB of a prompt",
                 hint="write the text to a file in the working directory and name it",
             )
-        private = new_private_dir(env, self.id)
+        fresh = options.resume is None
+        # By the conversation: what was said in it names files in the home that is made there.
+        private = new_private_dir(env, self.id, session_id if fresh else options.resume)
         try:
-            flags, child, secrets = self._prepared(options, own, env, private)
+            flags, child, secrets = self._prepared(options, own, env, private, session_id)
         except BaseException:
             remove_folders((private,))
             raise
         model = self._model(options, child, dialect)
-        fresh = options.resume is None
         argv = (
             *installation.command,
             *dialect.stream_flags,
@@ -160,12 +152,10 @@ class GeminiRuntime(AgentRuntime):
             *flags,
             *options.raw_args,
         )
-        if own.trust_project:
-            child[dialect.trust_variable] = "true"
         return RunPlan(
             spec=ProcessSpec(
                 argv=argv,
-                env=agent_env(child, options, session_id, cwd),
+                env=child,
                 cwd=cwd,
                 stdin=prompt,
                 watch_stderr=True,
@@ -182,7 +172,7 @@ class GeminiRuntime(AgentRuntime):
         )
 
     def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
-        """Hooks in a system settings file of the run's own."""
+        """Hooks in settings of the run's own."""
         from bridle.runtimes.gemini.guarding import guard_plan
 
         return guard_plan(plan, hook)
@@ -257,12 +247,17 @@ class GeminiRuntime(AgentRuntime):
     ) -> str | None:
         if options.model is not None:
             return options.model
-        return None if home.names_model({**env, **options.env}) else dialect.default_model
+        return None if home.names_model(env) else dialect.default_model
 
     def _prepared(
-        self, options: RunOptions, own: GeminiOptions, env: Mapping[str, str], private: str
+        self,
+        options: RunOptions,
+        own: GeminiOptions,
+        env: Mapping[str, str],
+        private: str,
+        session_id: str,
     ) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
-        """Flags, the agent's variables before the options' own, and the secrets among them."""
+        """Flags, the agent's variables, and the secrets among them."""
         child = dict(env)
         server = options.model_server
         routed: dict[str, str] = {}
@@ -275,51 +270,26 @@ class GeminiRuntime(AgentRuntime):
             if not os.path.isdir(folder):
                 raise WrongUse(f"no such account folder: {folder}")
             routed[home.HOME_VARIABLE] = folder
-        settings = home.run_settings(
-            options,
-            {**child, **options.env},
-            max_retries=own.max_retries,
-            routed=server is not None or home.URL_VARIABLE in routed,
-        )
         child |= {home.NO_RELAUNCH: "true", **routed}
-        child |= self._write_settings(options, settings, child, private)
         child |= home.whole_output(private, child)
         flags = self._files(options, private)
         if options.system_prompt is not None:
             child[home.SYSTEM_PROMPT] = write_private(private, "system.md", options.system_prompt)
+        if own.trust_project:
+            child[home.TRUST] = "true"
+        cwd = working_dir(options)
+        child = agent_env(child, options, session_id, cwd)
+        wanted = home.run_settings(
+            options,
+            max_retries=own.max_retries,
+            routed=server is not None or home.URL_VARIABLE in routed,
+        )
+        asked = "max_retries" in options.provider_options
+        free = frozenset() if asked else frozenset({"general.maxAttempts"})
+        home.refuse_overruled(wanted, cwd, child, free=free)
+        child |= home.make_home(private, home.laid_over(home.user_settings(child), wanted), child)
         key = server.api_key if server else routed.get(home.KEY_VARIABLE)
         return flags, child, (key,) if key else ()
-
-    def _write_settings(
-        self,
-        options: RunOptions,
-        settings: dict[str, Any],
-        env: Mapping[str, str],
-        private: str,
-    ) -> dict[str, str]:
-        """Write the run's settings to where Gemini reads them; returns variables for the agent.
-
-        Raises `UnsupportedOption` for what only settings can do where Gemini would skip them.
-        """
-        if options.model_server is not None:
-            inside = home.write_home_settings(private, env[home.HOME_VARIABLE], settings)
-            if inside is not None:
-                return inside
-        variables = home.write_settings(private, settings)
-        why = home.why_skipped(variables[home.SYSTEM_SETTINGS])
-        if not why:
-            return variables
-        wanted = [name for name in _BY_SETTINGS if getattr(options, name)]
-        address = options.provider is not None and options.provider.base_url is not None
-        if address and not home.uses_key_login(env):
-            wanted.append("provider")
-        if "max_retries" in options.provider_options:
-            wanted.append("max_retries")
-        if wanted:
-            reason = f"Gemini skips the settings of a run here: {why}"
-            raise UnsupportedOption(self.id, wanted[0], [], reason=reason)
-        # Then the system's own file stays in force by itself.
-        return {}
 
     def _files(self, options: RunOptions, private: str) -> list[str]:
         """Write what goes by file; returns the flags that name the files."""
@@ -398,25 +368,22 @@ class GeminiRuntime(AgentRuntime):
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """Variables that route Gemini to the model's provider.
 
-        An address of the provider's own needs a setting too, so it makes a settings file in
-        Bridle's state folder; it holds no key.
+        An address of the provider's own needs a setting too, so it makes a home with it in Bridle's
+        state folder; that holds no key.
         """
         if model.provider is None:
             return dict(model.env)
         env = {**os.environ, **model.env}
+        if "HOME" in model.env:
+            # Another user's home in this one's place.
+            env.pop(home.HOME_VARIABLE, None)
         routed = {**model.env, **home.provider_env(model.provider, env)}
         if model.provider.base_url is not None:
-            folder = os.path.join(state_dir(env), self.id)
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            settings = home.run_settings(
-                RunOptions(prompt=""), env, max_retries=GeminiOptions().max_retries, routed=True
+            wanted = home.run_settings(
+                RunOptions(prompt=""), max_retries=GeminiOptions().max_retries, routed=True
             )
-            routed |= home.write_settings(folder, settings)
-            why = home.why_skipped(routed[home.SYSTEM_SETTINGS])
-            if why:
-                raise UnsupportedOption(
-                    self.id, "provider", [], reason=f"Gemini skips its settings here: {why}"
-                )
+            settings = home.laid_over(home.user_settings(env), wanted)
+            routed |= home.make_home(os.path.join(state_dir(env), self.id), settings, env)
         return routed
 
     def _installed_dialect(self) -> GeminiDialect:

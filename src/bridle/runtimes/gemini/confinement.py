@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bridle.runtimes.gemini.home import config_dir
+from bridle.runtimes.gemini.home import config_dir, user_config_dir
 
 if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds
@@ -25,13 +25,15 @@ _READ = ("GEMINI.md", ".env", "oauth_creds.json", "google_accounts.json", "ackno
 
 
 def sandbox_needs(env: Mapping[str, str]) -> "SandboxNeeds":
-    """Its folder, where it replaces a list of projects at every start, but for what it obeys."""
+    """Its folders, where it replaces a list of projects, but for what it obeys."""
     from bridle.sandbox import SandboxNeeds
 
-    folder = config_dir(env)
+    folder, own = user_config_dir(env), config_dir(env)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     held = _OBEYED | {name: "" for name in _READ if os.path.exists(os.path.join(folder, name))}
-    return SandboxNeeds(
-        writable=(folder,),
-        protected={os.path.join(folder, name): text for name, text in held.items()},
-    )
+    protected: dict[str, str | None] = {
+        os.path.join(folder, name): text for name, text in held.items()
+    }
+    # What Gemini obeys now, the guard's hooks among it; the links beside it lead to the above.
+    protected[os.path.join(own, "settings.json")] = "{}\n"
+    return SandboxNeeds(writable=(folder, own), protected=protected)

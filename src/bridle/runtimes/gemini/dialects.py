@@ -11,8 +11,6 @@ class GeminiDialect(Dialect, frozen=True, kw_only=True):
     trust_flag: str
     """Lets it work in a folder nobody trusted, without running what the folder brings along.
     Without it, it exits 55 there."""
-    trust_variable: str
-    """Trusts the folder whole: its hooks and settings take effect."""
     approval_modes: tuple[str, ...]
     ask_mode: str
     """Mode in which tools that need permission are not offered to the model at all, since nobody
@@ -35,7 +33,6 @@ DIALECTS = (
         capture="headless-write.jsonl",
         stream_flags=("-o", "stream-json"),
         trust_flag="--skip-trust",
-        trust_variable="GEMINI_CLI_TRUST_WORKSPACE",
         approval_modes=("default", "auto_edit", "yolo", "plan"),
         ask_mode="default",
         bypass_mode="yolo",

@@ -17,7 +17,12 @@ from bridle.runtimes.gemini.dialects import GeminiDialect
 from bridle.runtimes.service_errors import error_of_service, short, until_in
 
 LOGIN_HINT = "set GEMINI_API_KEY, or start `gemini` and choose a login"
-_NOISE = ("Warning:", "YOLO mode", "Ripgrep is not available", "[STARTUP]", "    at ")
+_SKIPPED = "Security Warning: Skipping"
+_NOISE = ("Warning:", _SKIPPED, "YOLO mode", "Ripgrep is not available", "[STARTUP]", "    at ")
+_SKIPPED_HINT = (
+    "gemini reads the system's settings only where root owns the file and every folder above it; "
+    "give yours in ~/.gemini/settings.json or with --settings"
+)
 _DELAY = re.compile(r"retry (?:after|in) (\d+(?:\.\d+)?)s", re.IGNORECASE)
 
 
@@ -80,6 +85,10 @@ def error_from_exit(
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     said = [line for line in lines if not line.startswith(_NOISE)]
     first = short(said[0]) if said else f"gemini exited {code}"
+    skipped = [line for line in lines if line.startswith(_SKIPPED)]
+    if skipped and code == 41:
+        # The login that it misses may stand in that file.
+        return Crashed(short(skipped[0]), hint=_SKIPPED_HINT)
     for number, kind in dialect.exits:
         if code == number:
             error = AGENT_ERRORS[kind](first)

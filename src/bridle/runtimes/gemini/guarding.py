@@ -1,6 +1,7 @@
-"""How Gemini is made to ask before each tool call: hooks in the system's settings, of which a run
-gets a copy of its own. Those take effect whatever the user's and the project's settings say, and
-whether or not the folder is trusted.
+"""How Gemini is made to ask before each tool call: hooks in settings of the run's own.
+
+Those add up with the user's and the project's. A file that stands above them can switch all hooks
+off: one that does is refused, and hooks that do not run for another reason end the run as unproved.
 """
 
 import os
@@ -9,17 +10,11 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import GuardRefused
+from bridle.core.errors import GuardRefused, WrongUse
 from bridle.drives.guarding import REASON, GuardHook, GuardMechanism, HookShape
 from bridle.runtimes.base import RunPlan
-from bridle.runtimes.gemini.home import (
-    SYSTEM_SETTINGS,
-    config_dir,
-    has_home_settings,
-    why_skipped,
-)
+from bridle.runtimes.gemini import home
 from bridle.runtimes.json_settings import with_hooks
-from bridle.runtimes.private import write_private
 
 _MILLISECONDS = 600_000
 
@@ -33,7 +28,7 @@ SHAPE = HookShape(
 )
 
 HOOKS = GuardMechanism(
-    name="BeforeTool in a system settings file of its own",
+    name="BeforeTool in settings of the run's own",
     fails="open",
     proof="its SessionStart and BeforeAgent hooks run before the first model call",
     shape=SHAPE,
@@ -45,29 +40,24 @@ HOOKS = GuardMechanism(
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
     env = plan.spec.env
-    ours = has_home_settings(env)
-    there = os.path.join(config_dir(env), "settings.json") if ours else env.get(SYSTEM_SETTINGS)
-    settings = _settings(there)
-    if _switched_off(settings):
+    try:
+        settings = home.user_settings(env)
+        above = [each for _, each in home.settings_above(plan.spec.cwd, env)]
+    except WrongUse as problem:
+        raise GuardRefused(f"gemini: {problem.message}", runtime="gemini") from None
+    if any(map(_switched_off, (settings, *above))):
         raise GuardRefused("gemini: its settings switch hooks off", runtime="gemini")
     events = [*SHAPE.asks, *SHAPE.live]
     entry = {"type": "command", "command": hook.command(SHAPE), "timeout": _MILLISECONDS}
     whole = with_hooks(settings, {event: [{"hooks": [entry]}] for event in events})
-    # Not beside the run's other files: those a confined agent can write.
-    path = write_private(hook.folder, "settings.json", msgspec.json.encode(whole))
-    why = why_skipped(path)
-    if not why:
-        spec = msgspec.structs.replace(plan.spec, env={**env, SYSTEM_SETTINGS: path})
-        return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
-    if not ours or env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
-        raise GuardRefused(
-            f"gemini skips the hooks of a run here: {why}",
-            hint="`gemini-acp` is guarded by its own permission requests",
-            runtime="gemini",
-        )
-    # The settings of a home are not written by a confined agent either.
-    write_private(config_dir(env), "settings.json", msgspec.json.encode(whole))
-    return msgspec.structs.replace(plan, guard=HOOKS)
+    if home.user_config_dir(env) != home.config_dir(env):
+        home.write_settings(env, whole)
+        return msgspec.structs.replace(plan, guard=HOOKS)
+    # A session that a person drives has no home of its own yet.
+    spec = msgspec.structs.replace(
+        plan.spec, env={**env, **home.make_home(hook.folder, whole, env)}
+    )
+    return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
 
 
 def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str, str]) -> str:
@@ -76,7 +66,8 @@ def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str
     from bridle.runtimes.deployed_files import put_hooks
 
     root = os.path.realpath(worktree)
-    if command is not None and not _is_trusted(root, env):
+    settings = home.user_settings(env)
+    if command is not None and not home.is_trusted(root, env, settings):
         raise GuardRefused(
             "gemini takes no guard from a worktree that you have not trusted",
             hint="start gemini there once and trust the folder, or start it with Bridle",
@@ -93,31 +84,6 @@ def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str
         runtime="gemini",
         switched_off=_switched_off,
     )
-
-
-def _is_trusted(root: str, env: Mapping[str, str]) -> bool:
-    """Whether the user has trusted the folder, by the longest entry that is about it."""
-    if env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
-        return True
-    path = os.path.join(config_dir(env), "trustedFolders.json")
-    entries = _settings(path) if os.path.exists(path) else {}
-    longest, trusted = -1, False
-    for place, level in entries.items():
-        folder = os.path.dirname(place) if level == "TRUST_PARENT" else place
-        inside = root == folder or root.startswith(folder.rstrip("/") + "/")
-        if inside and len(folder) > longest:
-            longest, trusted = len(folder), str(level).startswith("TRUST")
-    return trusted
-
-
-def _settings(path: str | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as problem:
-        raise GuardRefused(f"gemini: cannot read {path}: {problem}", runtime="gemini") from None
 
 
 def _switched_off(settings: dict[str, Any]) -> bool:

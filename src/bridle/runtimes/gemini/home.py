@@ -1,24 +1,20 @@
-"""Gemini's settings: where the user's are, and those of one run, which go on top of them.
+"""Gemini's settings: where the user's are, and a home with those of one run.
 
-Gemini reads a file of the system's after the user's and the project's own, and takes its path from
-a variable. So a run gets a private copy of that file with its own wishes in it, and nothing of the
-user's is touched.
-
-Gemini skips that file, with a warning, unless root owns it and every folder above it and nobody
-else can write them (0.61.0). A run on a scripted model, whose home is not the user's, therefore
-gets its settings there. In any other run, what only settings can do is refused where they would be
-skipped.
+Gemini reads the system's settings only from a file that root owns, in folders that root owns. So a
+run gets a home of its own, whose settings are the user's with the run's over them; all else in it
+are links to what the user has, and nothing of the user's is touched.
 """
 
 import os
-import stat
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import Provider, RunOptions
+from bridle.runtimes.base import readable_file
 from bridle.runtimes.given import json_object, provider_key
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
@@ -28,6 +24,9 @@ from bridle.runtimes.routing import PROXIES
 HOME_VARIABLE = "GEMINI_CLI_HOME"
 SYSTEM_SETTINGS = "GEMINI_CLI_SYSTEM_SETTINGS_PATH"
 SYSTEM_DEFAULTS = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
+TRUSTED_FOLDERS = "GEMINI_CLI_TRUSTED_FOLDERS_PATH"
+TRUST = "GEMINI_CLI_TRUST_WORKSPACE"
+"""Trusts the folder whole: its hooks and settings take effect."""
 SYSTEM_PROMPT = "GEMINI_SYSTEM_MD"
 KEY_VARIABLE = "GEMINI_API_KEY"
 URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
@@ -36,8 +35,41 @@ NO_RELAUNCH = "GEMINI_CLI_NO_RELAUNCH"
 signals to the first process do nothing."""
 
 _ETC_SETTINGS = "/etc/gemini-cli/settings.json"
-_KEY_LOGIN = "gemini-api-key"
-_API_KEY_LOGIN: dict[str, Any] = {"security": {"auth": {"selectedType": _KEY_LOGIN}}}
+_SETTINGS = "settings.json"
+_USER = ".user"
+"""In a run's home: a link to the user's `.gemini`."""
+_FOLDERS = ("tmp", "history")
+"""What Gemini always makes in its folder: sessions, and copies of files that it changed."""
+_WRITTEN = (
+    "GEMINI.md",
+    "a2a-oauth-tokens.json",
+    "gemini-credentials.json",
+    "google_accounts.json",
+    "installation_id",
+    "mcp-oauth-tokens.json",
+    "oauth_creds.json",
+    "state.json",
+    "trusted_hooks.json",
+)
+"""Files that Gemini writes in place, so that a link to one that is missing makes it."""
+_PASSING = (".lock", ".tmp")
+"""Endings of what Gemini makes there for a moment; a link to a lock would be waited for."""
+_BESIDE = (".agents", ".env")
+"""What Gemini reads of its home beside its folder."""
+_ADDED_UP = frozenset(
+    {
+        "advanced.excludedEnvVars",
+        "context.fileFiltering.customIgnoreFilePaths",
+        "context.includeDirectories",
+        "extensions.disabled",
+        "extensions.workspacesWithMigrationNudge",
+        "hooksConfig.disabled",
+        "skills.disabled",
+        "tools.exclude",
+    }
+)
+"""Lists to which each file of settings adds; all lists of hooks are such, too."""
+_API_KEY_LOGIN: dict[str, Any] = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
 """Without it, an address of one's own makes Gemini choose a login that it then refuses."""
 _OFF: dict[str, Any] = {
     "general": {"enableAutoUpdate": False},
@@ -52,47 +84,45 @@ def config_dir(env: Mapping[str, str]) -> str:
     return os.path.join(home, ".gemini")
 
 
+def user_config_dir(env: Mapping[str, str]) -> str:
+    """The user's `.gemini` folder, also where `env` leads to a run's home."""
+    folder = config_dir(env)
+    link = os.path.join(os.path.dirname(folder), _USER)
+    return os.readlink(link) if os.path.islink(link) else folder
+
+
 def names_model(env: Mapping[str, str]) -> bool:
-    """Whether the user's own variables or settings name a model."""
-    return bool(env.get("GEMINI_MODEL")) or bool(_user_settings(env).model.name)
+    """Whether the variables or the settings that `env` leads to name a model."""
+    if env.get("GEMINI_MODEL"):
+        return True
+    model = user_settings(env).get("model")
+    return isinstance(model, dict) and bool(model.get("name"))
 
 
-def uses_key_login(env: Mapping[str, str]) -> bool:
-    """Whether the user's own settings choose the login by API key."""
-    return _user_settings(env).security.auth.selectedType == _KEY_LOGIN
+def user_settings(env: Mapping[str, str]) -> dict[str, Any]:
+    """The settings of the home that `env` leads to; see `read_settings`."""
+    return read_settings(os.path.join(config_dir(env), _SETTINGS))
 
 
-def _user_settings(env: Mapping[str, str]) -> "_Settings":
+_STRINGS_AND_COMMENTS = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
+def read_settings(path: str) -> dict[str, Any]:
+    """A file of Gemini's, which may hold comments; empty when there is none. `WrongUse` for one
+    that Gemini would not start with either."""
+    if not os.path.exists(path):
+        return {}
+    text = readable_file(path, "file of Gemini's settings").decode(errors="replace")
+    bare = _STRINGS_AND_COMMENTS.sub(lambda at: at[0] if at[0][0] == '"' else " ", text)
     try:
-        with open(os.path.join(config_dir(env), "settings.json"), "rb") as file:
-            return msgspec.json.decode(file.read(), type=_Settings)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return _Settings()
+        return msgspec.json.decode(bare, type=dict[str, Any])
+    except msgspec.MsgspecError as problem:
+        raise WrongUse(f"{path} holds no settings: {problem}", hint="repair the file") from None
 
 
-class _Model(msgspec.Struct, frozen=True):
-    name: str = ""
-
-
-class _Auth(msgspec.Struct, frozen=True):
-    selectedType: str = ""
-
-
-class _Security(msgspec.Struct, frozen=True):
-    auth: _Auth = _Auth()
-
-
-class _Settings(msgspec.Struct, frozen=True):
-    model: _Model = _Model()
-    security: _Security = _Security()
-
-
-def run_settings(
-    options: RunOptions, env: Mapping[str, str], *, max_retries: int, routed: bool
-) -> dict[str, Any]:
-    """The settings that stand above all others in this run."""
-    settings = {} if options.model_server is not None else _system_settings(env)
-    settings = merged(settings, {"general": {"maxAttempts": max_retries + 1}})
+def run_settings(options: RunOptions, *, max_retries: int, routed: bool) -> dict[str, Any]:
+    """What this run wants to be otherwise than in the user's settings."""
+    settings: dict[str, Any] = {"general": {"maxAttempts": max_retries + 1}}
     if routed:
         settings = merged(settings, _API_KEY_LOGIN)
     if options.model_server is not None:
@@ -109,10 +139,86 @@ def run_settings(
     return settings
 
 
-def _system_settings(env: Mapping[str, str]) -> dict[str, Any]:
-    """What an administrator of this machine set; it stays in force."""
-    path = env.get(SYSTEM_SETTINGS) or _ETC_SETTINGS
-    return json_object(path, "system settings") if os.path.exists(path) else {}
+def laid_over(
+    base: Mapping[str, Any], changes: Mapping[str, Any], at: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """`base` with `changes` over it, as Gemini lays one file of settings over another."""
+    result = dict(base)
+    for name, value in changes.items():
+        old, here = result.get(name), (*at, name)
+        if isinstance(old, dict) and isinstance(value, dict) and at != ("mcpServers",):
+            result[name] = laid_over(old, value, here)
+        elif isinstance(old, list) and isinstance(value, list) and _adds_up(here):
+            result[name] = [*old, *(each for each in value if each not in old)]
+        else:
+            result[name] = value
+    return result
+
+
+def _adds_up(at: tuple[str, ...]) -> bool:
+    return at[0] == "hooks" or ".".join(at) in _ADDED_UP
+
+
+def settings_above(cwd: str, env: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The files that Gemini lays over a user's settings, with what they say: the folder's own, if
+    the folder is trusted, and the administrator's."""
+    system = env.get(SYSTEM_SETTINGS) or _ETC_SETTINGS
+    held = read_settings(system)
+    own = os.path.join(cwd, ".gemini", _SETTINGS)
+    if os.path.exists(own) and is_trusted(cwd, env, laid_over(user_settings(env), held)):
+        yield own, read_settings(own)
+    if held:
+        yield system, held
+
+
+def refuse_overruled(
+    wanted: Mapping[str, Any], cwd: str, env: Mapping[str, str], *, free: frozenset[str]
+) -> None:
+    """Raise `WrongUse` when a file that stands above the run's settings says otherwise than these,
+    but for the settings named in `free`."""
+    for path, settings in settings_above(cwd, env):
+        for name in _overruled(wanted, settings):
+            if name not in free:
+                raise WrongUse(
+                    f"{path} sets {name}, and Gemini lets that file decide against this run",
+                    hint="take it out of the file, or leave the option out",
+                )
+
+
+def _overruled(
+    wanted: Mapping[str, Any], above: Mapping[str, Any], at: tuple[str, ...] = ()
+) -> Iterator[str]:
+    for name in wanted.keys() & above.keys():
+        mine, theirs, here = wanted[name], above[name], (*at, name)
+        if isinstance(mine, dict) and isinstance(theirs, dict) and at != ("mcpServers",):
+            yield from _overruled(mine, theirs, here)
+        elif mine != theirs and not _adds_up(here):
+            yield ".".join(here)
+
+
+def is_trusted(folder: str, env: Mapping[str, str], settings: Mapping[str, Any]) -> bool:
+    """Whether Gemini lets the settings of `folder` take effect: by a variable, because `settings`
+    ask for no trust, or by the longest entry about it in the user's list."""
+    if env.get("GEMINI_RESTRICTED_MODE") == "true" or env.get(TRUST) == "false":
+        return False
+    if env.get(TRUST) == "true" or _asks_no_trust(settings):
+        return True
+    path = env.get(TRUSTED_FOLDERS) or os.path.join(config_dir(env), "trustedFolders.json")
+    root = os.path.realpath(folder)
+    longest, trusted = -1, False
+    for place, level in read_settings(path).items():
+        rule = os.path.realpath(os.path.dirname(place) if level == "TRUST_PARENT" else place)
+        inside = root == rule or root.startswith(rule.rstrip("/") + "/")
+        # The longest as it is written, not as it resolves: so Gemini measures.
+        if inside and len(place) > longest:
+            longest, trusted = len(place), str(level).startswith("TRUST")
+    return trusted
+
+
+def _asks_no_trust(settings: Mapping[str, Any]) -> bool:
+    security = settings.get("security")
+    trust = security.get("folderTrust") if isinstance(security, dict) else None
+    return isinstance(trust, dict) and trust.get("enabled") is False
 
 
 def _mcp(name: str, server: McpServer) -> dict[str, Any]:
@@ -138,49 +244,44 @@ def deny_policy(names: tuple[str, ...]) -> str:
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:*")
 
 
-def write_settings(folder: str, settings: dict[str, Any]) -> dict[str, str]:
-    """Write the run's settings; returns the variable that leads to them."""
-    return {SYSTEM_SETTINGS: write_private(folder, "settings.json", msgspec.json.encode(settings))}
+def make_home(parent: str, settings: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, str]:
+    """A home below `parent` with `settings`, and for all else the one that `env` leads to; returns
+    the variables that lead to it. One that is there is brought up to date.
+
+    What Gemini writes reaches the user's folder through the links. Only what it replaces by
+    renaming stays behind: its list of projects, of which each project's folder holds a copy. The
+    list of trusted folders is therefore named by a variable.
+    """
+    user, home = config_dir(env), os.path.join(parent, "home")
+    folder = os.path.join(home, ".gemini")
+    try:
+        for path in (*(os.path.join(user, name) for name in _FOLDERS), folder):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        for name in {*os.listdir(user), *_WRITTEN} - {_SETTINGS}:
+            if not name.endswith(_PASSING):
+                _link(os.path.join(user, name), os.path.join(folder, name))
+        for name in _BESIDE:
+            beside = os.path.join(os.path.dirname(user), name)
+            if os.path.exists(beside):
+                _link(beside, os.path.join(home, name))
+        _link(user, os.path.join(home, _USER))
+        write_private(folder, _SETTINGS, msgspec.json.encode(settings))
+    except OSError as problem:
+        raise WrongUse(f"gemini cannot be given a home: {problem}") from None
+    trusted = env.get(TRUSTED_FOLDERS) or os.path.join(user, "trustedFolders.json")
+    return {HOME_VARIABLE: home, TRUSTED_FOLDERS: trusted}
 
 
-def write_home_settings(folder: str, home: str, settings: dict[str, Any]) -> dict[str, str] | None:
-    """Write the run's settings as those of the home's user; returns the variable that keeps the
-    system's own file out, or None, with nothing written, where the user has settings."""
-    config = os.path.join(home, ".gemini")
-    mark = os.path.join(config, _OURS)
-    if os.path.exists(os.path.join(config, "settings.json")) and not os.path.exists(mark):
-        return None
-    os.makedirs(config, mode=0o700, exist_ok=True)
-    write_private(config, _OURS, "")
-    write_private(config, "settings.json", msgspec.json.encode(settings))
-    return {SYSTEM_SETTINGS: os.path.join(folder, _NO_SETTINGS)}
+def write_settings(env: Mapping[str, str], settings: Mapping[str, Any]) -> None:
+    """Replace the settings of the run's home that `env` leads to."""
+    write_private(config_dir(env), _SETTINGS, msgspec.json.encode(settings))
 
 
-def has_home_settings(env: Mapping[str, str]) -> bool:
-    """Whether a run's settings stand in its home."""
-    return os.path.basename(env.get(SYSTEM_SETTINGS, "")) == _NO_SETTINGS
-
-
-def why_skipped(path: str) -> str:
-    """Why Gemini does not read a file as the system's settings; empty when it does."""
-    checked: list[str] = []
-    for start in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
-        while start not in checked:
-            checked.append(start)
-            start = os.path.dirname(start)
-    for each in checked:
-        for seen in (os.lstat(each), os.stat(each)):
-            if seen.st_uid != 0:
-                return f"{each} does not belong to root"
-            if seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not stat.S_ISLNK(seen.st_mode):
-                return f"others than root can write {each}"
-    return ""
-
-
-_NO_SETTINGS = "no-settings.json"
-"""A file that does not exist."""
-_OURS = "settings-by-bridle"
-"""Beside settings that Bridle wrote: the next turn may replace them."""
+def _link(target: str, path: str) -> None:
+    if os.path.islink(path) and os.readlink(path) != target:
+        os.unlink(path)
+    if not os.path.lexists(path):
+        os.symlink(target, path)
 
 
 _FLUSH = "for (const s of [process.stdout, process.stderr]) s._handle?.setBlocking?.(true);\n"
@@ -218,7 +319,7 @@ def server_env(env: Mapping[str, str], url: str, key: str, folder: str) -> dict[
         for name, value in env.items()
         if not name.startswith(("GEMINI_", "GOOGLE_")) and name not in PROXIES
     }
-    home, temporary = os.path.join(folder, "home"), os.path.join(folder, "tmp")
+    home, temporary = os.path.join(folder, "account"), os.path.join(folder, "tmp")
     for path in (home, temporary):
         os.mkdir(path, 0o700)
     return {
@@ -227,6 +328,7 @@ def server_env(env: Mapping[str, str], url: str, key: str, folder: str) -> dict[
         "TMPDIR": temporary,
         URL_VARIABLE: url.rstrip("/"),
         KEY_VARIABLE: key,
+        SYSTEM_SETTINGS: os.path.join(folder, "no-settings.json"),
         SYSTEM_DEFAULTS: os.path.join(folder, "no-defaults.json"),
         "NO_PROXY": "127.0.0.1,localhost",
     }

@@ -1,5 +1,6 @@
 """Gemini's session files: where they are, and what they say was used."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 
@@ -43,14 +44,34 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 def chats_dir(config_dir: str, project: str) -> str | None:
     """The folder of `project`'s sessions, by the short name Gemini gave the project; None when it
-    never worked there."""
+    never worked there.
+
+    The name is looked for where Gemini looks: in its list, then in the folders themselves, each of
+    which says whose it is.
+    """
+    paths = (os.path.realpath(project), os.path.abspath(project))
+    folder = os.path.join(config_dir, "tmp")
     try:
         with open(os.path.join(config_dir, "projects.json"), "rb") as file:
             names = msgspec.json.decode(file.read(), type=_Projects).projects
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        names = {}
+    name = names.get(paths[0]) or names.get(paths[1]) or _owned_by(folder, paths)
+    return os.path.join(folder, name, "chats") if name else None
+
+
+def _owned_by(folder: str, paths: tuple[str, ...]) -> str | None:
+    """The name in `folder` that is marked as that of a project at one of `paths`."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
         return None
-    name = names.get(os.path.realpath(project)) or names.get(os.path.abspath(project))
-    return os.path.join(config_dir, "tmp", name, "chats") if name else None
+    for name in names:
+        mark = os.path.join(folder, name, ".project_root")
+        with contextlib.suppress(OSError), open(mark, encoding="utf-8", errors="replace") as file:
+            if file.read().strip() in paths:
+                return name
+    return None
 
 
 def find_session(config_dir: str, session_id: str) -> str | None:
