@@ -4,6 +4,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from bridle.guard import producers, tree
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Shell
@@ -161,7 +163,7 @@ def _mapfile(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) 
     names = [a.text for a in args if a.text and a.text.isidentifier()]
     lines = stdin.output.lines if stdin.piped and stdin.file is None else ()
     for arg in args:
-        if (arg.text or "").startswith("-C"):
+        if re.match(r"-[a-zA-Z]*C", arg.lead):
             raise Blocked("command-unresolved", "a callback of mapfile")
     scope.arrays[names[-1] if names else "MAPFILE"] = tuple(lines) or (UNKNOWN,)
     return SILENT
@@ -172,8 +174,12 @@ def _trap(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> 
     if len(operands) > 1 and operands[0].text != "-":
         effect = Shell(operands[0])
         late = all(a.text in _LATE_SIGNALS for a in operands[1:])
+        after = scope.copy()
         try:
-            walk.nested(effect, scope.copy(), TERMINAL)
+            walk.nested(msgspec.structs.replace(effect, sourced=True), after, TERMINAL)
+            if not late:
+                # It may run before any command that follows.
+                scope.join(after)
         except Blocked as block:
             if not late or block.rule != "path-unresolved":
                 raise
@@ -277,7 +283,15 @@ def _loads(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) ->
     return SILENT
 
 
+def _shopt(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) -> Output | None:
+    words = [a.text for a in args]
+    if "-s" in words and {"cdable_vars", "lastpipe", None}.intersection(words):
+        raise Blocked("command-unresolved", "the shell changes directory in other ways")
+    return None
+
+
 BUILTINS: dict[str, Builtin] = {
+    "shopt": _shopt,
     "hash": _hash,
     "compgen": _runs_text,
     "complete": _runs_text,

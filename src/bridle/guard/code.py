@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator
 
 from bridle.guard.budget import spend
+from bridle.guard.names import names
 from bridle.guard.paths import Mode, Places
 from bridle.guard.verdict import Blocked
 
-_PATH = re.compile(r"""['"`(\s=>:,|]((?:/|~/|\.\./)[^\s'"`;|)(<>,]*)""")
+_PATH = re.compile(r"""['"`(\s=<>:,|]((?:/|~/|\.\./)[^\s'"`;|)(<>,]*)""")
 _GUARDED = re.compile(
     r"""['"`(\s=>:,]((?:\./)?\.(?:git|claude|codex|pi|gemini|opencode|github|bridle|clinerules"""
     r"""|cline|copilot)(?![\w-])[^\s'"`;|)(<>,]*)"""
@@ -26,7 +27,9 @@ _TAKES_AWAY = re.compile(r"rmtree|rmdir|rename|move|remove|unlink|\brm", re.IGNO
 _WRITES = re.compile(
     # Every part that may be long is bounded: from each start a search looks no farther.
     r"write|\brm(?:Sync|dir)?\b|unlink|remove|rmtree|mkdir|makedirs|rename|replace\(|copy|move|chmod|chown|symlink|link\("
-    r"|truncate|touch|dump\(|save|system|popen|subprocess|exec|spawn|['\"][waxr]b?\+?b?['\"]\s*\)"
+    r"|truncate|touch|dump\(|save|system|popen|subprocess|exec|spawn"
+    r"|(?:,\s{0,9}(?:mode\s{0,9}=\s{0,9})?|\bopen\(\s{0,9})['\"](?:[wax][bt]?\+?|r[bt]?\+)[bt]?['\"]\s*\)"
+    r"|\b(?:os|dbm|shelve)\.open\(|\bopen(?:Sync)?\([^)]{0,200}?,\s{0,9}[\dO]|\+<"
     r"|open\([^)]{0,200}?,\s{0,9}['\"][wax]|\bopen\s+\S{1,200}\s{1,9}[wa]\b|['\"]\+?>>?['\"]"
     r"|>\s*['\"]?/|\bFile\b(?!\.(?:read|exist|basename|dirname|join|size|stat|file|directory"
     r"|extname))"
@@ -89,6 +92,7 @@ def check_code(text: str, language: str, places: Places, directory: str) -> None
     # Names of folders say nothing about what the text does.
     bare = _PATH.sub(lambda m: m[0][0] + m[1][0], " " + text)
     writes = language == "editor" or _WRITES.search(bare) is not None
+    writes = writes or _calls_unknown(bare, language)
     if _HOME.search(text) and writes:
         raise Blocked("path-outside", f"{language} code that writes to the home directory")
     if language in _SCRIPTS:
@@ -103,6 +107,60 @@ def check_code(text: str, language: str, places: Places, directory: str) -> None
             places.check_text(path, directory, mode)
         for path in itertools.islice(_distinct(_RELATIVE, text), _MOST_PATHS):
             _check_links(path, language, places, directory)
+
+
+_CALL = re.compile(r"(?<!re\.)\b([A-Za-z_]\w*+)[!?]?\s?\(")
+_BARE_CALL = re.compile(
+    r"\.([a-z_]\w*+)[!?]?\s{1,9}['\"]|\b([a-z_]\w*+)\s[^'\"\n;|(]{0,40},\s?['\"][/~]"
+)
+"""A call without parentheses, as Ruby and Perl write it."""
+_DEFINED = re.compile(
+    r"\b(?:def|function|sub|class|const|let|var|my)\s{1,9}(\w+)|\b(\w++)\s?=\s?lambda"
+)
+_READING_CALLS = names("""
+    abs access all any append array ascii assert atob basename bool bytes ceil chain chomp chr close
+    closedir codecs concat console count Counter csv Date decode decodeURIComponent deepcopy
+    defaultdict define deque dict DictReader die dig dir dirname each echo each_line each_with_index
+    elif else encode endsWith endswith entries enumerate eof error eval every exists existsSync exit
+    expanduser explode extend extname fetch file file_exists file_get_contents fileno filter find
+    findall finditer first flatMap float floor flush for forEach foreach format freeze from fromkeys
+    frozenset fromisoformat fgets fullmatch get getattr getcwd getenv getmembers getmtime getsize
+    getsizeof glob group groupby groups grep group_by gsub hasattr hash head hexdigest hex id if
+    implode import import_module in includes index indexOf info input insert int is_dir is_file
+    isabs isalpha isatty isdir isdigit isDirectory isFile isfile isinstance islice islink issubclass
+    items iter iterdir iterparse itertools join json JSON json_decode json_encode key keys last len
+    length lines list listdir listdirSync load loads localeCompare log lower lstat lstatSync lstrip
+    map match Math matchAll max md5 min most_common name namedtuple new next normalize not now
+    Number Object open opendir or ord os parse parseArgs parseFloat parseInt partition Path path
+    pathlib pop posix pow pprint print printf println print_r process product puts range rglob
+    read read_bytes read_csv read_json read_text readAsArrayBuffer readdir readdirSync reader
+    readFile readFileSync readJson readline readlines readlink realpath realpathSync reduce
+    relative relpath repr require resolve return reverse reversed rfind rindex round rpartition
+    rsplit rstrip scan scandir search seek select set setdefault sha1 sha256 sha512 shift show
+    size skip slice some sort sorted splice split splitext splitlines sprintf SQL stat statSync
+    startsWith startswith str String strip strlen strptime strftime sub substr substring sum super
+    tail tap tell test then time to_a to_i to_s toFixed toISOString toLowerCase toString
+    toUpperCase today title translate trim trimEnd tuple type typeof uniq unpack unshift upper
+    utf8 values var_dump vars version walk warn when while with yield zip_longest zip util inspect
+    stdout stringify unquote urlparse b64decode b64encode getopt ArgumentParser parse_args
+    add_argument getroot findtext iterfind fromstring safe_load tomllib yaml Set Map Array Promise
+    async await catch finally function lambda nonzero mean unique describe head info value_counts
+    getsource signature getdoc find_spec machine system_info python_version uname release
+    is_relative_to suffix stem as_posix with_suffix samefile isspace casefold zfill ljust rjust
+    center at charAt charCodeAt codePointAt padStart padEnd repeat replaceAll flat sqrt hypot
+    update digest digestmod getvalue StringIO BytesIO TextIOWrapper Decimal Fraction Random
+    randint choice seed perf_counter monotonic sleep exc_info format_exc print_exc
+    """)
+"""Calls that read, compute or show. A text with another call that names a place outside may write
+there: what the call does is not known."""
+
+
+def _calls_unknown(text: str, language: str) -> bool:
+    defined = {name for found in _DEFINED.findall(text) for name in found}
+    called = set(_CALL.findall(text))
+    if language in ("ruby", "perl"):
+        called.update(name for found in _BARE_CALL.findall(text) for name in found if name)
+    return not called <= _READING_CALLS | defined
 
 
 def _distinct(pattern: re.Pattern[str], text: str) -> Iterator[str]:

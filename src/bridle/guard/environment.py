@@ -54,6 +54,7 @@ _HARMLESS = re.compile(
 
 _GOFLAGS = r"(?:-(?:count=\d+|race|v|short|mod=(?:vendor|readonly|mod))\s*)*"
 _TRACES = re.compile(r"GIT_TRACE\w*|GIT_TR2_\w*")
+_RUNNING_OPTION = re.compile(r"-[\w-]{0,40}(?:exec|eval|command|program|action)\w*=")
 _OWN = frozenset({"HOME", "TMPDIR", "TMP", "TEMP", "HISTFILE"})
 """Variables of the environment or of the shell: to set them is enough, without `export`."""
 _GUARD = "BRIDLE_"
@@ -79,6 +80,10 @@ def check_variable(
         return [Deny("command-unresolved", "git with other programs behind its subcommands")]
     if name in RUNS and value.text in _HARMLESS_COMMANDS:
         return []
+    if name == "GIT_ALLOW_PROTOCOL" and re.search(r"\b(?:ext|fd)\b", value.show()):
+        return [Deny("command-unresolved", "git with a command as a remote")]
+    if name.endswith(("OPTIONS", "OPTS", "FLAGS")) and _RUNNING_OPTION.search(value.show()):
+        return [Deny("command-unresolved", f"{name} holds an option that runs something")]
     if not implements:
         return _for_readers(name, value, exported)
     if name in RUNS:

@@ -82,6 +82,9 @@ def output(command: Command, worktree: str) -> Output:
     if name == "wc":
         operands = read(args, long=("files0-from",)).operands
         return _atom() if operands or not command.piped else _number()
+    formatted = [a.lead for a in command.args if re.match(r"-[fc]|--(?:format|printf)", a.lead)]
+    if name in ("seq", "stat") and formatted and any("/" in a.show() for a in command.args):
+        return UNKNOWN_OUTPUT
     if name in ("nproc", "seq"):
         return _number()
     if name in _ATOMS:
@@ -203,6 +206,10 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
     named = words[0] in ("diff", "show", "log", "diff-tree", "grep") and (
         "--name-only" in words or "--name-status" in words
     )
+    shaped = [w for w in words if w.startswith(("--line-prefix", "--format"))]
+    if shaped and any("/" in w or ".." in w for w in words):
+        # Its lines may begin with another folder.
+        return UNKNOWN_OUTPUT
     if named or words[0] in ("ls-files", "ls-tree"):
         return Output((Value((REL,)),))
     if words[0] == "status" and any(

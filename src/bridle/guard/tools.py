@@ -176,6 +176,15 @@ CHANGING_VERBS = names("""
     """)
 """Words with which a name promises no such thing, whatever it ends in."""
 
+_CHANGES_LAST = names("write remove delete append execute insert replace edit save rename modify")
+"""Verbs with which a name ends that begins with the thing or the look: `log_append`."""
+_CHANGES_NEXT = {
+    "search": names("replace"), "find": names("replace"), "read": names("write modify"),
+    "status": names("update set"), "log": names("write append clear"),
+    "resolve": names("conflict conflicts merge thread"),
+}  # fmt: skip
+"""Second words that turn a reading first word into a change."""
+
 PATH_FIELDS = names("""
     path file_path filepath filename file absolute_path target_file notebook_path destination dest
     source output output_path outputpath directory dir folder paths files old_path new_path target
@@ -221,7 +230,10 @@ def only_reads(name: str) -> bool:
     """
     tail = mcp_tail(name)
     words = _words(tail or name)
-    if "and" in words and CHANGING_VERBS.intersection(words[words.index("and") :]):
+    for joint in ("and", "or"):
+        if joint in words and CHANGING_VERBS.intersection(words[words.index(joint) :]):
+            return False
+    if words[1:] and (words[-1] in _CHANGES_LAST or words[1] in _CHANGES_NEXT.get(words[0], ())):
         return False
     if words[0] in READING_VERBS:
         return True

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from bridle.drives.guarding import UNSEEN
 from bridle.guard import tools
 from bridle.guard.budget import spend
+from bridle.guard.code import check_code
 from bridle.guard.names import names
 from bridle.guard.verdict import Blocked, Part
 
@@ -39,10 +40,19 @@ _KINDS: tuple[tuple[frozenset[str], str, str], ...] = (
 )
 """Words of a tool that changes something, and what that makes of it."""
 
+_PUSHED_ELSEWHERE = names("""
+    notification notifications message messages event events metric metrics alert item stack queue
+    """)
+"""What is pushed, but to no remote of git."""
+
 _AGENT_WORDS = names("agent agents subagent subagents teammate")
 _STARTING = names("spawn start create run launch new invoke delegate call fork")
-_SHELL_WORDS = names("shell bash zsh sh terminal cmd command commands powershell")
-_RUNNING = names("run exec execute send type input write eval call invoke start")
+_SHELL_WORDS = names("""
+    shell bash zsh sh terminal cmd command commands powershell process pty tty console repl iterm
+    """)
+_RUNNING = names("run exec execute send type input write eval call invoke start interact")
+_PROGRAM_WORDS = names("process pty console repl")
+_CODE_FIELDS = names("source snippet python javascript js cell")
 _NO_COMMAND = names(
     "description cwd workdir directory dir timeout id session title name reason explanation"
 )
@@ -64,6 +74,8 @@ _TEXT_WORDS = names("""
     summary note notes selector xpath string diff patch data value code subject sql expression
     function endpoint route pathname url uri href
     """)
+_PLACE_WORDS = names("uri value data")
+"""Words of fields that hold a text or a place."""
 _SENDING = names("POST PUT PATCH DELETE")
 
 
@@ -92,8 +104,19 @@ def judge_unknown(
         _check_commands(judge, name, holder, directory, trace)
     if not runs and words & _SHELL_WORDS and words & _RUNNING:
         for key, value in _leaves(fields):
-            if isinstance(value, str) and value.strip() and not _words(key) & _NO_COMMAND:
+            if not isinstance(value, str) or not value.strip() or _words(key) & _NO_COMMAND:
+                continue
+            try:
                 judge.run_text(value, directory, trace)
+            except Blocked as block:
+                # Another program than a shell may read it.
+                if block.rule != "shell-unparsed" or not words & _PROGRAM_WORDS:
+                    raise
+                check_code(value, "python", judge.places, directory)
+    if words & _RUNNING and not reads:
+        for key, value in _leaves(fields):
+            if isinstance(value, str) and _words(key) & _CODE_FIELDS:
+                _check_cell(judge, value, directory, trace)
     _check_urls(name, fields)
     if not reads:
         _check_git(judge, name, fields, words)
@@ -117,7 +140,11 @@ def check_name(name: str, fields: dict[str, Any]) -> None:
     there = "owner" in lowered and "repo" in lowered
     if changes and (forge or there):
         raise Blocked("git-push", f"{name} changes what is at the forge")
-    if "push" in words and words & {"git", "files", "repo", "branch", "commits", "remote"}:
+    own = tools.name_words(tools.mcp_tail(name) or name)
+    pushes = own[0] == "push" and not words & _PUSHED_ELSEWHERE
+    if pushes or (
+        "push" in words and words & {"git", "files", "repo", "branch", "commits", "remote"}
+    ):
         raise Blocked("git-push", f"{name} sends work to a remote")
     if (words & _AGENT_WORDS and words & _STARTING) or words & {"spawn", "delegate", "subagent"}:
         raise Blocked("team-tool", f"{name} is a tool for sub-agents and teams")
@@ -178,6 +205,18 @@ def _check_commands(
             raise Blocked("unknown-tool", f"{name} runs something that cannot be judged")
         if isinstance(value, str | list) and value:
             judge.run_command(value, holder, directory, trace)
+            words = value.split() if isinstance(value, str) else value
+            if "git" in tools.words_of(name) and words[0] in _SUBCOMMANDS:
+                # A server for git may put the program's name before it.
+                judge.run_command(["git", *words], {}, directory, trace)
+
+
+def _check_cell(judge: "Judge", text: str, directory: str, trace: list[Part] | None) -> None:
+    """Code of a notebook: its lines with a `!` are commands."""
+    for line in text.splitlines():
+        if line.lstrip().startswith(("!", "%sh", "%bash")):
+            judge.run_text(line.lstrip().lstrip("!").removeprefix("%sh"), directory, trace)
+    check_code(text, "python", judge.places, directory)
 
 
 def _check_leaf(judge: "Judge", key: str, value: str, reads: bool, words: frozenset[str]) -> None:
@@ -196,7 +235,7 @@ def _check_leaf(judge: "Judge", key: str, value: str, reads: bool, words: frozen
         written = True
     else:
         written = key.lower() in tools.PATH_FIELDS or (
-            not named & _TEXT_WORDS and _leads_out(value)
+            not named & _TEXT_WORDS - _PLACE_WORDS and _leads_out(value)
         )
     if written:
         judge.places.check_text(value, judge.directory, "write")
@@ -207,7 +246,8 @@ def _is_output(key: str, tool: frozenset[str]) -> bool:
     named = _words(key)
     if named & _NO_PATH:
         return False
-    return bool(named & _PATH_WORDS and (named & _OUTPUT_WORDS or tool & _WRITES_FILES))
+    saves = named & {"save", "saved", "dest", "destination"} and named & {"to", "as", "at", "in"}
+    return bool(saves or (named & _PATH_WORDS and (named & _OUTPUT_WORDS or tool & _WRITES_FILES)))
 
 
 def _is_file(value: str) -> bool:
@@ -216,11 +256,13 @@ def _is_file(value: str) -> bool:
 
 def _leads_out(value: str) -> bool:
     """Whether a text in a field of any name reads like a path that leads out of here."""
-    if " " in value or "\t" in value:
-        return False
-    if value.startswith(("~/", "../")) or value in ("~", ".."):
-        return True
     parts = value.split("/", 3)
+    if " " in value or "\t" in value:
+        # One path with a blank in its last name, or else a sentence.
+        folder = value[: value.index(" ")].rpartition("/")[0]
+        return value.startswith("/") and len(parts) > 2 and os.path.isdir(folder)
+    if value.startswith(("~/", "../")) or value in ("~", "..") or "/../" in value:
+        return True
     return value.startswith("/") and len(parts) > 2 and os.path.isdir("/" + parts[1])
 
 
@@ -266,7 +308,11 @@ def _check_git(judge: "Judge", name: str, fields: dict[str, Any], words: frozens
             real = judge.places.real(place if place[0] == "/" else f"{judge.directory}/{place}")
             if not judge.places.inside(real):
                 raise Blocked("git-elsewhere", f"{name} changes the repository at {place}")
+    asked = [lowered.get(key) for key in ("action", "operation", "subcommand")]
     found = [word for word in tools.name_words(name) if word in _SUBCOMMANDS]
+    found = found or [word for word in asked if isinstance(word, str) and word in _SUBCOMMANDS]
+    if "sync" in words:
+        raise Blocked("git-push", f"{name} sends work to a remote")
     if not found:
         return
     verb = "cherry-pick" if {"cherry", "pick"} <= words else found[-1]

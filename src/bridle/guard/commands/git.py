@@ -261,6 +261,8 @@ def _configured(options: GlobalOptions) -> tuple[list[Effect], dict[str, Value]]
     aliases: dict[str, Value] = {}
     for raw, value in options.configs:
         key = raw.lower()
+        if "ext::" in key or "ext::" in value.show():
+            effects.append(Deny("command-unresolved", "git with a command as a remote"))
         if key.startswith("alias."):
             aliases[key[6:]] = value
         else:
@@ -274,7 +276,10 @@ def config_effects(key: str, value: Value) -> list[Effect]:
         if value.text == "/dev/null":
             return []
         return [Deny("git-shared", f"git with {key} set")]
-    if key.startswith(("include", "protocol.ext")):
+    if key.startswith(("include", "protocol.ext")) or key in (
+        "protocol.allow",
+        "rebase.updaterefs",
+    ):
         return [Deny("git-shared", f"git with {key} set")]
     if any(key == k or (k[0] == "." and key.endswith(k)) or (k[-1] == "." and key.startswith(k))
            for k in _RUNNING_KEYS):  # fmt: skip
@@ -327,8 +332,12 @@ def _subcommand(
     if name in SHARED:
         return [Git(name), Deny("git-shared", f"git {name} changes the shared repository")]
     if name in OBJECTS:
-        writes = name != "hash-object" or any((a.text or "") == "-w" for a in args)
-        return [Git(name)] if writes else []
+        writes = name != "hash-object" or any(re.match(r"-[a-su-z]*w", a.lead) for a in args)
+        result: list[Effect] = [Git(name)] if writes else []
+        if name == "merge-file":
+            given = read(args, short="L", long=("marker-size", "diff-algorithm"))
+            result.extend(Write(v) for v in given.operands[:1] if not given.has("p", "stdout"))
+        return result
     handler = _HANDLERS.get(name)
     if handler is not None:
         effects: list[Effect] = handler(args, command)

@@ -60,7 +60,7 @@ def archive(args: list[Value], command: Command) -> list[Effect]:
 
 def bundle(args: list[Value], command: Command) -> list[Effect]:
     """git bundle."""
-    words = [a for a in args if not a.lead.startswith("-") or a.text == "-"]
+    words = read(args, long=("version",)).operands
     if not words or words[0].text in ("verify", "list-heads"):
         return []
     if words[0].text == "create":

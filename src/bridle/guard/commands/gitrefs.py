@@ -32,8 +32,9 @@ def branch(args: list[Value], command: Command) -> list[Effect]:
         return [Git("branch -d"), *(Branch(o, "deletes") for o in operands)]
     if options.has("m", "M", "move", "c", "C", "copy"):
         return [Git("branch -m"), *(Branch(o, "renames or copies") for o in operands)]
+    # Order, format and columns alone do not make a list of it: an operand is a new branch.
     listing = ("l", "list", "a", "all", "r", "remotes", "contains", "no-contains", "merged",
-               "no-merged", "points-at", "show-current", "format", "sort", "column")  # fmt: skip
+               "no-merged", "points-at", "show-current")  # fmt: skip
     if options.has(*listing) and not options.has("f", "force"):
         return []
     if not operands:
@@ -50,7 +51,7 @@ def tag(args: list[Value], command: Command) -> list[Effect]:
         flags=("list", "delete", "verify", "force", "annotate", "sign"),
     )  # fmt: skip
     listing = ("l", "list", "n", "contains", "no-contains", "merged", "no-merged", "points-at",
-               "sort", "format", "v", "verify", "column")  # fmt: skip
+               "v", "verify")  # fmt: skip
     if options.has(*listing) and not options.has("d", "delete", "f", "a", "m"):
         return []
     return _shared("tag") if options.operands else []
@@ -73,8 +74,13 @@ def fetch(args: list[Value], command: Command) -> list[Effect]:
         long=("upload-pack", "depth", "deepen", "shallow-since", "shallow-exclude", "refmap",
               "jobs", "server-option", "negotiation-tip", "filter", "recurse-submodules?",
               "strategy", "strategy-option", "rebase?", "gpg-sign?", "log?"),
+        flags=("set-upstream", "prune-tags", "stdin", "prune", "tags"),
     )  # fmt: skip
     effects: list[Effect] = [Git("fetch")]
+    if options.has("stdin"):
+        effects.append(Deny("git-branch", "git fetch of what its input names"))
+    if options.has("set-upstream", "prune-tags", "P"):
+        effects.extend(_shared("fetch (tags and configuration)"))
     effects.extend(Shell(v) for v in options.values("upload-pack"))
     for number, operand in enumerate(options.operands):
         if operand.lead.startswith(("ext::", "fd::")):
@@ -131,7 +137,9 @@ def stash(args: list[Value], command: Command) -> list[Effect]:
 def notes(args: list[Value], command: Command) -> list[Effect]:
     """git notes."""
     words = [a.text for a in args if not a.lead.startswith("-")]
-    return [] if not words or words[0] in ("list", "show", "get-ref") else _shared("notes")
+    changes = {"add", "copy", "append", "edit", "remove", "merge", "prune"}.intersection(words)
+    reads = not words or (words[0] in ("list", "show", "get-ref") and not changes)
+    return [] if reads else _shared("notes")
 
 
 def reflog(args: list[Value], command: Command) -> list[Effect]:
@@ -188,6 +196,8 @@ def symbolic_ref(args: list[Value], command: Command) -> list[Effect]:
         return _shared("symbolic-ref -d")
     if len(options.operands) < 2:
         return []
+    if options.operands[0].text != "HEAD":
+        return _shared(f"symbolic-ref {options.operands[0].show()}")
     return [Git("symbolic-ref"), Branch(options.operands[1], "switches to")]
 
 
@@ -224,6 +234,8 @@ def lfs(args: list[Value], command: Command) -> list[Effect]:
     first = words[0] if words else ""
     if first in ("push", "pre-push"):
         return [Deny("git-push", "git lfs push sends files to a remote")]
+    if first == "logs" and "clear" in words:
+        return _shared("lfs logs clear")
     if first in ("ls-files", "status", "env", "logs", "version", "help", "", "locks", "pointer"):
         return []
     if first in ("install", "uninstall", "update", "lock", "unlock", "prune", "migrate"):
@@ -234,6 +246,7 @@ def lfs(args: list[Value], command: Command) -> list[Effect]:
 def subtree(args: list[Value], command: Command) -> list[Effect]:
     """git subtree: it sends work to a remote, or makes branches, unless it takes from one."""
     takes = any(a.text in ("add", "merge", "pull") for a in args)
+    takes = takes and not any(a.text in ("push", "split") for a in args)
     return [Git("subtree")] if takes else [Deny("git-push", "git subtree sends work to a remote")]
 
 

@@ -184,7 +184,7 @@ def clean(args: list[Value], command: Command) -> list[Effect]:
     named = options.operands + (paths or [])
     if not named:
         return [Git("clean"), Deny("git-reset", "git clean removes all untracked work")]
-    return [Git("clean"), *(Write(v, "tree") for v in named)]
+    return [Git("clean"), *(Write(v, "tree") for v in named), *map(Discard, named)]
 
 
 def remove(args: list[Value], command: Command) -> list[Effect]:
@@ -196,7 +196,8 @@ def remove(args: list[Value], command: Command) -> list[Effect]:
     if options.has("cached"):
         return [Git("rm --cached", forced=tuple(options.operands + (paths or [])))]
     effects: list[Effect] = [Git("rm")]
-    return effects + [Write(v, "tree") for v in options.operands + (paths or [])]
+    named = options.operands + (paths or [])
+    return [*effects, *(Write(v, "tree") for v in named), *map(Discard, named)]
 
 
 def move(args: list[Value], command: Command) -> list[Effect]:

@@ -24,12 +24,19 @@ _PATH = re.compile(
          |[^=:,;@|\s'"()\[\]{}<>`&/]+(?:/[^=:,;@|\s'"()\[\]{}<>`&/]+)*?/\.\.(?:/[^=:,;|\s'"]*|(?![^\s=:,;'"])))""",
     re.VERBOSE,
 )
-_JOINED = re.compile(r"-{1,2}[A-Za-z][A-Za-z0-9]{0,3}?[:=]?((?:/|~/|\.\.(?:/|\Z)).*)\Z", re.DOTALL)
+_JOINED = re.compile(
+    r"-{1,2}([A-Za-z][A-Za-z0-9]{0,9}?)[:=]?((?:/|~/|(?:\./)*\.\.(?:/|\Z)).*)\Z", re.DOTALL
+)
 """`-o/path`: a value that follows its letter at once."""
+_FEW_LETTERS = 4
+_OPTION_LIST = re.compile(r"(?:[\w.-]+=|-D[\w.]+=)?['\"]?-{1,2}[A-Za-z]")
+"""How a text begins that is a list of options and not prose."""
+_SEARCHED = re.compile(r"-(?:[ILF]|isystem|iquote|Wl,-rpath|D\w+=\\*['\"]).*", re.DOTALL)
+"""Options of compilers that name folders to search, or define a text."""
 
 _ACTS = re.compile(
     r"copy|writ|into|attach|export|sav|out|dump|creat|delet|remov|unlink|mkdir|touch|open|move|renam"
-    r"|install|\b(?:rm|mv|cp|ln|tee|dd|to)\b|>",
+    r"|install|\b(?:rm|mv|cp|ln|tee|dd|to)\b|>|\\(?:o|g|gx|w|s)\s",
     re.IGNORECASE,
 )
 """Words of a text that does more than read."""
@@ -47,7 +54,7 @@ _PATTERNS = names("""
     grep testNamePattern test-name-pattern filter match pattern regex regexp query sql user-agent
     header base-href public-url base-path url-prefix route endpoint exclude ignore ignore-pattern
     """)
-_TEXTS = _PATTERNS | names("""
+TEXTS = _PATTERNS | names("""
     m message title body description subject author comment note text reason label prompt
     """)
 """Options whose value is a pattern or a route, or else text: a bare path is no text."""
@@ -111,7 +118,9 @@ def given(command: Command, words: tuple[Value, ...]) -> list[Effect]:
     option = ""
     if len(words) > _MOST_WORDS or any(word.size > _LONGEST for word in words):
         return [Deny("shell-unparsed", f"{command.name} is given more than can be judged")]
-    staged = any(word.lead.startswith("DESTDIR=") for word in words)
+    staged = any(
+        word.lead.startswith("DESTDIR=") and word.after(8).show().strip("/'\"") for word in words
+    )
     for word in words:
         lead = word.lead
         if staged and _PREFIX.match(lead):
@@ -126,7 +135,10 @@ def given(command: Command, words: tuple[Value, ...]) -> list[Effect]:
                 option = name
         elif before:
             name = before
-        if not option and 1 < len(name) < _LONGEST_NAME and _OUTPUT.fullmatch(name):
+        output = 1 < len(name) < _LONGEST_NAME and _OUTPUT.fullmatch(name) is not None
+        if not option and value.open_start and (output or name == "o"):
+            effects.append(Deny("path-unresolved", f"{command.name} writes to {value.show()}"))
+        elif not option and output:
             if not set("=:,") & set(value.show()) and not value.holds("any"):
                 effects.append(Write(value, "merge"))
                 continue
@@ -140,7 +152,7 @@ def _is_read(name: str, value: Value, program: str) -> bool:
     """Whether an option of this name only reads its value, or takes it for text."""
     if not name:
         return value.lead.partition("=")[0] in _LOOKUPS
-    if name in _TEXTS:
+    if name in TEXTS:
         return name in _PATTERNS or _BARE.fullmatch(value.lead) is None
     if name.startswith("with-") or "rpath" in name:
         return True
@@ -161,6 +173,9 @@ def given_variable(name: str, value: Value, home: str) -> list[Effect]:
         return []
     if value.open_start and _PLACE.fullmatch(name):
         return [Deny("path-unresolved", f"{name} names a place only known at run time")]
+    if name.endswith("FLAGS") and value.text is not None:
+        kept = (word for word in value.text.split() if not _SEARCHED.fullmatch(word))
+        value = literal(" ".join(kept))
     return [Given(path, f"{name}=") for path in paths_in(value, ())]
 
 
@@ -170,6 +185,10 @@ def paths_in(value: Value, directories: tuple[str | None, ...]) -> list[Value]:
         return []
     shown = "".join(_stand_in(part) for part in value.parts)
     spaced = any(c.isspace() for c in shown)
+    if spaced and _OPTION_LIST.match(shown):
+        listed = [w.strip("'\"") for w in shown.split()]
+        kept = [Value((w,)) for w in listed if w and not _SEARCHED.fullmatch(w)]
+        return [path for word in kept for path in paths_in(word, directories)]
     if spaced and _ACTS.search(shown) is None:
         # A text, or code of a language that is not known: it only reads.
         return []
@@ -177,7 +196,11 @@ def paths_in(value: Value, directories: tuple[str | None, ...]) -> list[Value]:
     if "/" in shown or ".." in shown or "~" in shown:
         shown = _LOCAL_URL.sub(" ", _URL.sub(" ", shown))
         joined = _JOINED.match(shown)
-        found = [joined[1]] if joined is not None else [m[1] for m in _PATH.finditer(shown)]
+        if joined is not None and len(joined[1]) > _FEW_LETTERS and joined[2][0] == "/":
+            # `-Lbuild/lib` is a letter and a folder of the worktree.
+            parents = "/".join(joined[2].split("/")[:3])
+            joined = joined if joined[2].count("/") > 1 and os.path.isdir(parents) else None
+        found = [joined[2]] if joined is not None else [m[1] for m in _PATH.finditer(shown)]
         paths = [path for path in map(_known, found) if path and _may_lead_out(path)]
     if not spaced and not paths:
         # A relative path may go through a link of the worktree.

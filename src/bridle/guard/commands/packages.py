@@ -41,7 +41,7 @@ def package_tool(command: Command) -> list[Effect]:
         long=("prefix", "cwd", "dir", "directory", "package", "filter", "workspace", "registry",
               "features", "python", "project", "index-url", "profile", "group", "extra"),
     )  # fmt: skip
-    words = [o.text or "" for o in options.operands]
+    words = subcommand([o.text or "" for o in options.operands], command)
     first = words[0] if words else ""
     texts = [a.text or "" for a in command.args]
     if texts in (["--version"], ["-V"], ["-v"], ["--help"], ["-h"], ["--list"], ["--info"],
@@ -67,6 +67,19 @@ def package_tool(command: Command) -> list[Effect]:
     ):
         effects.append(Deny("agent-cli", f"{name} starts another agent"))
     return effects
+
+
+def subcommand(operands: list[str], command: Command) -> list[str]:
+    """The operands from the one that publishes on, where those before it may be the values of
+    options (`--tag beta publish`) or name a toolchain (`+stable publish`)."""
+    texts = [a.text or "" for a in command.args]
+    for number, word in enumerate(operands):
+        if word in _PUBLISH:
+            return operands[number:]
+        before = texts[texts.index(word) - 1] if word in texts and texts.index(word) else ""
+        if not word.startswith("+") and (not before.startswith("-") or "=" in before):
+            break
+    return operands
 
 
 TOOLS = names("""
@@ -100,7 +113,8 @@ def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] 
         return [Run((literal("pip"), *args[position + 1 :]), functions=False)]
     if name == "uv" and words[:2] == ["tool", "run"]:
         return [Run(tuple(operands[2:]), functions=False)] if operands[2:] else []
-    if name == "bun" and any((a.text or "") in ("-e", "--eval", "-p", "--print") for a in args):
+    evals = ("-e", "--eval", "-p", "--print")
+    if name == "bun" and any(a.lead.partition("=")[0] in evals for a in args):
         return [Code(args[-1] if args else None, "bun")]
     if name == "deno" and first == "eval":
         return [Code(operands[1] if len(operands) > 1 else None, "deno")]

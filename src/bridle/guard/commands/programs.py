@@ -4,6 +4,8 @@ import os
 import re
 import stat
 
+import msgspec
+
 from bridle.guard.commands.options import read
 from bridle.guard.commands.system import agent_script
 from bridle.guard.effects import (
@@ -142,7 +144,9 @@ def source(command: Command) -> list[Effect]:
     """Effects of source: the file's text when it arrives on standard input, else a script."""
     if not command.args:
         return []
-    return _script_file(command.args[0], command)
+    found = _script_file(command.args[0], command)
+    # It runs in this shell: what it changes there stays.
+    return [msgspec.structs.replace(e, sourced=True) if isinstance(e, Shell) else e for e in found]
 
 
 def _inline(text: Value | None, language: str) -> list[Effect]:
@@ -205,7 +209,11 @@ def _module(module: Value, args: list[Value], command: Command) -> list[Effect]:
 
     if known in LISTED or known in _MODULE_PROGRAMS:
         return [Run((literal(known), *args), functions=False)]
-    return [Mutates(f"the module {name}"), *agent_script(module)]
+    # Some modules run code that they are given: timeit, pdb, code.
+    texts = [a for a in args if "(" in a.show()]
+    texts += [literal(command.stdin.script)] if command.stdin.script is not None else []
+    found: list[Effect] = [Code(text, "python") for text in texts]
+    return [Mutates(f"the module {name}"), *agent_script(module), *found]
 
 
 _LETTERS = ("eE", ("eval", "print"), "lL")
@@ -266,7 +274,8 @@ def interpreter(command: Command) -> list[Effect]:
 def perl(command: Command) -> list[Effect]:
     """Effects of perl, with -i."""
     options = read(command.args, short="eEIMmx", optional="i0lFCDVd", permute=False)
-    code = options.values("e", "E")
+    # `-Mmodule;code` is code, too.
+    code = options.values("e", "E") + [v for v in options.values("M", "m") if ";" in v.show()]
     if options.has("v", "V") and not code and not options.operands:
         return []
     effects: list[Effect] = [Code(text, "perl") for text in code]
@@ -338,6 +347,8 @@ def pager(command: Command) -> list[Effect]:
     effects: list[Effect] = []
     for arg in command.args:
         typed = (arg.text or "").lstrip("+") if arg.lead.startswith("+") else ""
+        if "!" in typed[1:] and typed[:1] not in "/?&":
+            effects.append(Mutates("a command typed into less"))
         if typed[:1] in ("!", "#"):
             effects.append(Shell(literal(typed[1:])))
         elif typed[:1] in ("|", "s", "v"):

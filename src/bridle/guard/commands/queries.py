@@ -11,7 +11,13 @@ from bridle.guard.effects import Command, Effect, Unlisted
 from bridle.guard.names import names
 from bridle.guard.values import Value
 
-_CHANGES = names("set delete fix edit rm add install update create remove unset push apply use")
+_CHANGES = names("""
+    set delete del fix edit rm add install uninstall update upgrade create remove unset push pull
+    apply use flush replace change append clean sync stop start restart kill exec publish clear
+    """)
+_FLAGS = names("silent quiet verbose debug json no-color no-pager all help version s q v d")
+"""Options before the first word that have no value."""
+_FORMATS = names("json yaml yml wide name names table text plain csv tsv jsonl pretty short long")
 
 _TABLE = """
 npm: ls list ll la view info show search outdated root prefix bin explain fund audit ping why
@@ -111,7 +117,7 @@ _OPTIONS = names("""
     """)
 _LETTERS = frozenset("aAdefiklmnpqrstvRLj0123456789Q")
 _FORMAT = re.compile(
-    r"[\w-]*|(?:jsonpath|custom-columns|go-template|template|json|yaml)(?:-as-json)?=.*", re.DOTALL
+    r"(?:jsonpath|custom-columns|go-template|template|json|yaml)(?:-as-json)?=.*", re.DOTALL
 )
 
 
@@ -124,15 +130,28 @@ def asked(command: Command) -> list[Effect] | None:
     operands = read(args, short="nCR", long=("namespace", "repo", "chdir")).operands
     words = [o.text or "" for o in operands]
     texts = [a.text or "" for a in args]
+    if any(text.endswith(";") for text in texts):
+        # Another command of the program follows.
+        return None
+    before = texts[texts.index(words[0]) - 1] if words and texts.index(words[0]) else ""
+    valued = before[:1] == "-" and "=" not in before and before.lstrip("-") not in _FLAGS
+    if valued and before not in phrases and words[1:]:
+        # The word may be the value of the option before it; then the next one decides.
+        words = words[1:]
     if not args and command.name == "mount":
         return []
     first, second = words[0] if words else "", words[1] if len(words) > 1 else ""
     checks = first in ("fmt", "format") and bool({"-check", "--check"}.intersection(texts))
     known = (
-        (texts and texts[0][:1] == "-" and texts[0] in phrases)
-        or (first in phrases and second not in _CHANGES)
+        (
+            texts
+            and texts[0][:1] == "-"
+            and texts[0] in phrases
+            and not any(text in _CHANGES or "=" in text for text in texts[1:])
+        )
+        or (first in phrases and second not in _CHANGES and not _CHANGES.intersection(words[2:4]))
         or checks
-        or f"{first}-{second}" in phrases
+        or (f"{first}-{second}" in phrases and not _CHANGES.intersection(words[2:3]))
         or (len(words) == 1 and f"{first}." in phrases)
     )
     if not known:
@@ -157,7 +176,8 @@ def _unlisted(command: Command, args: tuple[Value, ...]) -> list[Effect]:
         after = lead.partition("=")[2] if equals else None
         if after is None and args[number + 1 :]:
             after = args[number + 1].text
-        if name in ("o", "output") and after is not None and _FORMAT.fullmatch(after):
+        shapes = after is not None and (after in _FORMATS or _FORMAT.fullmatch(after) is not None)
+        if name in ("o", "output") and shapes:
             continue
         return [Unlisted(f"{command.name} {lead}")]
     return []

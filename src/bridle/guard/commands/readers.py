@@ -7,6 +7,7 @@ dash, and `+` adds what checkers have in common. A command with another option i
 that only read are refused it, and for the others the general rule holds.
 """
 
+import os
 import re
 
 import msgspec
@@ -23,7 +24,7 @@ READERS = names("""
     rev fold fmt column comm cmp diff stat du df basename dirname realpath readlink uname whoami id
     groups who w uptime free ps pgrep pidof pstree true false : test [ expr seq sleep md5sum sha1sum
     sha224sum sha256sum sha384sum sha512sum b2sum cksum sum od hexdump strings readelf ldd which
-    whereis type whatis apropos help more zcat bzcat xzcat zstdcat lz4cat zdiff zcmp jq gron
+    whereis type whatis apropos help more zcat bzcat xzcat zdiff zcmp jq gron
     getent getconf locale tty nproc lscpu lsblk lsusb lspci lsmod arch cal ncal bc factor numfmt
     tsort join paste look tput clear pathchk findmnt printenv logname users last vmstat iostat
     netstat ping dig nslookup host traceroute whois pr expand unexpand exa eza lsd hostid uuidgen
@@ -104,7 +105,9 @@ tar: t f: v z j J a O x C: --list --file= --gzip --bzip2 --xz --zstd --verbose
   --directory= --full-time --no-recursion --numeric-owner --utc --show-transformed-names --lzma
   --auto-compress --occurrence --quoting-style~ --ignore-case
 unzip: l v t p Z 1 q c z C a o n j s T h m M x: P: d:
-gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd lz4 pigz brotli: d c l t k v q f n 1 2 3
+zstdcat lz4cat: d c f k q v m --no-progress --memory= --long?
+lz4: d c t k v q f m --list --test --stdout --decompress !c,t,list,test,stdout
+gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd pigz brotli: d c l t k v q f n 1 2 3
   4 5 6 7 8 9 T: --stdout --decompress --list --test --keep --quiet --verbose --to-stdout
   --uncompress !c,l,t,stdout,list,test,to-stdout
 curl: s S f L i I k v g G N 4 6 0 1 2 3 # H: A: e: u: X: d: m: w: o: b: r: x: F: y: Y: z: --silent
@@ -125,7 +128,7 @@ yq: >text r e c j C M N P n o~ p~ I: x R --output-format~ --input-format~ --pret
 xmllint: --noout --format --xpath= --schema= --valid --noent --nonet --html --xmlout --recover
   --pretty= --noblanks --encode~ --dtdvalid= --relaxng= --schematron= --c14n --huge --quiet
   --stream --nowarning --noxincludenode --xinclude
-cloc: --json --yaml --csv --by-file --by-file-by-lang --quiet --vcs= --exclude-dir= --include-lang=
+cloc: --json --yaml --csv --by-file --by-file-by-lang --quiet --vcs~ --exclude-dir= --include-lang=
   --exclude-lang= --match-f= --not-match-f= --exclude-ext= --include-ext= --git --diff --sum-one
   --hide-rate --list-file= --md --progress-rate= --fullpath --match-d= --not-match-d= --xml
 scc: f~ i: M: s~ a c d l p v w x: --by-file --format~ --include-ext= --exclude-dir= --no-complexity
@@ -147,7 +150,7 @@ delta: n s --line-numbers --side-by-side --color-only --light --dark --no-gitcon
   --navigate
 difft: --color~ --display~ --width= --context= --syntax-highlight~ --list-languages
 glow: s~ w: a --style~ --width= --all
-tldr: p: l u v --platform~ --list --language~ --update
+tldr: p: l v --platform~ --list --language~
 pkg-config pkgconf: --cflags --libs --modversion --exists --list-all --variable= --cflags-only-I
   --libs-only-L --libs-only-l --static --atleast-version= --print-variables --print-requires
   --short-errors --print-errors --silence-errors
@@ -163,7 +166,7 @@ patch: p: R N s i: --dry-run --strip= --reverse --forward --silent --input= --ve
 mypy: p: m: c: --show-error-codes --package= --module= --strict --ignore-missing-imports --pretty
   --no-pretty --follow-imports~ --python-version~ --explicit-package-bases --namespace-packages
   --no-incremental --no-site-packages --check-untyped-defs --disallow-untyped-defs
-  --warn-unused-ignores --warn-unreachable --no-error-summary --no-color-output +
+  --warn-unused-ignores --warn-unreachable --no-error-summary --no-color-output --output~ +
 pyright: p: --outputjson --pythonversion~ --level~ --project= --skipunannotated +
 flake8 pycodestyle pylint bandit pydocstyle vulture radon: j: E r f~ --jobs= --errors-only
   --disable= --enable= --score~ --reports~ --recursive --max-complexity= --per-file-ignores=
@@ -182,7 +185,7 @@ prettier: c u --list-different --tab-width= --print-width= --no-config --single-
   --trailing-comma~ --prose-wrap~ --end-of-line~ --find-config-path= --file-info= --support-info +
 tsc: p: --noEmit --project= --pretty? --skipLibCheck --strict --showConfig --listFilesOnly
   --listFiles --target~ --module~ --jsx~ --lib= --esModuleInterop --allowJs --checkJs
-  --moduleResolution~ --noUnusedLocals --noImplicitAny --traceResolution --incremental~
+  --moduleResolution~ --noUnusedLocals --noImplicitAny --traceResolution >files
   !noEmit,showConfig,listFilesOnly,version,help,all +
 rustfmt: --edition~ --files-with-diff --print-config= !check +
 gofmt goimports gofumpt shfmt: r: i: p f --list --simplify --indent= --case-indent -ci -bn -sr -kp
@@ -196,11 +199,11 @@ actionlint staticcheck: -color -no-color -oneline -verbose -ignore= -format= -f~
 markdownlint: i: j p: --ignore= --disable= --enable= --dot +
 codespell: L: S: c H C: --ignore-words-list= --skip= --quiet-level= --summary +
 jsonlint: c p t: V: --compact +
-vale: --minAlertLevel~ --glob= --no-exit +
+vale: --minAlertLevel~ --glob= --no-exit --output~ + >files
 phpcs: n s p v q --standard~ --report~ --extensions= --colors --ignore=
-ktlint: --relative --color --reporter~ --verbose
+ktlint: --relative --color --reporter~ --verbose >files
 pipdeptree: p: r w~ f e: --packages= --reverse --warn~ --json --json-tree --freeze
-ast-grep 2to3: p: l: r: C: A: B: f: x: --pattern= --lang= --rewrite= --globs= --selector=
+ast-grep 2to3: >files p: l: r: C: A: B: f: x: --pattern= --lang= --rewrite= --globs= --selector=
   --strictness~ --heading~ --fix= --nofix= --list-fixes +
 """
 
@@ -215,7 +218,8 @@ class Listed(msgspec.Struct, frozen=True):
     needs: tuple[str, ...] = ()
     """Without one of these the command writes."""
     operands: str = "any"
-    """Which operands are written: `second` or `all`, or by default none; `text` when the first is a
+    """Which operands are written: `second` or `all`, or by default none; with `files` a word that
+    is no file is a task; `text` when the first is a
     pattern. With `none` any operand changes something, with `format` one without a `+`."""
 
 
@@ -248,7 +252,7 @@ def _listed(text: str) -> dict[str, Listed]:
 _CHECKS = (
     "l d s q v e --check --diff --quiet --verbose --silent --color? --no-color --colors --count "
     "--statistics --select= --ignore= --extend-select= --extend-ignore= --exclude= "
-    "--extend-exclude= --format~ --output-format~ --formatter~ --output~ --json? --stats "
+    "--extend-exclude= --format~ --output-format~ --formatter~ --json? --stats "
     "--max-line-length= --stdin --stdin-filename= --stdin-filepath= --filename= --context="
 )
 """What checkers have in common; a row gets it by its `+`."""
@@ -308,6 +312,8 @@ def reading(command: Command, row: Listed) -> list[Effect]:
         effects.extend(given(command, command.args))
     if row.operands == "second":
         effects.extend(Write(value) for value in options.operands[1:2] if value.text != "-")
+    elif row.operands == "files" and any(_is_subcommand(v, command) for v in options.operands):
+        effects.append(Mutates(f"{command.name} with another task"))
     elif row.operands == "all":
         effects.extend(Write(value) for value in options.operands if value.text != "-")
     for value in options.operands if row.operands in ("none", "format") else ():
@@ -315,6 +321,20 @@ def reading(command: Command, row: Listed) -> list[Effect]:
             detail = f"{command.name} {value.show()} changes the machine outside the worktree"
             return [*effects, Deny("system", detail)]
     return effects
+
+
+def _is_subcommand(value: Value, command: Command) -> bool:
+    """Whether a plain word among the operands is no file, and so tells what to do."""
+    text = value.text or ""
+    plain = re.fullmatch(r"[A-Za-z][A-Za-z-]*", text) is not None and text not in _TASKS
+    return plain and not any(
+        place is not None and os.path.lexists(os.path.join(place, text))
+        for place in command.directories
+    )
+
+
+_TASKS = names("run scan outline help src lib app tests test docs")
+"""Tasks that only look, and folders that most trees have."""
 
 
 def _is_word(value: Value, words: dict[str, str]) -> bool:

@@ -91,6 +91,8 @@ _KNOWING = names("""
 _FILE = re.compile(r"(?!-)[\w./~@+-]+")
 _RUNS_FILES = programs.SHELLS | frozenset(programs.CODE_OPTIONS) | names("python perl")
 
+_TAKES_CODE = frozenset(programs.CODE_OPTIONS)
+
 _CONVERTERS = names("ffmpeg convert magick sox pandoc")
 """Programs that read their operands and write the last of them, or what an option names."""
 
@@ -142,6 +144,12 @@ def effects_of(
     effects = _effects(command, own, safe)
     if command.name not in safe and command.name not in (own, "bridle"):
         effects = effects + _given(command, effects, home)
+    if command.name in _TAKES_CODE:
+        # An option that no table knows may hold code: `--import data:…`.
+        known = {effect.text for effect in effects if isinstance(effect, Code | Shell)}
+        texts = [a for a in command.args if "(" in a.show() and a not in known]
+        if any(isinstance(effect, Mutates) for effect in effects):
+            effects = effects + [Code(text, command.name) for text in texts]
     if is_local(path) and not any(isinstance(e, Mutates) for e in effects):
         effects = [*effects, Mutates(f"the program {path}")]
     return effects
@@ -217,6 +225,8 @@ def _beyond(command: Command) -> list[Effect]:
     row = LISTED.get(name)
     if handler is not None:
         effects = handler(command)
+        if handler is packages.package_tool and all(isinstance(e, Mutates) for e in effects):
+            effects = effects + unknowns.carried(command, KNOWN)
         if row is not None:
             effects = effects + [
                 e for e in readers.reading(command, row) if isinstance(e, Unlisted)

@@ -7,7 +7,7 @@ import re
 from bridle.guard.budget import spend
 from bridle.guard.commands.options import read
 from bridle.guard.commands.wrappers import replaced
-from bridle.guard.effects import Command, Effect, Mutates, Run, Write
+from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Write
 from bridle.guard.names import names
 from bridle.guard.paths import PROTECTED, may_meet
 from bridle.guard.values import ATOM, REL, UNKNOWN, Hole, Value, join, literal
@@ -193,7 +193,9 @@ def fd(command: Command) -> list[Effect]:
               "glob", "min-depth", "owner", "max-results")  # fmt: skip
     for number, arg in enumerate(command.args):
         name = arg.text or ""
-        if name in ("-x", "-X") or (name.startswith("--exec") and "=" not in name):
+        if re.match(r"-[A-Za-z0-9]+[xX]|-[xX].|--exec(?:-batch)?=", name):
+            return [Deny("command-unresolved", "fd with its command in a bundle of options")]
+        if name in ("-x", "-X") or name.startswith("--exec"):
             argv = [replaced(a, "{}", Value((REL,))) for a in command.args[number + 1 :]]
             argv = argv[: next((i for i, a in enumerate(argv) if a.text == ";"), len(argv))]
             if tuple(argv) == command.args[number + 1 :]:

@@ -6,6 +6,7 @@ A program that is not known may change anything; one that takes a command runs i
 import itertools
 import re
 
+from bridle.guard.commands.given import TEXTS as _TEXTS
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell
 from bridle.guard.names import names
 from bridle.guard.values import literal
@@ -45,6 +46,13 @@ def program_texts(command: Command) -> list[Effect]:
     return found + [Code(literal(script), command.name) for script in scripts]
 
 
+def _is_prose(text: str) -> bool:
+    """Whether a text that begins with a command's name goes on like a sentence."""
+    words = text.split()
+    follows = words[1] if len(words) > 1 else ""
+    return words[0] == "git" and follows not in _GIT_CHANGES and follows[:1] != "-"
+
+
 def carried(command: Command, known: frozenset[str]) -> list[Effect]:
     """The command that an unknown program is given to run: after `--`, by option, or as it is."""
     args = command.args
@@ -56,6 +64,17 @@ def carried(command: Command, known: frozenset[str]) -> list[Effect]:
             return effects + ([Run(args[number:], functions=False)] if name in known else [])
         if arg.text is not None and " " in arg.text.strip():
             alone = number == 0 and len(args) == 1
+            if "(" in arg.text and (before or "").lstrip("-") not in _TEXTS:
+                effects.append(Code(arg, command.name))
+            joined = re.fullmatch(r"-[^=\s]{1,40}=\s*shell\s(.*)", arg.text, re.DOTALL)
+            if joined is not None:
+                effects.append(Shell(literal(joined[1])))
+            option = (before or "").lstrip("-")
+            program = arg.text.split()[0].rsplit("/", 1)[-1]
+            runs = program == "git" or (program in _CARRIED and (before or "")[:1] == "-")
+            if runs and option not in _TEXTS and not _is_prose(arg.text):
+                effects.append(Shell(arg))
+                continue
             first = _ASSIGNED.match(arg.text.strip())
             if (alone or _TEXT.fullmatch(before or "")) and first and first[1] in known:
                 effects.append(Shell(arg))

@@ -89,7 +89,11 @@ def wrapped(command: Command, wrapper: Wrapper) -> list[Effect] | None:
         options = inner
     else:
         chdirs = options.values(*wrapper.chdir)
-    effects: list[Effect] = [Write(value) for value in options.values(*wrapper.writes)]
+    # A file whose name begins with one of these is a command that gets the output.
+    effects: list[Effect] = [
+        Shell(value.after(1)) if value.lead[:1] in ("|", "!") else Write(value)
+        for value in options.values(*wrapper.writes)
+    ]
     effects.extend(Shell(value) for value in options.values(*wrapper.shell))
     env: list[tuple[str, Value]] = []
     if wrapper.locks and not ((operands and operands[0].text) or "x").isdigit():
@@ -140,7 +144,9 @@ def env(command: Command) -> list[Effect]:
     if strings:
         if strings[0].text is None:
             return [Deny("command-unresolved", "env -S with a command only known at run time")]
-        words = _plain_words(strings[0].text)
+        if "${" in strings[0].text:
+            return [Deny("command-unresolved", "env -S with a variable in its command")]
+        words = _plain_words(strings[0].text.replace("\\_", " "))
         operands = [literal(word) for word in words] + operands
     assigned: list[tuple[str, Value]] = []
     while operands and _ASSIGNMENT.match(operands[0].lead):
