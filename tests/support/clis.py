@@ -124,13 +124,19 @@ def ensure(name: str, version: str, say: Callable[[str], None] | None = None) ->
     """
     pin = _pin(name, version)
     folder = cli_cache() / f"{name}-{version}"
-    if (folder / ".complete").exists():
+    if _is_whole(folder, pin):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.parent / f".{folder.name}.lock"):
-        if not (folder / ".complete").exists():
+        if not _is_whole(folder, pin):
             _install(pin, folder, say or (lambda line: None))
     return folder
+
+
+def _is_whole(folder: Path, pin: Pin) -> bool:
+    """Whether a CLI is installed, and the Python that runs it is still there."""
+    runs = not pin.python or (folder / "bin" / "python").exists()
+    return runs and (folder / ".complete").exists()
 
 
 def _pin(name: str, version: str) -> Pin:
@@ -220,8 +226,12 @@ def _install(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
 def _install_python(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
     """A virtual environment that may be moved, for it is made beside its place."""
     command = uv()
+    find = [command, "python", "find", pin.python]
+    found = subprocess.run(find, cwd=folder, capture_output=True, text=True, check=False)
+    # Not by a link on PATH, which may be gone when the cache is used again.
+    base = os.path.realpath(found.stdout.strip()) if found.returncode == 0 else pin.python
     venv = [command, "venv", "--quiet", "--relocatable", "--clear"]
-    _with_retries([*venv, "--python", pin.python, str(folder)], folder, pin, say)
+    _with_retries([*venv, "--python", base, str(folder)], folder, pin, say)
     python = str(folder / "bin" / "python")
     _with_retries(
         [command, "pip", "install", "--quiet", "--python", python, *pin.packages], folder, pin, say
