@@ -84,7 +84,9 @@ def _closed() -> dict[Path, list[Path]]:
     pythons = [cli_cache() / pin.names[1] / "bin" / "python" for pin in PINS if pin.python]
     prefixes = {path.resolve().parents[1] for path in pythons if path.exists()}
     found: dict[Path, list[Path]] = {}
-    always = (PROJECT, Path(sys.base_prefix), cli_cache())
+    # The programs too: a search path of the caller's own may be in a folder of root's.
+    programs = [Path(each) for each in os.get_exec_path() if os.path.isdir(each)]
+    always = (PROJECT, Path(sys.base_prefix), cli_cache(), *programs)
     for needed in {path.resolve() for path in always} | prefixes:
         for folder in reversed(needed.parents):
             if not folder.stat().st_mode & 0o001:
