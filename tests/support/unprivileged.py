@@ -101,7 +101,7 @@ def _open(closed: Path, needed: list[Path]) -> None:
     _mount("none", stage, kind="tmpfs", flags=0, data="mode=755")
     for each in needed:
         target = stage / each.relative_to(closed)
-        target.mkdir(parents=True)
+        target.mkdir(parents=True, exist_ok=True)
         _mount(each, target, flags=_BIND | _RECURSIVE)
     _mount(stage, closed, flags=_MOVE)
 
