@@ -350,6 +350,10 @@ def test_settings_files_that_lead_elsewhere_are_overruled(
     same = Provider(base_url="https://gateway.example", auth_token_env="ANTHROPIC_AUTH_TOKEN")
     with pytest.raises(WrongUse, match=r"settings\.json sets ANTHROPIC_AUTH_TOKEN"):
         given(provider=same)
+    project.write_text('{"env": {"ANTHROPIC_CUSTOM_HEADERS": "X-Team: mine"}}')
+    assert given()["env"]["ANTHROPIC_CUSTOM_HEADERS"] == ""
+    with pytest.raises(WrongUse, match=r"settings\.json sets ANTHROPIC_CUSTOM_HEADERS"):
+        given(env={"ANTHROPIC_CUSTOM_HEADERS": "X-Key: gateway-0123456789"})
     assert "--settings" not in plan(runtime, env, work).spec.argv, "without a provider"
     monkeypatch.setenv("HOME", env["HOME"])
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "mine")

@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused, WrongUse
+from bridle.core.redact import secrets_in
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.claude.environment import CONFIG_HOME, config_home
 from bridle.runtimes.routing import CLAUDE
 
 _TOKEN = "ANTHROPIC_AUTH_TOKEN"
+_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 _HELPER = "apiKeyHelper"
 
 
@@ -55,9 +57,10 @@ def without_own_routing(
     """Settings that put `env`, in which Claude is started in `cwd`, before the user's and the
     project's settings wherever those lead to a model service; empty where none does.
 
-    `key` is the variable of the service's key, `keep` one that stays as the settings have it. The
-    key itself is in no argument: where settings bring a token, Claude gets its own by a helper that
-    prints the variable.
+    `key` is the variable of the service's key, `keep` one that stays as the settings have it. No
+    secret is in what is returned, which may become an argument: where settings bring a token,
+    Claude gets its own by a helper that prints the variable. Raises `WrongUse` where a secret of
+    the run could be put before theirs in no other way.
     """
     found: dict[str, str] = {}
     helper: str | None = None
@@ -75,6 +78,12 @@ def without_own_routing(
             )
         values[_TOKEN] = ""
         helper = f"printenv {shlex.quote(key)}"
+    for name, value in values.items():
+        if value and (name == _HEADERS or secrets_in({name: value})):
+            raise WrongUse(
+                f"{found[name]} sets {name}, and so does this run",
+                hint="take it out of that file: Claude lets it win over the run's own",
+            )
     return ({"env": values} if values else {}) | ({} if helper is None else {_HELPER: helper})
 
 
