@@ -37,7 +37,8 @@ class GitPlace(msgspec.Struct, frozen=True, kw_only=True):
 
         A work tree names its repository in a file that whoever works there can change, so that
         file alone must never open another folder. A `.git` that is a folder needs no proof, unless
-        a file in it names another common folder: git obeys that in part, whatever it is told.
+        a file in it names another common folder: git obeys that in part even where a variable
+        names the right one.
         """
         if not self.linked:
             common = _read(os.path.join(self.git_dir, "commondir"))

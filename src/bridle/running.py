@@ -337,7 +337,7 @@ def run_interactive(
     """Let a person drive the agent at this terminal; returns its exit status.
 
     The agent owns the terminal: Ctrl-C goes to it, not to us. See `run_at_terminal`. `on_warning`
-    is told, before the start, what the sandbox leaves open, and after the end of a guard that was
+    gets, before the start, what the sandbox leaves open, and after the end, that the guard was
     never asked.
     """
     from bridle.drives.interactive import run_at_terminal

@@ -12,9 +12,10 @@ import pytest
 from tests.conftest import wait_until
 from tests.sandbox.test_confinement import MEANS, Place, only
 
-from bridle.drives.processes import end_marked, kill_marked, look, marked_processes
+from bridle.drives.processes import KEEPER, end_marked, kill_marked, look, marked_processes
 from bridle.drives.spec import SESSION_MARK, ProcessSpec
-from bridle.sandbox import confine, policy_for, preflight
+from bridle.sandbox import confine, launcher, policy_for, preflight
+from bridle.sandbox.preflight import SIGNAL_SCOPE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 
@@ -189,3 +190,8 @@ def test_a_daemon_without_environment_is_found_and_ended(
     assert marked_processes(session_id) == [pid]
     assert pid in kill_marked(session_id)
     wait_until(lambda: look(pid) is None)
+
+
+def test_the_launcher_which_imports_nothing_of_bridle_agrees_with_it() -> None:
+    assert launcher.KEEPER.encode() == KEEPER
+    assert launcher._SIGNAL_SCOPE == SIGNAL_SCOPE

@@ -9,8 +9,8 @@ from bridle.core.options import RunOptions
 def apply_config(options: RunOptions, config: Config, runtime: str) -> RunOptions:
     """`options` with everything filled in that the caller left open and `config` says.
 
-    What the caller said always wins. The model goes through aliases and provider prefixes, whoever
-    named it; raises `WrongUse` when its provider is not configured.
+    What the caller said always wins. Aliases and provider prefixes apply to the model of the caller
+    and to that of `config`. Raises `WrongUse` when the model's provider is not configured.
     """
     changes: dict[str, object] = {}
     model = options.model or config.default_model(runtime)

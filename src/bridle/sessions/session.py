@@ -79,11 +79,12 @@ class Session(op.SessionFacts):
         has it.
 
         `options` are the fields of `RunOptions` (`cwd`, `model`, `permission_mode`, …), `drive` is
-        `rpc` or `tmux`, `name` a name for people. `permission` answers the agent's requests, now or
-        later; without it they wait for `answer`, and are refused when nobody gives one in time.
-        `clocks` stay with the session whoever drives it. Raises what `bridle.run` raises before
-        anything is started, `WrongUse` for a name that is taken, and why the agent did not become
-        ready; nothing is left of a start that failed or was cancelled.
+        `rpc`, `tmux` or `print` (by default what the runtime does best), `name` a name for people.
+        `permission` answers the agent's requests, now or later; without it they wait for `answer`,
+        and are refused when nobody gives one in time. `clocks` stay with the session, also when
+        another program drives it. Raises what `bridle.run` raises before anything is started,
+        `WrongUse` for a name that is taken, and why the agent did not become ready; nothing is
+        left of a start that failed or was cancelled.
         """
         wanted = Wanted(
             runtime=runtime,

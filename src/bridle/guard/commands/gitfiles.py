@@ -91,7 +91,7 @@ def trailers(args: list[Value], command: Command) -> list[Effect]:
 
 
 def update_index(args: list[Value], command: Command) -> list[Effect]:
-    """git update-index: takes paths into the index, ignored ones too, or entries as it is told."""
+    """git update-index: adds paths to the index, ignored ones too, or entries that it is given."""
     paths: list[Value] = []
     rest = list(reversed(args))
     while rest:
