@@ -15,7 +15,7 @@ from benchmarks.chaos import DEADLINE, Run, Wrong
 
 from bridle.core import events as ev
 from bridle.core.events import Drive
-from bridle.drives.processes import look
+from bridle.process.process_tree import look
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.store import SessionRecord

@@ -20,7 +20,7 @@ from bridle.drives.tmux.server import TmuxServer, server_folder
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import get_runtime
 from bridle.sessions.client import DaemonClient
-from bridle.sessions.lifecycle import resume_session, start_session
+from bridle.sessions.start import resume_session, start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.testing import ScriptedModel
 

@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import GuardReport
-from bridle.drives.print_drive import PrintRun
-from bridle.running import new_session_id, recorder_for
+from bridle.drives.print_run import PrintRun
+from bridle.runs import new_session_id, recorder_for
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.guarded import Guarding
 from bridle.testing import ScriptedModel

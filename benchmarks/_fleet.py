@@ -18,7 +18,7 @@ from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.daemon import raise_file_limit
 from bridle.sessions.home import StateHome
-from bridle.sessions.lifecycle import start_session
+from bridle.sessions.start import start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 
 START = 600.0

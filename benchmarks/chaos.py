@@ -44,15 +44,15 @@ import msgspec
 from bridle.core.errors import BridleError, ResumeRefused
 from bridle.core.events import Drive, Event
 from bridle.core.options import RunOptions
-from bridle.drives.processes import kill_marked, look, marked_processes
-from bridle.running import new_session_id
+from bridle.process.process_tree import kill_marked, look, marked_processes
+from bridle.runs import new_session_id
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import get_runtime
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
-from bridle.sessions.lifecycle import resume_session, start_session
 from bridle.sessions.replay import replayed
+from bridle.sessions.start import resume_session, start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.testing.contract import check_event_order
 

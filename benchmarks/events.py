@@ -19,13 +19,13 @@ import msgspec
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.core.redact import Redactor
+from bridle.core.redaction import Redactor
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS
-from bridle.runtimes.claude.normalizer import ClaudeNormalizer
+from bridle.runtimes.claude.stream import ClaudeNormalizer
 from bridle.runtimes.claude.wire import line_decoder
+from bridle.turns.recorder import Recorder
 
 ROUNDS = 5
 SESSION = "6e61a0dd-fe8d-4bbc-a553-71efd7d19e85"

@@ -25,11 +25,11 @@ from benchmarks._measure import median, print_table
 from benchmarks.sandbox_start import rows as sandbox_rows
 from tests.guard.worst import kinds as kinds_of_hard_calls
 
-from bridle.drives.guarding import GuardMechanism, HookShape
 from bridle.guard import Call, Judge, JudgeService, Policy
 from bridle.guard.corpus import make_places, read_cases
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.sandbox import preflight
+from bridle.turns.guard_contract import GuardMechanism, HookShape
 
 
 def in_process(worktree: str) -> None:

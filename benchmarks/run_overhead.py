@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks._measure import Cost, cost_of, in_turns, median, print_table
 from tests.support.clis import cli_path
 
-from bridle.drives.processes import marked_processes
+from bridle.process.process_tree import marked_processes
 from bridle.testing import ScriptedModel
 
 BIN = Path(sys.executable).parent

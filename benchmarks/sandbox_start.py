@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from benchmarks._measure import cost_of, in_turns, median, print_table
 
-from bridle.drives.spec import ProcessSpec
+from bridle.process.spec import ProcessSpec
 from bridle.sandbox import Enforcement, SandboxPolicy, confine, policy_for, preflight
 
 

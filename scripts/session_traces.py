@@ -32,12 +32,12 @@ from tests.support.clis import PINS, cli_path  # noqa: E402 - path first
 from bridle.core import events as ev  # noqa: E402 - path first
 from bridle.core.errors import BridleError  # noqa: E402 - path first
 from bridle.core.options import ModelServer, RunOptions  # noqa: E402 - path first
-from bridle.drives.processes import kill_marked, marked_processes  # noqa: E402 - path first
+from bridle.process.process_tree import kill_marked, marked_processes  # noqa: E402 - path first
 from bridle.runtimes.base import AgentRuntime  # noqa: E402 - path first
 from bridle.runtimes.registry import get_runtime  # noqa: E402 - path first
 from bridle.sessions.event_log import EventLog  # noqa: E402 - path first
 from bridle.sessions.home import StateHome  # noqa: E402 - path first
-from bridle.sessions.lifecycle import resume_session, start_session  # noqa: E402 - path first
+from bridle.sessions.start import resume_session, start_session  # noqa: E402 - path first
 from bridle.sessions.store import SessionRecord, SessionStore  # noqa: E402 - path first
 from bridle.testing import ScriptedModel  # noqa: E402 - path first
 

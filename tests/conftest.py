@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from bridle import running
-from bridle.drives.processes import kill_marked, marked_processes
-from tests.drives.children import children_of_ours
+from bridle import runs
+from bridle.process.process_tree import kill_marked, marked_processes
+from tests.process.children import children_of_ours
 from tests.support import real_cli
 
 # The machines that run these tests are slow and shared: time proves nothing here. The examples are
@@ -103,7 +103,7 @@ def nothing_left(
     no_leftovers: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], str]]:
     """Every run's mark is one of `no_leftovers`; our own children, zombies too, are counted."""
-    monkeypatch.setattr(running, "new_session_id", no_leftovers)
+    monkeypatch.setattr(runs, "new_session_id", no_leftovers)
     children = set(children_of_ours())
     yield no_leftovers
     assert set(children_of_ours()) <= children

@@ -11,11 +11,11 @@ import msgspec
 import psutil
 import pytest
 
-from bridle import demo
 from bridle.core.errors import NotInstalled
-from bridle.demo_jobs import JOBS, Job
+from bridle.demo import show as demo
+from bridle.demo.jobs import JOBS, Job
 
-RUN = "import sys; from bridle.demo import main; sys.exit(main(json={0}, keep={1}))"
+RUN = "import sys; from bridle.demo.show import main; sys.exit(main(json={0}, keep={1}))"
 
 
 @pytest.fixture

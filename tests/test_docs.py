@@ -16,14 +16,14 @@ from bridle.core import events as ev
 from bridle.core.errors import Overloaded
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
-from bridle.drives.processes import kill_marked
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.process_tree import kill_marked
+from bridle.process.spec import ProcessExit
 from bridle.sessions.home import StateHome, user_home
 from bridle.sessions.store import SessionStore
 from bridle.streaming import stream_sync
 from bridle.testing import ScriptedModel, load_script
 from bridle.testing.contract import check_event_order
+from bridle.turns.recorder import Recorder
 from tests.sessions.test_daemon import end_daemon
 from tests.support.pages import DOCS, ROOT, blocks_of, examples, fits, pages, run_page
 from tests.support.real_cli import real_cli, versions

@@ -10,22 +10,24 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "bridle"
 
 LAYERS = [
-    {"core", "_version", "repository", "git_hold", "remembering"},
+    {"core", "_version"},
     {"config"},
-    {"drives"},
+    {"process"},
+    {"turns"},
     {"sandbox"},
+    {"drives"},
     {"guard"},
-    {"runtimes", "running", "streaming", "structured"},
+    {"runtimes", "runs", "streaming", "structured"},
     {"usage"},
     {"sessions"},
     {"swarm", "chains"},
     {"serve", "acp", "mcp"},
-    {"demo", "demo_jobs"},
+    {"demo"},
     {"testing.conformance"},
     {"doctor"},
     {"cli"},
 ]
-"""From the lowest up. `runtimes`, `running`, `streaming` and `structured` are one layer: a runtime
+"""From the lowest up. `runtimes`, `runs`, `streaming` and `structured` are one layer: a runtime
 offers runs of itself."""
 
 BESIDE = {"testing": {"core"}}
@@ -34,7 +36,7 @@ may use them in turn: the scripted runtime plays the same scripts as the scripte
 conformance kit lives among them, but drives whole runtimes, so it has a place in the layers."""
 
 OFFERED = {
-    ("runtimes/base.py", "bridle.sessions.offered"),
+    ("runtimes/base.py", "bridle.sessions.handles"),
     ("runtimes/base.py", "bridle.sessions.service"),
 }
 """A runtime offers sessions of itself as it offers runs: by one module above it, which is imported
@@ -118,7 +120,7 @@ def test_imports_go_downwards_only() -> None:
 
 
 def test_no_adapter_knows_the_judge() -> None:
-    """An adapter says how its agent asks (`drives.guarding`), never who answers."""
+    """An adapter says how its agent asks (`turns.guard_contract`), never who answers."""
     wrong = [
         f"{path.relative_to(SOURCE)}:{line}: imports {name}"
         for path in SOURCE.glob("runtimes/*/**/*.py")
@@ -129,7 +131,7 @@ def test_no_adapter_knows_the_judge() -> None:
 
 
 def test_only_the_registry_knows_an_adapter() -> None:
-    shared = {"base", "dialects", "installation", "registry", "report"}
+    shared = {"base", "dialects", "install", "registry", "report"}
     folders = {path.name for path in (SOURCE / "runtimes").iterdir() if path.is_dir()}
     wrong = []
     for path in SOURCE.rglob("*.py"):

@@ -22,11 +22,11 @@ def test_every_public_name_is_there_and_sorted() -> None:
     [
         (
             "import bridle",
-            {"typing", "msgspec", "bridle.running", "anyio", "subprocess"},
+            {"typing", "msgspec", "bridle.run", "anyio", "subprocess"},
         ),
         ("import bridle; bridle.run_sync", {"asyncio", "anyio", "logging", "dataclasses", "json"}),
         (
-            "from bridle.core.redact import Redactor; Redactor(['sk-0123456789'])",
+            "from bridle.core.redaction import Redactor; Redactor(['sk-0123456789'])",
             {"json", "base64", "urllib"},
         ),
     ],

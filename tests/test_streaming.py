@@ -14,11 +14,11 @@ from bridle.core.errors import WrongUse
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.spec import Allow, Deny, PermissionAnswer, Question
+from bridle.process.spec import Allow, Deny, PermissionAnswer, Question
 from bridle.streaming import EventStream, run, run_sync, stream, stream_sync
 from bridle.testing.contract import check_event_order
 from tests.conftest import wait_until
-from tests.drives.children import open_fds
+from tests.process.children import open_fds
 from tests.support.tiny_runs import SCRIPT, TINY, allow, checked
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

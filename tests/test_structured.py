@@ -13,8 +13,8 @@ from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.events import Event
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.processes import marked_processes
-from bridle.running import prepare
+from bridle.process.process_tree import marked_processes
+from bridle.runs import prepare
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions.session import Session
 from bridle.streaming import run, run_sync, stream_sync

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bridle.core.errors import AgentError, BridleError, ErrorInfo, WrongUse
     from bridle.core.events import AnyEvent, Event, decode_event, encode_event
     from bridle.core.features import Features
-    from bridle.core.lifecycle import (
+    from bridle.core.handles import (
         ConnectionState,
         Message,
         SessionFilter,
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from bridle.core.results import Availability, RunResult, TranscriptSummary
     from bridle.core.usage import Usage
     from bridle.drives.connection import RpcProcess, RuntimeConnection
-    from bridle.drives.spec import Allow, Deny, PermissionAnswer, Question
-    from bridle.running import run_interactive
+    from bridle.process.spec import Allow, Deny, PermissionAnswer, Question
+    from bridle.runs import run_interactive
     from bridle.runtimes.base import AgentRuntime
     from bridle.runtimes.one_shot import print_once
     from bridle.runtimes.registry import available_runtimes, create_acp_runtime, get_runtime
     from bridle.sessions.clocks import Clocks
-    from bridle.sessions.conversation import AgentStep, ToolUse
+    from bridle.sessions.history import AgentStep, ToolUse
     from bridle.sessions.hooks import HookEvent
     from bridle.sessions.hosting import on_hook
-    from bridle.sessions.lifecycle import Identity
     from bridle.sessions.service import Receipt, TurnReport
     from bridle.sessions.session import Session
+    from bridle.sessions.start import Identity
     from bridle.sessions.store import SessionRecord
     from bridle.sessions.sync_session import SyncSession
     from bridle.sessions.user_messages import UserMessage
@@ -150,12 +150,12 @@ _HOMES = {
     ),
     "bridle.core.results": ("Availability", "RunResult", "TranscriptSummary"),
     "bridle.core.usage": ("Usage",),
-    "bridle.drives.spec": ("Allow", "Deny", "PermissionAnswer", "Question"),
-    "bridle.running": ("run_interactive",),
+    "bridle.process.spec": ("Allow", "Deny", "PermissionAnswer", "Question"),
+    "bridle.runs": ("run_interactive",),
     "bridle.runtimes.base": ("AgentRuntime",),
     "bridle.runtimes.one_shot": ("print_once",),
     "bridle.runtimes.registry": ("available_runtimes", "create_acp_runtime", "get_runtime"),
-    "bridle.core.lifecycle": (
+    "bridle.core.handles": (
         "ConnectionState",
         "Message",
         "SessionFilter",
@@ -165,10 +165,10 @@ _HOMES = {
     ),
     "bridle.drives.connection": ("RpcProcess", "RuntimeConnection"),
     "bridle.sessions.clocks": ("Clocks",),
-    "bridle.sessions.conversation": ("AgentStep", "ToolUse"),
+    "bridle.sessions.history": ("AgentStep", "ToolUse"),
     "bridle.sessions.hooks": ("HookEvent",),
     "bridle.sessions.hosting": ("on_hook",),
-    "bridle.sessions.lifecycle": ("Identity",),
+    "bridle.sessions.start": ("Identity",),
     "bridle.sessions.service": ("Receipt", "TurnReport"),
     "bridle.sessions.session": ("Session",),
     "bridle.sessions.store": ("SessionRecord",),

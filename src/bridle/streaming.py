@@ -9,9 +9,9 @@ from bridle.core.errors import WrongUse
 from bridle.core.events import AnyEvent, Event
 from bridle.core.options import RunOptions, RunOptionsDict
 from bridle.core.results import RunResult
-from bridle.drives.print_drive import PermissionPolicy, refuse_all
-from bridle.drives.spec import PermissionAnswer, Question
-from bridle.running import prepare, resolve
+from bridle.drives.print_run import PermissionPolicy, refuse_all
+from bridle.process.spec import PermissionAnswer, Question
+from bridle.runs import prepare, resolve
 
 if TYPE_CHECKING:
     from anyio import CancelScope

@@ -17,11 +17,11 @@ from bridle.core.errors import AnswerMismatch, BridleError
 from bridle.core.options import RunOptions
 from bridle.core.results import GuardReport, RunResult
 from bridle.core.structured import AnswerCheck, check_schema
-from bridle.drives.owned_folders import remove_folders
-from bridle.drives.print_drive import PrintRun
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Normalizer, ProcessSpec
-from bridle.runtimes.given import json_object
+from bridle.drives.print_run import PrintRun
+from bridle.process.owned_folders import remove_folders
+from bridle.process.spec import Normalizer, ProcessSpec
+from bridle.runtimes.options import json_object
+from bridle.turns.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Asking:
         keeps_home = options.account_dir is not None or options.model_server is None
         if self.can_repair and not keeps_home and "account_dir" in features.options:
             # The throw-away home of a scripted model would take the conversation with it.
-            from bridle.runtimes.private import new_private_dir
+            from bridle.core.private_files import new_private_dir
 
             self.folders = (new_private_dir(env, runtime.id),)
             options = msgspec.structs.replace(options, account_dir=self.folders[0])

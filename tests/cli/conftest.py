@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridle.drives.processes import kill_marked
+from bridle.process.process_tree import kill_marked
 from tests.cli.session_shell import Shell
 from tests.support.preset_agent import Place, make_place
 

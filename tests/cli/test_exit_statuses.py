@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridle.drives.processes import marked_processes
+from bridle.process.process_tree import marked_processes
 
 BRIDLE = str(Path(sys.executable).parent / "bridle")
 

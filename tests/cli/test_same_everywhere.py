@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridle.drives.processes import marked_processes
+from bridle.process.process_tree import marked_processes
 from tests.support.clis import PINS
 from tests.support.real_cli import real_cli
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from bridle.cli import session_attach
-from bridle.sessions.desk import SessionDesk
+from bridle.sessions.manager import SessionDesk
 from bridle.testing import ScriptedModel
 from tests.cli.session_shell import BRIDLE, Shell
 from tests.conftest import wait_until

@@ -12,15 +12,15 @@ import msgspec
 
 from bridle.core import errors as er
 from bridle.core.options import DEFAULT_MARKER, HooksDef, OverlayContent, RunOptions
-from bridle.core.redact import Redactor
+from bridle.core.redaction import Redactor
 from bridle.core.results import TranscriptSummary
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessExit
+from bridle.process.spec import SESSION_MARK, Normalizer, ProcessExit
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.deployment import Deployment
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing.conformance import scenarios as sc
 from bridle.testing.conformance.checks.wire import WORD
+from bridle.turns.recorder import Recorder
 
 replace = msgspec.structs.replace
 Line = dict[str, Any]

@@ -7,9 +7,9 @@ import pytest
 
 from bridle.core.errors import ContextOverflow
 from bridle.core.features import Features
-from bridle.drives.recorder import Recorder
 from bridle.runtimes.dialects import Dialect
 from bridle.testing import conformance
+from bridle.turns.recorder import Recorder
 from tests.conformance.mutants import Line, Mutant, mutant, replace
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridle.core.redact import REDACTED, Redactor, secrets_in
+from bridle.core.redaction import REDACTED, Redactor, secrets_in
 
 KEY = "sk-ant-api03-Zz9/+x=_Q7"
 

@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from bridle.core.redact import Redactor
+from bridle.core.redaction import Redactor
 from bridle.core.secret_shapes import without_shapes
 
 LETTERS = string.ascii_letters + string.digits

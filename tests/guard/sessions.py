@@ -10,18 +10,18 @@ from unittest import mock
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.processes import kill_marked
 from bridle.drives.tmux.server import TmuxServer, server_folder
-from bridle.guard.service import GuardSession
-from bridle.running import new_session_id
+from bridle.guard.hooks.service import GuardSession
+from bridle.process.process_tree import kill_marked
+from bridle.runs import new_session_id
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
-from bridle.sessions.lifecycle import start_session
 from bridle.sessions.service import Receipt, SessionService
+from bridle.sessions.start import start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 from tests.sandbox.bench import Bench
 
@@ -51,7 +51,7 @@ class GuardedSession:
         self.runtime = runtime
         self._drive = drive
         self._sabotage = sabotage
-        patient = mock.patch("bridle.guard.lasting.SECONDS", _PATIENCE)
+        patient = mock.patch("bridle.guard.hooks.lasting.SECONDS", _PATIENCE)
         with patient if sabotage is not None else mock.patch.dict({}):
             self.record = start_session(
                 self.home,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bridle.guard.tools import lookup
-from bridle.running import prepare
+from bridle.runs import prepare
 from bridle.testing import ScriptedModel
 from tests.guard.agents import AGENTS, Agent, wanted_of
 from tests.sandbox.bench import bench

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bridle.guard import Call, Judge, Policy, check_call, judge
-from bridle.guard import shfmt as parsing
+from bridle.guard.shell import shfmt as parsing
 from bridle.guard.tools import TOOLS
 from tests.guard.conftest import bash
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bridle.drives.guarding import HookShape
 from bridle.guard import Call, Judge, JudgeService, Policy
+from bridle.turns.guard_contract import HookShape
 from tests.guard.test_hooks import MECHANISM, SHELLS, Place, reason
 from tests.guard.test_killed_hooks import JUDGE
 from tests.sandbox.test_confinement import MEANS

@@ -8,15 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from bridle.guard import Call, Judge, Policy, budget, words
+from bridle.guard import Call, Judge, Policy, budget
 from bridle.guard.code import check_code
 from bridle.guard.commands import awk, sed
 from bridle.guard.commands.registry import effects_of
 from bridle.guard.effects import Command
 from bridle.guard.patches import diff_paths, patch_paths
 from bridle.guard.paths import Places, may_meet
-from bridle.guard.producers import output
-from bridle.guard.values import literal
+from bridle.guard.shell import words
+from bridle.guard.shell.producers import output
+from bridle.guard.shell.values import literal
 from bridle.guard.verdict import Blocked
 from tests.guard import worst
 from tests.guard.conftest import bash

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridle.drives.guarding import HookShape
-from bridle.drives.spec import ProcessSpec
-from bridle.guard.desk import Answer
+from bridle.guard.hooks.desk import Answer
+from bridle.process.spec import ProcessSpec
 from bridle.sandbox import confine, policy_for, preflight
+from bridle.turns.guard_contract import HookShape
 from tests.guard.test_hooks import Place, place, reason
 
 __all__ = ["place"]
@@ -141,7 +141,7 @@ def test_an_answer_is_for_one_question_of_one_process(place: Place) -> None:
 
 
 def test_answers_do_not_pile_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridle.guard.service._KEPT", 2)
+    monkeypatch.setattr("bridle.guard.hooks.service._KEPT", 2)
     for _ in range(4):
         assert place.run(place.payload("a.txt")) == ""
     assert len(list(Path(place.session.folder).glob("answer.*"))) == 2

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from bridle.drives.guarding import Guard, GuardMechanism, HookShape
 from bridle.guard import GuardSession, JudgeService, Policy
-from bridle.guard import hook_io as hook_io_module
-from bridle.guard.desk import LARGEST, Answer, Desk
+from bridle.guard.hooks import hook_io as hook_io_module
+from bridle.guard.hooks.desk import LARGEST, Answer, Desk
+from bridle.turns.guard_contract import Guard, GuardMechanism, HookShape
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks and judge meet in /proc")
 
@@ -246,7 +246,7 @@ def test_the_lone_judge_imports_only_what_it_needs(place: Place) -> None:
     program = (
         "import sys, runpy\n"
         f"sys.argv = ['alone.py', {str(settings)!r}]\n"
-        "try:\n    runpy.run_module('bridle.guard.alone', run_name='__main__')\n"
+        "try:\n    runpy.run_module('bridle.guard.hooks.alone', run_name='__main__')\n"
         "except SystemExit as end:\n    assert end.code == 0\n"
         "heavy = {'asyncio', 'anyio', 'logging', 'rich', 'httpx2', 'ruamel.yaml', 'sqlite3',"
         " 'bridle.runtimes', 'bridle.config', 'bridle.cli'}\n"

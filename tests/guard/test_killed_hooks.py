@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridle.drives.guarding import REASON, HookShape
 from bridle.guard import Policy
-from bridle.guard.desk import Answer
-from bridle.guard.service import GuardSession
-from bridle.runtimes.claude import guarding as claude_guarding
+from bridle.guard.hooks.desk import Answer
+from bridle.guard.hooks.service import GuardSession
+from bridle.runtimes.claude import hooks as claude_guarding
+from bridle.turns.guard_contract import REASON, HookShape
 from tests.conftest import wait_until
 from tests.guard.agents import AGENTS, DRIVES, Agent, Sabotage, play
 from tests.guard.test_hooks import MECHANISM, SHELLS, Place, reason
@@ -162,7 +162,7 @@ def test_a_foretold_refusal_stands_when_all_of_the_hook_is_killed(place: Place, 
 
 JUDGE = """
 import sys, threading
-from bridle.drives.guarding import GuardMechanism, HookShape
+from bridle.turns.guard_contract import GuardMechanism, HookShape
 from bridle.guard import JudgeService, Policy
 service = JudgeService()
 session = service.open(sys.argv[1], stdio=False)

@@ -19,14 +19,14 @@ import pytest
 from bridle.config import load_config
 from bridle.core.errors import GuardRefused
 from bridle.core.options import Provider, RunOptions
-from bridle.drives.guarding import NOTES
-from bridle.drives.print_drive import PrintRun
-from bridle.guard.notes import read_notes
-from bridle.guard.service import GuardSession
-from bridle.running import new_session_id, prepare, recorder_for
+from bridle.drives.print_run import PrintRun
+from bridle.guard.hooks.notes import read_notes
+from bridle.guard.hooks.service import GuardSession
+from bridle.runs import new_session_id, prepare, recorder_for
 from bridle.runtimes.guarded_sessions import SessionGuarding
-from bridle.runtimes.opencode.guarding import CLOSED, guarded_env
+from bridle.runtimes.opencode.hooks import CLOSED, guarded_env
 from bridle.testing import ScriptedModel
+from bridle.turns.guard_contract import NOTES
 from tests.guard.agents import (
     AGENTS,
     DRIVES,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bridle.drives.processes import descendants
 from bridle.guard import Judge
-from bridle.guard import parse as parsing
+from bridle.guard.shell import parse as parsing
 from bridle.guard.tools import TOOLS, lookup
+from bridle.process.process_tree import descendants
 from tests.guard.conftest import bash
 
 FOR_ALL = ["git push", "git reset --hard", "touch ../x", "claude -p x", "sudo ls", "rm -rf .git"]
@@ -147,8 +147,8 @@ def test_the_short_cut_agrees_on_many_generated_commands(monkeypatch: pytest.Mon
     import random
 
     # That is more than any call has, and a busy machine may take long for it.
-    monkeypatch.setattr("bridle.guard.shfmt.TIME_LIMIT", 100.0)
-    monkeypatch.setattr("bridle.guard.shfmt.MAX_TREE", 16 << 20)
+    monkeypatch.setattr("bridle.guard.shell.shfmt.TIME_LIMIT", 100.0)
+    monkeypatch.setattr("bridle.guard.shell.shfmt.MAX_TREE", 16 << 20)
     draw = random.Random(7)
     letters = "abcxyzABZ0189_./:@%+=,-"
     lines: list[str] = []

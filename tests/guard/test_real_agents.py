@@ -19,9 +19,9 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import GuardRefused
 from bridle.core.results import GuardReport
-from bridle.guard.desk import Answer
-from bridle.guard.lasting import HostedSession
-from bridle.guard.service import GuardSession
+from bridle.guard.hooks.desk import Answer
+from bridle.guard.hooks.lasting import HostedSession
+from bridle.guard.hooks.service import GuardSession
 from bridle.testing import ScriptedModel
 from tests.conftest import wait_until
 from tests.guard.agents import AGENTS, DRIVES, Agent, Played, Sabotage, play, wanted_of
@@ -271,7 +271,7 @@ def test_copilot_with_its_hooks_off_is_not_started(place: Bench, drive: str) -> 
 def test_copilot_that_runs_no_hooks_is_found_out_on_trial(
     place: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridle.runtimes.copilot.guarding._refuse_switched_off", lambda plan: None)
+    monkeypatch.setattr("bridle.runtimes.copilot.hooks._refuse_switched_off", lambda plan: None)
     switch = place.worktree / ".github/copilot/settings.json"
     switch.parent.mkdir(parents=True)
     switch.write_text('{"disableAllHooks": true}')

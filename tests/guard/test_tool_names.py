@@ -6,7 +6,7 @@ import pytest
 
 from bridle.core.options import ModelServer, RunOptions
 from bridle.guard.tools import lookup
-from bridle.running import prepare
+from bridle.runs import prepare
 from bridle.testing import ScriptedModel
 from tests.sandbox.bench import bench
 from tests.support.real_cli import newest

@@ -7,11 +7,11 @@ from typing import Any
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Normalizer, ProcessExit
-from bridle.running import Prepared
+from bridle.process.spec import Normalizer, ProcessExit
+from bridle.runs import Prepared
 from bridle.runtimes.base import AgentRuntime
 from bridle.testing import ScriptedModel
+from bridle.turns.recorder import Recorder
 from tests.support import driving
 from tests.support.driving import Outcome, Place, finish_run, kinds, own_place
 from tests.support.driving import check_order as assert_order

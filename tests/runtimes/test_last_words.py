@@ -9,14 +9,14 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import STDOUT_TAIL
 from bridle.core.options import RunOptions, SandboxMode
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
-from bridle.running import prepare
+from bridle.process.spec import ProcessExit
+from bridle.runs import prepare
 from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.preset.normalizer import PlainTextNormalizer
+from bridle.runtimes.preset.stream import PlainTextNormalizer
 from bridle.runtimes.registry import available_runtimes, get_runtime
-from bridle.sessions.lifecycle import start_session
+from bridle.sessions.start import start_session
 from bridle.sessions.store import SessionStore
+from bridle.turns.recorder import Recorder
 from tests.doctor.fakes import fake_cli
 from tests.sessions.place import Place
 

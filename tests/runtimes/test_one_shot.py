@@ -15,7 +15,7 @@ from bridle.core.errors import (
     WrongUse,
 )
 from bridle.core.options import ModelServer
-from bridle.drives.processes import marked_processes
+from bridle.process.process_tree import marked_processes
 from bridle.testing import ScriptedModel
 
 SECRET = "sk-one-shot-0123456789abcdef"

@@ -8,8 +8,8 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.features import Features
 from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.spec import Question
-from bridle.running import prepare
+from bridle.process.spec import Question
+from bridle.runs import prepare
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.permission import Way, unasked_in, way_of
 from bridle.runtimes.preset import PresetRuntime

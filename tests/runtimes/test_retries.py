@@ -7,11 +7,11 @@ import pytest
 from bridle.core import errors as er
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.codex.logs import CodexLog, without_log
-from bridle.runtimes.codex.normalizer import CodexNormalizer
+from bridle.runtimes.codex.stream import CodexNormalizer
 from bridle.runtimes.retries import Retry, RetryClock
+from bridle.turns.recorder import Recorder
 
 LOGS = Path(__file__).parents[2] / "src/bridle/runtimes/codex/testdata/0.166.0/exec"
 STARTED = (b'{"type":"thread.started","thread_id":"t"}', b'{"type":"turn.started"}')

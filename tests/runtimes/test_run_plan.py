@@ -1,9 +1,9 @@
 """Where a plan takes further arguments of the agent's own command."""
 
-from bridle.drives.spec import ProcessSpec
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.installation import Installation
-from bridle.runtimes.run_plan import RunPlan
+from bridle.runtimes.install import Installation
+from bridle.runtimes.plan import RunPlan
 
 _SUBCOMMANDS = ("exec", "resume")
 

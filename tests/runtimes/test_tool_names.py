@@ -5,7 +5,7 @@ import pytest
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import RunOptions
-from bridle.runtimes.planning import check_options, native_options
+from bridle.runtimes.planner import check_options, native_options
 from bridle.runtimes.registry import available_runtimes, get_runtime
 from bridle.runtimes.tool_names import NEUTRAL, ToolTable
 

@@ -15,8 +15,8 @@ import msgspec
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.processes import marked_processes
-from bridle.running import Prepared, prepare
+from bridle.process.process_tree import marked_processes
+from bridle.runs import Prepared, prepare
 from bridle.runtimes.base import AgentRuntime
 from bridle.testing import ScriptedModel
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from bridle.core.errors import GuardRefused
-from bridle.drives.owned_folders import remove_folders
-from bridle.drives.spec import ProcessSpec
+from bridle.process.owned_folders import remove_folders
+from bridle.process.spec import ProcessSpec
 from bridle.sandbox import Enforcement, confine, policy_for, preflight
 from bridle.sandbox.preflight import enforcement_of
 

@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import wait_until
 from tests.sandbox.test_confinement import MEANS, Place, only
 
-from bridle.drives.processes import KEEPER, end_marked, kill_marked, look, marked_processes
-from bridle.drives.spec import SESSION_MARK, ProcessSpec
+from bridle.process.process_tree import KEEPER, end_marked, kill_marked, look, marked_processes
+from bridle.process.spec import SESSION_MARK, ProcessSpec
 from bridle.sandbox import confine, launcher, policy_for, preflight
 from bridle.sandbox.preflight import SIGNAL_SCOPE
 

@@ -16,7 +16,7 @@ from bridle.core.capabilities import CAPABILITIES, SANDBOXES
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.core.results import GuardReport, RunResult
-from bridle.running import Prepared, prepare, run_interactive
+from bridle.runs import Prepared, prepare, run_interactive
 from bridle.runtimes.codex.sandbox import sandbox_mode
 from bridle.runtimes.confined import held_as
 from bridle.runtimes.registry import get_runtime
@@ -187,7 +187,7 @@ def test_a_run_at_the_terminal_is_held_too(
         started.append(spec.argv)
         return 0
 
-    monkeypatch.setattr("bridle.drives.interactive.run_at_terminal", start)
+    monkeypatch.setattr("bridle.process.terminal.run_at_terminal", start)
     options = RunOptions(prompt="x", cwd=str(place.worktree), guard="lead")
     assert run_interactive(ScriptedRuntime(), options, env) == 0
     assert launcher.__file__ in started[0]

@@ -13,9 +13,9 @@ from tests.support.real_cli import real_cli
 
 from bridle.core.errors import GuardRefused
 from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.spec import ProcessSpec
-from bridle.running import Prepared, prepare, run_interactive
-from bridle.runtimes.planning import in_home
+from bridle.process.spec import ProcessSpec
+from bridle.runs import Prepared, prepare, run_interactive
+from bridle.runtimes.planner import in_home
 from bridle.runtimes.registry import get_runtime
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sandbox import (
@@ -231,7 +231,7 @@ def test_a_run_at_the_terminal_is_confined_too(
         started.append(spec)
         return 0
 
-    monkeypatch.setattr("bridle.drives.interactive.run_at_terminal", start)
+    monkeypatch.setattr("bridle.process.terminal.run_at_terminal", start)
     options = RunOptions(prompt="x", cwd=str(tmp_path), sandbox="worktree")
     assert run_interactive(ScriptedRuntime(), options, env) == 0
     assert launcher.__file__ in started[0].argv

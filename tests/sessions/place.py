@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
-from bridle.drives.processes import kill_marked
-from bridle.running import new_session_id
+from bridle.process.process_tree import kill_marked
+from bridle.runs import new_session_id
 from bridle.runtimes.registry import get_runtime
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.daemon import find_runtime
@@ -19,8 +19,8 @@ from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
-from bridle.sessions.lifecycle import resume_session, start_session
 from bridle.sessions.service import Receipt, SessionService, TurnReport
+from bridle.sessions.start import resume_session, start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 
 DEADLINE = 60.0

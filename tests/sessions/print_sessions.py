@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from bridle.core import events as ev
-from bridle.drives.processes import marked_processes
+from bridle.process.process_tree import marked_processes
 from bridle.runtimes.registry import get_runtime
 from bridle.sessions.replay import replayed
 from bridle.sessions.store import SessionRecord

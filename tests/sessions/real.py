@@ -10,7 +10,7 @@ from typing import Any
 from bridle.core.events import Drive
 from bridle.core.options import ModelServer, RunOptions
 from bridle.runtimes.base import AgentRuntime
-from bridle.sessions.lifecycle import resume_session, start_session
+from bridle.sessions.start import resume_session, start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.testing import ScriptedModel
 from tests.sessions.place import Host, Place

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bridle.core.events import Event
-from bridle.drives.processes import kill_marked, marked_processes
+from bridle.process.process_tree import kill_marked, marked_processes
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome, user_home
 from bridle.sessions.hosting import close_hosts

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bridle.drives.processes import kill_marked, marked_processes
 from bridle.drives.tmux.server import TmuxServer
+from bridle.process.process_tree import kill_marked, marked_processes
 from bridle.testing import ScriptedModel
 from tests.sessions.place import wait
 from tests.support.panes import private_server

@@ -3,14 +3,14 @@
 import time
 
 from bridle.core.options import RunOptions
-from bridle.drives.live import LiveFacts, Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.recording.tally import Before
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.ledger import Begin, Compact, Expire
 from bridle.sessions.player import Player
 from bridle.sessions.stopwatch import Stopwatch
+from bridle.turns.recorder import Recorder
+from bridle.turns.usage_totals import Before
+from bridle.turns.wire import LiveFacts, Outgoing
 
 CLOCKS = Clocks(inactivity=20.0, abort=7.0)
 FACTS = LiveFacts(runtime="toy", runtime_version="1", dialect="toy", cwd="/")

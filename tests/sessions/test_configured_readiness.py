@@ -8,7 +8,7 @@ import pytest
 import bridle
 from bridle.core import events as ev
 from bridle.core.options import ModelServer
-from bridle.drives.processes import kill_marked
+from bridle.process.process_tree import kill_marked
 from bridle.runtimes.registry import get_runtime
 from bridle.sessions.hosting import close_hosts
 from bridle.testing import ScriptedModel

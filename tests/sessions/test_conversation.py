@@ -8,7 +8,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import WrongUse
 from bridle.core.events import Drive
-from bridle.drives.processes import marked_processes
+from bridle.process.process_tree import marked_processes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.lock import SessionOver
 from bridle.sessions.store import UnknownSession

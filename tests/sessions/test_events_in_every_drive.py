@@ -7,7 +7,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
-from bridle.running import prepare
+from bridle.runs import prepare
 from bridle.runtimes.base import AgentRuntime
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order

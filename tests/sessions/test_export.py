@@ -12,9 +12,9 @@ import pytest
 
 from bridle.core.errors import Crashed, Unavailable, WrongUse
 from bridle.core.events import encode_event
-from bridle.core.redact import Redactor
+from bridle.core.redaction import Redactor
 from bridle.core.usage import Usage
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.sessions.export import FORMATS, export
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord

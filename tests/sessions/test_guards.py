@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from bridle.core import events as ev
-from bridle.drives.guarding import NOTES, GuardHook
-from bridle.drives.recording import verdicts as verdict_desk
-from bridle.guard.notes import read_notes
+from bridle.guard.hooks.notes import read_notes
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.registry import get_runtime
-from bridle.runtimes.scripted import guarding
-from bridle.runtimes.scripted.adapter import ScriptedRuntime
+from bridle.runtimes.scripted import hooks as guarding
+from bridle.runtimes.scripted.product import ScriptedRuntime
 from bridle.sessions.ledger import Begin, Ledger
 from bridle.sessions.replay import replayed
 from bridle.sessions.store import SessionRecord
+from bridle.turns import verdicts as verdict_desk
+from bridle.turns.guard_contract import NOTES, GuardHook
 from tests.sessions.place import Place, wait
 
 BUILDER = {"options": {"guard": "builder"}}

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from bridle.core.errors import Overloaded
-from bridle.sessions.conversation import ToolUse
 from bridle.sessions.files_touched import commands_of, files_of
 from bridle.sessions.handover import SIZE, brief
+from bridle.sessions.history import ToolUse
 from tests.support.sessions import MadeSession, live_session
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+y\n*** Add File: b.py\n*** End Patch"

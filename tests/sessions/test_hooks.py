@@ -15,8 +15,8 @@ import pytest
 from bridle.config.schema import HooksSection
 from bridle.core.errors import RateLimited
 from bridle.core.events import Event
-from bridle.drives.processes import look, marked_processes
-from bridle.drives.spec import SESSION_MARK, ProcessExit
+from bridle.process.process_tree import look, marked_processes
+from bridle.process.spec import SESSION_MARK, ProcessExit
 from bridle.sessions import hooks as hooks_module
 from bridle.sessions.home import StateHome
 from bridle.sessions.hooks import HookEvent, HookRunner, hook_events

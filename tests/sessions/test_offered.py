@@ -12,13 +12,13 @@ import pytest
 
 from bridle.config import load_config
 from bridle.core.errors import UnsupportedOption, WrongUse
-from bridle.core.lifecycle import Message, SessionFilter, SessionHandle, StartOptions
+from bridle.core.handles import Message, SessionFilter, SessionHandle, StartOptions
 from bridle.core.options import RunOptions, SpawnOptions
-from bridle.drives.processes import kill_marked, look
+from bridle.process.process_tree import kill_marked, look
 from bridle.runtimes.registry import create_acp_runtime, get_runtime
-from bridle.sessions.desk import SessionDesk
 from bridle.sessions.home import homes
 from bridle.sessions.lock import SessionOver
+from bridle.sessions.manager import SessionDesk
 from bridle.sessions.store import UnknownSession
 from bridle.sessions.sync_session import SyncSession
 from tests.sessions.place import wait

@@ -12,22 +12,22 @@ from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.events import Drive
 from bridle.core.options import ModelServer, Provider, RunOptions
-from bridle.drives.live import CompactionControl, LiveFacts
-from bridle.drives.owned_folders import remove_folders
-from bridle.drives.recorder import Recorder
-from bridle.drives.recording.tally import Before
-from bridle.drives.turns.records import Order
-from bridle.running import new_session_id
+from bridle.drives.print_session.records import Order
+from bridle.process.owned_folders import remove_folders
+from bridle.runs import new_session_id
 from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.confined import planned, planned_live, planned_tmux
-from bridle.runtimes.installation import Installation
+from bridle.runtimes.install import Installation
 from bridle.runtimes.registry import available_runtimes, get_runtime
 from bridle.runtimes.supporting import compacting_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.holding import wire_of as wire_of_session
 from bridle.sessions.ledger import Begin
-from bridle.sessions.lifecycle import _kept_options
+from bridle.sessions.start import _kept_options
 from bridle.sessions.turn_planning import _options
+from bridle.turns.recorder import Recorder
+from bridle.turns.usage_totals import Before
+from bridle.turns.wire import CompactionControl, LiveFacts
 from tests.drives.tmux.test_followers import NAMES, lines_of, wire_of
 from tests.sessions.place import Place
 

@@ -8,7 +8,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.spec import Question
+from bridle.process.spec import Question
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.clocks import Clocks
 from bridle.testing import ScriptedModel

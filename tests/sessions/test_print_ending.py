@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from bridle.core import events as ev
-from bridle.drives.processes import look, marked_processes
+from bridle.process.process_tree import look, marked_processes
 from bridle.sessions.clocks import Clocks
 from tests.sessions.place import Place, wait
 from tests.sessions.print_sessions import LONG, begin, check, heard, keeper, turn_pid

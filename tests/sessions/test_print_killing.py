@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from bridle.drives.processes import look, marked_processes
+from bridle.process.process_tree import look, marked_processes
 from bridle.sessions.store import SessionRecord
 from tests.sessions.place import Host, Place, wait
 from tests.sessions.print_sessions import LONG, SLOW, begin, check, heard, keeper, turn_pid

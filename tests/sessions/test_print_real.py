@@ -10,7 +10,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
-from bridle.drives.processes import marked_processes
+from bridle.process.process_tree import marked_processes
 from bridle.sessions.turn_planning import plan_session
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order

@@ -10,10 +10,10 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
-from bridle.drives.turns.records import mark_in
+from bridle.drives.print_session.records import mark_in
 from bridle.runtimes.registry import get_runtime
-from bridle.sessions.desk import SessionDesk, default_drive
-from bridle.sessions.lifecycle import start_session
+from bridle.sessions.manager import SessionDesk, default_drive
+from bridle.sessions.start import start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 from tests.sessions.place import Place, kinds, wait
 from tests.sessions.print_sessions import LONG, SLOW, begin, check, heard, turn_pid

@@ -8,7 +8,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.events import Drive
-from bridle.drives.processes import kill_marked, marked_processes
+from bridle.process.process_tree import kill_marked, marked_processes
 from bridle.sessions.replay import replayed
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from bridle.drives.processes import marked_processes
 from bridle.drives.tmux.pane_place import read_place, server_in
+from bridle.process.process_tree import marked_processes
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.sessions.place import Place, wait

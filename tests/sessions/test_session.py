@@ -14,13 +14,13 @@ from anyio.lowlevel import checkpoint
 from bridle.core import events as ev
 from bridle.core.errors import Crashed, ResumeRefused, TimedOut, UnsupportedOption, WrongUse
 from bridle.core.events import Drive, Event
-from bridle.core.lifecycle import SessionHints
-from bridle.drives.spec import Allow, Question
+from bridle.core.handles import SessionHints
+from bridle.process.spec import Allow, Question
 from bridle.runtimes.registry import get_runtime
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions import feed as feed_module
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.conversation import AgentStep
+from bridle.sessions.history import AgentStep
 from bridle.sessions.lock import SessionOver
 from bridle.sessions.session import Session
 from bridle.sessions.store import UnknownSession

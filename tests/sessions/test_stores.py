@@ -250,7 +250,7 @@ def test_another_folder_is_offered_only_where_it_would_be_used() -> None:
 READ_ONLY = """
 import hashlib, os, sys
 import bridle.cli, bridle.cli.daemon, bridle.cli.session, bridle.cli.output
-import bridle.sessions.client, bridle.sessions.desk, bridle.sessions.home, bridle.config
+import bridle.sessions.client, bridle.sessions.manager, bridle.sessions.home, bridle.config
 import bridle.runtimes.registry
 bridle.runtimes.registry.get_runtime("scripted")
 if os.geteuid() == 0:

@@ -16,7 +16,7 @@ from benchmarks.chaos import Run
 
 from bridle.core import events as ev
 from bridle.core.errors import Unavailable, WrongUse
-from bridle.drives.processes import marked_processes
+from bridle.process.process_tree import marked_processes
 from bridle.runtimes.registry import get_runtime
 from bridle.sessions import engine
 from bridle.sessions.clocks import Clocks

@@ -15,7 +15,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import TimedOut, WrongUse
 from bridle.core.events import Event
-from bridle.drives.spec import Deny, Question
+from bridle.process.spec import Deny, Question
 from bridle.sessions.client import DaemonClient, daemon_status
 from bridle.sessions.hosting import close_hosts
 from bridle.sessions.lock import SessionHeld

@@ -14,8 +14,8 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
-from bridle.drives.processes import marked_processes
-from bridle.running import prepare
+from bridle.process.process_tree import marked_processes
+from bridle.runs import prepare
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import user_messages

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from bridle.drives.spec import ProcessExit
-from bridle.sessions.conversation import AgentStep, conversation
+from bridle.process.spec import ProcessExit
+from bridle.sessions.history import AgentStep, conversation
 from bridle.sessions.hooks import hook_events
 from bridle.sessions.user_messages import UserMessage, user_messages
 from tests.sessions.test_export import exported

@@ -13,12 +13,12 @@ import json, sys
 
 from bridle.core.features import Features
 from bridle.core.usage import Usage
-from bridle.drives.spec import ProcessSpec, Question
+from bridle.process.spec import ProcessSpec, Question
 from bridle.runtimes.base import (
     AgentRuntime, RunPlan, agent_env, check_options, readable_file, working_dir,
 )
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.installation import Installation
+from bridle.runtimes.install import Installation
 
 AGENT = r"""
 import json, sys

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut, WrongUse
 from bridle.core.events import Event
-from bridle.drives.attached import AttachedProcess
-from bridle.drives.live import Delivery, LiveWire, Outgoing
-from bridle.drives.owned_folders import remove_folders
-from bridle.drives.print_drive import PermissionPolicy, refuse_all
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Patience, ProcessExit, ProcessSpec, Question, decision_of
+from bridle.drives.print_run import PermissionPolicy, refuse_all
+from bridle.process.attached import AttachedProcess
+from bridle.process.owned_folders import remove_folders
+from bridle.process.spec import Patience, ProcessExit, ProcessSpec, Question, decision_of
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Delivery, LiveWire, Outgoing
 
 _SHOWN = 2000
 

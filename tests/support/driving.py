@@ -17,9 +17,9 @@ from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.core.usage import Usage
-from bridle.drives.print_drive import PrintRun
-from bridle.drives.processes import marked_processes
-from bridle.running import Prepared, prepare
+from bridle.drives.print_run import PrintRun
+from bridle.process.process_tree import marked_processes
+from bridle.runs import Prepared, prepare
 from bridle.runtimes.base import AgentRuntime
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order

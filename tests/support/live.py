@@ -5,12 +5,12 @@ from contextlib import contextmanager
 
 from bridle.core.events import AgentEnd, Event
 from bridle.core.options import RunOptions
-from bridle.core.redact import Redactor, secrets_in
-from bridle.drives.live import Outgoing
-from bridle.drives.print_drive import PermissionPolicy, refuse_all
-from bridle.drives.recorder import Recorder
-from bridle.running import new_session_id
+from bridle.core.redaction import Redactor, secrets_in
+from bridle.drives.print_run import PermissionPolicy, refuse_all
+from bridle.runs import new_session_id
 from bridle.runtimes.base import AgentRuntime
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Outgoing
 from tests.support.conversation import AttachedConversation
 
 DEADLINE = 120.0

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from bridle.core.events import Event
-from bridle.drives.live import LiveFacts, LiveWire
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Question
+from bridle.process.spec import Question
 from bridle.runtimes.base import AgentRuntime
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, LiveWire
 
 _WIRE_CALLS = (
     "begin",

@@ -12,19 +12,19 @@ import msgspec
 
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
-from bridle.drives.live import LiveFacts
-from bridle.drives.processes import kill_marked, marked_processes
-from bridle.drives.recorder import Recorder
-from bridle.drives.recording.tally import Before
+from bridle.process.process_tree import kill_marked, marked_processes
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Accept, Begin, Drop, Entry, Ledger, MessageKind, Send
-from bridle.sessions.lifecycle import start_session
+from bridle.sessions.start import start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.sessions.user_messages import iso
+from bridle.turns.recorder import Recorder
+from bridle.turns.usage_totals import Before
+from bridle.turns.wire import LiveFacts
 
 DEADLINE = 60.0
 START = 1_700_000_000.0

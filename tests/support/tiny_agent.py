@@ -24,12 +24,12 @@ from bridle.core.errors import RateLimited
 from bridle.core.features import Features
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.usage import Usage
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Normalizer, ProcessExit, ProcessSpec, Question, StopStep
+from bridle.process.spec import Normalizer, ProcessExit, ProcessSpec, Question, StopStep
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
 from bridle.runtimes.deployment import Deployment
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.installation import Installation
+from bridle.runtimes.install import Installation
+from bridle.turns.recorder import Recorder
 
 AGENT = r"""
 import json, os, subprocess, sys, time

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bridle.core.events import Event
 from bridle.core.results import RunResult
-from bridle.drives.spec import Question
+from bridle.process.spec import Question
 from bridle.testing.contract import check_event_order
 from tests.support.tiny_agent import TinyRuntime
 

@@ -17,6 +17,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Run the demo."""
-    from bridle.demo import main
+    from bridle.demo.show import main
 
     return main(json=args.json, keep=args.keep)

@@ -122,8 +122,8 @@ def _status(args: argparse.Namespace) -> int:
     import msgspec
 
     from bridle.runtimes.deployed_guard import status
-    from bridle.sessions.desk import SessionDesk
     from bridle.sessions.guards import session_guard
+    from bridle.sessions.manager import SessionDesk
 
     found = status(args.worktree)
     with SessionDesk(args.worktree) as desk:

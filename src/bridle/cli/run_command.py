@@ -18,9 +18,9 @@ from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import AgentStart, SessionStart, StateChange
 from bridle.core.options import ModelServer, RunOptions, options_in_use
 from bridle.core.results import RunResult
-from bridle.drives.print_drive import PermissionPolicy, PrintRun, refuse_all
-from bridle.drives.spec import PermissionAnswer, Question
-from bridle.running import Prepared, prepare
+from bridle.drives.print_run import PermissionPolicy, PrintRun, refuse_all
+from bridle.process.spec import PermissionAnswer, Question
+from bridle.runs import Prepared, prepare
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import get_runtime
 
@@ -154,7 +154,7 @@ def _interactive(runtime: AgentRuntime, options: RunOptions, config: Config, out
         raise WrongUse("--interactive shows the agent's own screen and prints no JSON")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise WrongUse("--interactive needs a terminal")
-    from bridle.running import run_interactive
+    from bridle.runs import run_interactive
 
     return 0 if run_interactive(runtime, options, on_warning=warn, config=config) == 0 else 1
 

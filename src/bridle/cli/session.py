@@ -19,9 +19,9 @@ from bridle.cli.session_view import Transcript, called, place_of, write_list, wr
 from bridle.core.errors import WrongUse, exit_code_of
 from bridle.core.events import encode_event
 from bridle.core.options import ModelServer, RunOptions, options_in_use
-from bridle.core.redact import Redactor, secrets_in
-from bridle.sessions.desk import SessionDesk, check_delivery
+from bridle.core.redaction import Redactor, secrets_in
 from bridle.sessions.ledger import MessageKind
+from bridle.sessions.manager import SessionDesk, check_delivery
 from bridle.sessions.store import SessionRecord
 
 configure = session_arguments.configure
@@ -65,7 +65,7 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
     from bridle.config import apply_config, load_config
     from bridle.runtimes.registry import get_runtime
     from bridle.sessions.configured import configured_drive
-    from bridle.sessions.lifecycle import Identity
+    from bridle.sessions.start import Identity
 
     config = load_config(args.cwd)
     runtime = get_runtime(runtime_of(args, config), config)

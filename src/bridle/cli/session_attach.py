@@ -12,14 +12,14 @@ from bridle.cli.output import end_with_reader, one_line, safe, say_error
 from bridle.cli.run_view import HumanView
 from bridle.core.errors import BridleError
 from bridle.core.events import AgentEnd, Event, PermissionRequest, SessionEnd
-from bridle.sessions.desk import SessionDesk
 from bridle.sessions.home import StateHome
 from bridle.sessions.lock import SessionOver
+from bridle.sessions.manager import SessionDesk
 from bridle.sessions.store import SessionRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bridle.drives.spec import ProcessSpec
+    from bridle.process.spec import ProcessSpec
 
 _HELP = "/abort ends the turn, /stop the session, /allow and /deny answer, /detach leaves"
 
@@ -129,7 +129,7 @@ def show_terminal(spec: "ProcessSpec") -> int:
     import signal
     import subprocess
 
-    from bridle.drives.starting import default_signals
+    from bridle.process.starting import default_signals
 
     # Its keys are its own: Ctrl-C is for it, not for us. A handler is not inherited, ignoring is.
     before = signal.signal(signal.SIGINT, lambda *_: None)

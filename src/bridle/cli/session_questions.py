@@ -7,7 +7,7 @@ from typing import Any
 from bridle.cli.output import one_line
 from bridle.cli.run_view import gist
 from bridle.core.errors import TimedOut
-from bridle.sessions.desk import SessionDesk
+from bridle.sessions.manager import SessionDesk
 from bridle.sessions.service import TurnReport
 from bridle.sessions.store import SessionRecord
 

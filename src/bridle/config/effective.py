@@ -10,7 +10,7 @@ from bridle.config import environment as variables
 from bridle.config.environment import environment_values, runtime_in
 from bridle.config.load import load_config
 from bridle.config.reading import key_lines
-from bridle.core.redact import secrets_in
+from bridle.core.redaction import secrets_in
 
 _HIDDEN = "[secret]"
 _OWN = ("files", "modelServer")

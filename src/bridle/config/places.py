@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from bridle.repository import find_git
+from bridle.core.repository import find_git
 
 PROJECT_FILE = os.path.join(".bridle", "config.yaml")
 _MAC_FOLDER = os.path.join("Library", "Application Support")

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping
 
 from bridle.core.errors import WrongUse
-from bridle.repository import GitPlace, find_git
+from bridle.core.repository import GitPlace, find_git
 
 SECONDS = 60.0
 

@@ -14,7 +14,7 @@ from bridle.doctor.machine import check_machine
 from bridle.doctor.report import Diagnosis, Finding, FindingStatus
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.dialects import Dialect, version_numbers
-from bridle.runtimes.installation import Installation
+from bridle.runtimes.install import Installation
 from bridle.runtimes.registry import available_runtimes, get_runtime
 
 if TYPE_CHECKING:

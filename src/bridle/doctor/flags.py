@@ -14,11 +14,11 @@ from bridle.core.errors import BridleError
 from bridle.core.options import ModelServer, RunOptions, SpawnOptions
 from bridle.doctor.commands import ask
 from bridle.doctor.report import Finding
-from bridle.drives.owned_folders import remove_folders
-from bridle.running import new_session_id
+from bridle.process.owned_folders import remove_folders
+from bridle.runs import new_session_id
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.installation import Installation
+from bridle.runtimes.install import Installation
 
 _FLAG = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
 _SERVER = ModelServer(url="http://127.0.0.1:9", api_key="doctor-has-no-key")

@@ -44,7 +44,7 @@ def _none() -> Finding:
 def _played(runtime: AgentRuntime) -> tuple[RunResult, bool]:
     """The run's result, and whether the harmless write happened."""
     from bridle.core.options import ModelServer
-    from bridle.running import prepare
+    from bridle.runs import prepare
     from bridle.testing import ScriptedModel
     from bridle.testing.conformance.lab import Lab
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from bridle.core.errors import Aborted, Crashed, ProtocolDrift, TimedOut, WrongUse
 from bridle.core.events import AgentEnd, AnyEvent
-from bridle.core.lifecycle import ConnectionState
-from bridle.drives.live import LiveWire, Outgoing
-from bridle.drives.print_drive import PermissionPolicy, refuse_all
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import (
+from bridle.core.handles import ConnectionState
+from bridle.drives.print_run import PermissionPolicy, refuse_all
+from bridle.process.spec import (
     MAX_LINE,
     PermissionAnswer,
     ProcessExit,
     Question,
     decision_of,
 )
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveWire, Outgoing
 
 if TYPE_CHECKING:
     from anyio import CancelScope, Lock

@@ -13,8 +13,8 @@ from bridle.guard.verdict import Call, Verdict
 if TYPE_CHECKING:
     from bridle.guard.corpus import Report
     from bridle.guard.explain import Explanation
-    from bridle.guard.judging import Judge, judge
-    from bridle.guard.service import GuardSession, JudgeService
+    from bridle.guard.hooks.service import GuardSession, JudgeService
+    from bridle.guard.judge import Judge, judge
 
 __all__ = [
     "CAPABILITIES",
@@ -35,11 +35,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("Judge", "judge"):
-        from bridle.guard.judging import Judge, judge
+        from bridle.guard.judge import Judge, judge
 
         globals().update(Judge=Judge, judge=judge)
     elif name in ("JudgeService", "GuardSession"):
-        from bridle.guard.service import GuardSession, JudgeService
+        from bridle.guard.hooks.service import GuardSession, JudgeService
 
         globals().update(JudgeService=JudgeService, GuardSession=GuardSession)
     else:
@@ -50,7 +50,7 @@ def __getattr__(name: str) -> Any:
 def check_call(payload: bytes | str | dict[str, Any], policy: Policy) -> Verdict:
     """The verdict on a call as JSON `{"tool": …, "input": {…}}`. Never raises."""
     from bridle.guard.explain import read_call
-    from bridle.guard.judging import judge
+    from bridle.guard.judge import judge
 
     call = read_call(payload)
     return call if isinstance(call, Verdict) else judge(call, policy)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.guard.judging import Judge
+from bridle.guard.judge import Judge
 from bridle.guard.policy import Policy
 from bridle.guard.verdict import Call, Verdict
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from bridle.guard.paths import Mode
-from bridle.guard.values import REL, SILENT, Output, Value, join
+from bridle.guard.shell.values import REL, SILENT, Output, Value, join
 
 
 class Write(msgspec.Struct, frozen=True):

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from bridle.guard.budget import limited
-from bridle.guard.judging import Judge
-from bridle.guard.parse import parse
+from bridle.guard.judge import Judge
 from bridle.guard.policy import Policy
-from bridle.guard.shfmt import ParseError
+from bridle.guard.shell.parse import parse
+from bridle.guard.shell.shfmt import ParseError
 from bridle.guard.verdict import Blocked, Call, Part, Verdict, block
 
 MAX_PAYLOAD = 64 << 20

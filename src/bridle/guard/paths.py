@@ -13,7 +13,7 @@ from typing import Literal
 
 from bridle.guard.budget import spend
 from bridle.guard.policy import Policy
-from bridle.guard.values import Hole, Value, join
+from bridle.guard.shell.values import Hole, Value, join
 from bridle.guard.verdict import Blocked
 
 Mode = Literal["write", "entry", "tree", "merge"]

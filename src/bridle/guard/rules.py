@@ -26,7 +26,7 @@ from bridle.guard.effects import (
 )
 from bridle.guard.paths import Mode, Places, is_safe_device
 from bridle.guard.policy import Policy
-from bridle.guard.values import Value, literal
+from bridle.guard.shell.values import Value, literal
 from bridle.guard.verdict import Blocked
 
 Directories = tuple[str | None, ...]

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from bridle.drives.guarding import UNSEEN
 from bridle.guard import tools
 from bridle.guard.budget import spend
 from bridle.guard.code import check_code
 from bridle.guard.names import names
 from bridle.guard.verdict import Blocked, Part
+from bridle.turns.guard_contract import UNSEEN
 
 if TYPE_CHECKING:
-    from bridle.guard.judging import Judge
+    from bridle.guard.judge import Judge
 
 MAX_NESTING = 64
 _LONGEST_PATH = 4096

@@ -9,7 +9,7 @@ import os
 
 import msgspec
 
-from bridle.drives.guarding import REASON, GuardAddress, GuardHook, GuardMechanism, HookShape
+from bridle.turns.guard_contract import REASON, GuardAddress, GuardHook, GuardMechanism, HookShape
 
 PLUGIN_FILE = "bridle-guard.js"
 """The file of a plugin of ours, in the guard's own folder or in a worktree."""

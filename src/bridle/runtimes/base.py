@@ -10,16 +10,16 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from bridle.core.events import AnyEvent
-from bridle.core.lifecycle import Message, SessionFilter, SessionHandle, StartOptions
+from bridle.core.handles import Message, SessionFilter, SessionHandle, StartOptions
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
 from bridle.runtimes.contract import AdapterSettings, RuntimeContract
-from bridle.runtimes.planning import agent_env, check_options, readable_file, working_dir
-from bridle.runtimes.run_plan import RunPlan
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import agent_env, check_options, readable_file, working_dir
 
 if TYPE_CHECKING:
     from bridle.drives.connection import RpcProcess, RuntimeConnection
-    from bridle.drives.print_drive import PermissionPolicy
+    from bridle.drives.print_run import PermissionPolicy
     from bridle.sessions.service import Receipt
     from bridle.streaming import AsyncPermissionPolicy
 
@@ -60,7 +60,7 @@ class AgentRuntime(RuntimeContract):
 
     def run_interactive(self, options: RunOptions) -> int:
         """Let a person drive the agent at this terminal; returns its exit status."""
-        from bridle.running import run_interactive
+        from bridle.runs import run_interactive
 
         return run_interactive(self, options)
 
@@ -82,7 +82,7 @@ class AgentRuntime(RuntimeContract):
         `permission_timeout` seconds (300 unless told) is refused, and one that is not async must
         not wait. Raises what `plan_live` raises.
         """
-        from bridle.running import connection
+        from bridle.runs import connection
 
         return connection(self, process, plan, options, permission, permission_timeout, on_event)
 
@@ -129,43 +129,43 @@ class AgentRuntime(RuntimeContract):
 
     def start_sync(self, options: StartOptions) -> SessionHandle:
         """`start` without an event loop."""
-        from bridle.sessions.offered import start
+        from bridle.sessions.handles import start
 
         return start(self, options)
 
     def resume_sync(self, handle: SessionHandle) -> SessionHandle:
         """`resume` without an event loop."""
-        from bridle.sessions.offered import resume
+        from bridle.sessions.handles import resume
 
         return resume(self, handle)
 
     def send_message_sync(self, handle: SessionHandle, message: Message) -> "Receipt":
         """`send_message` without an event loop."""
-        from bridle.sessions.offered import send_message
+        from bridle.sessions.handles import send_message
 
         return send_message(self, handle, message)
 
     def stop_sync(self, handle: SessionHandle, reason: str = "stopped") -> None:
         """`stop` without an event loop."""
-        from bridle.sessions.offered import stop
+        from bridle.sessions.handles import stop
 
         stop(self, handle, reason)
 
     def is_ready_sync(self, handle: SessionHandle) -> bool:
         """`is_ready` without an event loop."""
-        from bridle.sessions.offered import is_ready
+        from bridle.sessions.handles import is_ready
 
         return is_ready(self, handle)
 
     def detect_running_sync(self, handle: SessionHandle) -> bool:
         """`detect_running` without an event loop."""
-        from bridle.sessions.offered import detect_running
+        from bridle.sessions.handles import detect_running
 
         return detect_running(self, handle)
 
     def list_sessions_sync(self, filter: SessionFilter | None = None) -> list[SessionHandle]:
         """`list_sessions` without an event loop."""
-        from bridle.sessions.offered import list_sessions
+        from bridle.sessions.handles import list_sessions
 
         return list_sessions(self, filter or SessionFilter())
 

@@ -9,14 +9,14 @@ import msgspec
 from bridle.core.capabilities import SANDBOXES
 from bridle.core.errors import AgentError, GuardRefused
 from bridle.core.options import RunOptions
-from bridle.drives.owned_folders import remove_folders
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec, StderrReader
-from bridle.repository import find_git, own_branches
-from bridle.runtimes.private import new_private_dir
+from bridle.core.private_files import new_private_dir
+from bridle.core.repository import find_git, own_branches
+from bridle.process.owned_folders import remove_folders
+from bridle.process.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec, StderrReader
 from bridle.runtimes.routing import routed
 from bridle.sandbox import cannot_hold, confine, policy_for, preflight, warnings_of
 from bridle.sandbox.confine import REFUSAL_LINE, REFUSED, refuse_if_impossible
+from bridle.turns.recorder import Recorder
 
 if TYPE_CHECKING:
     from bridle.runtimes.base import AgentRuntime, RunPlan

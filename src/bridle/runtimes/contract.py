@@ -12,7 +12,7 @@ import msgspec
 
 from bridle.core.errors import GuardRefused, NotInstalled, UnsupportedOption
 from bridle.core.features import Features
-from bridle.core.lifecycle import SessionHints
+from bridle.core.handles import SessionHints
 from bridle.core.options import (
     HooksDef,
     OverlayContent,
@@ -21,15 +21,15 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import Availability, ReadyState, TranscriptSummary
-from bridle.drives.guarding import GuardHook, GuardPieces, HookShape
-from bridle.drives.live import LiveFacts, LiveWire
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Normalizer, ProcessSpec
+from bridle.process.spec import Normalizer, ProcessSpec
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.installation import Installation
-from bridle.runtimes.planning import in_home
+from bridle.runtimes.install import Installation
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import in_home
 from bridle.runtimes.routing import RoutingFacts
-from bridle.runtimes.run_plan import RunPlan
+from bridle.turns.guard_contract import GuardHook, GuardPieces, HookShape
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, LiveWire
 
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts

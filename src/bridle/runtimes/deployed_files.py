@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused, WrongUse
+from bridle.core.private_files import write_private
 from bridle.runtimes.git_files import hide_from_status, is_tracked, show_in_status
 from bridle.runtimes.json_settings import with_hooks
-from bridle.runtimes.private import write_private
 
 _BEFORE, _WRITTEN = "settings-before", "settings-written"
 """In the guard's own folder: the settings as they were found, and as they were left."""

@@ -18,12 +18,12 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import CAPABILITY
-from bridle.drives.guarding import HookShape
-from bridle.drives.spec import ProcessSpec
-from bridle.guard.hook_script import SECONDS, hook_command, hook_script
-from bridle.guard.service import alone_command, alone_settings
+from bridle.core.private_files import state_dir, write_private
+from bridle.guard.hooks.hook_script import SECONDS, hook_command, hook_script
+from bridle.guard.hooks.service import alone_command, alone_settings
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.guarded import AGENT_NAME, policy_of
-from bridle.runtimes.private import state_dir, write_private
+from bridle.turns.guard_contract import HookShape
 
 if TYPE_CHECKING:
     from bridle.config import Config

@@ -28,7 +28,7 @@ def deploy(
 ) -> Deployment:
     """See `RuntimeContract.deploy_config`."""
     from bridle.config import load_config
-    from bridle.drives.spec import ProcessSpec
+    from bridle.process.spec import ProcessSpec
     from bridle.runtimes import deployed_guard, instructions
     from bridle.runtimes.guarded import AGENT_NAME, check_capability, policy_of
 

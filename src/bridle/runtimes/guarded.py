@@ -15,18 +15,18 @@ import msgspec
 
 from bridle.core.errors import ConfigError, GuardRefused, WrongUse
 from bridle.core.options import CAPABILITY
-from bridle.drives.guarding import Guard
-from bridle.drives.owned_folders import claim_folders, remove_folders
-from bridle.drives.spec import ProcessSpec
+from bridle.core.private_files import new_private_dir
+from bridle.core.repository import find_git
 from bridle.guard.policy import CAPABILITIES
-from bridle.repository import find_git
-from bridle.runtimes.private import new_private_dir
+from bridle.process.owned_folders import claim_folders, remove_folders
+from bridle.process.spec import ProcessSpec
+from bridle.turns.guard_contract import Guard
 
 if TYPE_CHECKING:
     from bridle.config import Config
-    from bridle.guard.lasting import LastingHook
+    from bridle.guard.hooks.lasting import LastingHook
+    from bridle.guard.hooks.service import GuardSession, JudgeService
     from bridle.guard.policy import Policy
-    from bridle.guard.service import GuardSession, JudgeService
     from bridle.runtimes.base import AgentRuntime, RunPlan
 
 AGENT_NAME = "BRIDLE_AGENT_NAME"
@@ -52,7 +52,7 @@ class Guarding:
         stdio: bool,
         service: "JudgeService | None" = None,
     ) -> None:
-        from bridle.guard.service import JudgeService
+        from bridle.guard.hooks.service import JudgeService
 
         check_capability(capability)
         self.capability = capability

@@ -8,10 +8,10 @@ facts = guarding.begin(plan, config)     # before the agent is started
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bridle.drives.guarding import GuardFacts
-from bridle.guard.lasting import LastingHook
+from bridle.core.private_files import new_private_dir
+from bridle.guard.hooks.lasting import LastingHook
 from bridle.runtimes.guarded import adapted, check_capability, policy_of
-from bridle.runtimes.private import new_private_dir
+from bridle.turns.guard_contract import GuardFacts
 
 if TYPE_CHECKING:
     from bridle.config import Config

@@ -1,7 +1,7 @@
 """Images that go with a prompt."""
 
 from bridle.core.errors import WrongUse
-from bridle.runtimes.planning import readable_file
+from bridle.runtimes.planner import readable_file
 
 _KINDS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from bridle.core.errors import Crashed, TimedOut
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions
-from bridle.core.redact import Redactor, secrets_in
-from bridle.drives.processes import kill_marked
-from bridle.runtimes.planning import agent_env, working_dir
+from bridle.core.redaction import Redactor, secrets_in
+from bridle.process.process_tree import kill_marked
+from bridle.runtimes.planner import agent_env, working_dir
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -47,8 +47,8 @@ def print_once(
     for a call that failed or answered nothing.
     """
     from bridle.config import load_config
-    from bridle.running import new_session_id
-    from bridle.runtimes.private import new_private_dir
+    from bridle.core.private_files import new_private_dir
+    from bridle.runs import new_session_id
     from bridle.runtimes.registry import get_runtime
 
     given = dict(os.environ if env is None else env)
@@ -99,7 +99,7 @@ def _routed(
 
 def _answer(runtime: str, argv: list[str], env: Mapping[str, str], cwd: str, timeout: float) -> str:
     """What the process prints; it and its group are gone afterwards."""
-    from bridle.drives.processes import send_group_signal
+    from bridle.process.process_tree import send_group_signal
 
     with subprocess.Popen(
         argv,

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bridle.drives.recorder import Recorder
+from bridle.turns.recorder import Recorder
 
 T = TypeVar("T")
 

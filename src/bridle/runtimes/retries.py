@@ -10,8 +10,8 @@ from typing import Protocol
 import msgspec
 
 from bridle.core.errors import AgentError, RateLimited
-from bridle.drives.recorder import Recorder
-from bridle.runtimes.service_errors import until_in
+from bridle.runtimes.errors import until_in
+from bridle.turns.recorder import Recorder
 
 LONGEST_PAUSE = 60.0
 """Seconds that a run waits for the next try, where the caller does not say otherwise."""

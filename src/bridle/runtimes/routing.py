@@ -172,7 +172,7 @@ def routed(runtime: "RuntimeContract", options: RunOptions, env: Mapping[str, st
     provider = options.provider
     if provider is None or options.model_server is not None:
         return Routed(options, dict(env), warnings)
-    from bridle.runtimes.given import provider_key
+    from bridle.runtimes.options import provider_key
 
     provider_key(provider, around, runtime.id)
     if provider.base_url is None:

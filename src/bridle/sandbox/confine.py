@@ -6,8 +6,8 @@ import sys
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.drives.processes import RUN_MOUNT
-from bridle.drives.spec import SESSION_MARK, ProcessSpec
+from bridle.process.process_tree import RUN_MOUNT
+from bridle.process.spec import SESSION_MARK, ProcessSpec
 from bridle.sandbox.policy import SandboxPolicy
 from bridle.sandbox.preflight import LAUNCHER, Enforcement, preflight
 

@@ -130,7 +130,7 @@ _PR_SET_NAME = 15
 _SIGNAL_SCOPE = 6
 """Landlock's version from which on a process can signal none outside of its domain."""
 KEEPER = "bridle-keeper"
-"""The name by which the processes of a run are ended; see `drives.processes`."""
+"""The name by which the processes of a run are ended; see `process.process_tree`."""
 _POLITE, _LONGEST = 1.0, 3.0
 """Seconds from SIGTERM to SIGKILL, and until the keeper gives up."""
 

@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.git_hold import hold, release
-from bridle.repository import GitPlace, find_git
+from bridle.core.git_hold import hold, release
+from bridle.core.repository import GitPlace, find_git
 
 Mode = Literal["read-only", "commit", "worktree"]
 """`SandboxMode` without `off`."""
@@ -75,8 +75,8 @@ def policy_for(
     `read-only`: its scratch folder and its CLI's own state. `commit`: also what `git add` and `git
     commit` need of the repository; with `branch_prefix` only branches below it, else all of the
     repository's branches. `worktree`: also the worktree. What git obeys in those folders is
-    protected, and objects can only be added (`git_hold`). `own_in`, one of the private folders of
-    `needs`, is where the folders are made that the agent gets in place of shared ones, if not in
+    protected, and objects can only be added (`core.git_hold`). `own_in`, one of the private folders
+    of `needs`, is where the folders are made that the agent gets in place of shared ones, if not in
     the scratch folder: an agent that had that before could have put links there.
 
     Raises `GuardRefused` when the scratch folder or a path of the repository is a symbolic link:

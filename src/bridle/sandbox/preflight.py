@@ -6,7 +6,7 @@ import sys
 import msgspec
 
 from bridle._version import __version__
-from bridle.remembering import forget, remembered
+from bridle.core.cache import forget, remembered
 
 LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher.py")
 

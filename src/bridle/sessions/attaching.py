@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bridle.drives.spec import ProcessSpec
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Begin

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
-from bridle.drives.live import CompactionControl, ModelSwitch, TurnByTurn
 from bridle.runtimes.supporting import compacting_runtimes
 from bridle.sessions.decisions import Decisions
 from bridle.sessions.ledger import (
@@ -22,6 +21,7 @@ from bridle.sessions.ledger import (
 from bridle.sessions.lock import SessionOver
 from bridle.sessions.player import MessageState
 from bridle.sessions.store import SessionRecord
+from bridle.turns.wire import CompactionControl, ModelSwitch, TurnByTurn
 
 
 class Commands:

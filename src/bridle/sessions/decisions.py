@@ -5,10 +5,10 @@ import time
 from typing import TypedDict
 
 from bridle.core.errors import Unavailable
-from bridle.drives.guarding import NOTES, GuardFacts
 from bridle.sessions.ledger import Entry, Ledger, Told
 from bridle.sessions.player import Player
 from bridle.sessions.stopwatch import Stopwatch
+from bridle.turns.guard_contract import NOTES, GuardFacts
 
 
 class Stamp(TypedDict):
@@ -60,7 +60,7 @@ class Decisions:
         """Take what hooks of the guard told since the last entry that tells of one."""
         if self._guard is None:
             return
-        from bridle.guard.notes import read_notes
+        from bridle.guard.hooks.notes import read_notes
 
         for note, upto in read_notes(os.path.join(self._guard.folder, NOTES), self._notes_upto):
             self.make(Told(note=note, upto=upto, **self.now()))

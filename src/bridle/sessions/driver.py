@@ -12,12 +12,10 @@ from collections.abc import Callable
 
 from bridle.core.errors import AgentError, BridleError, Crashed, WrongUse
 from bridle.core.events import Event
-from bridle.core.redact import Redactor, secrets_in
-from bridle.drives.guarding import WireCall
-from bridle.drives.live import TurnByTurn
-from bridle.drives.processes import environment, kill_marked
-from bridle.drives.run_files import HoldingFailed
-from bridle.drives.spec import ProcessExit
+from bridle.core.redaction import Redactor, secrets_in
+from bridle.process.process_tree import environment, kill_marked
+from bridle.process.run_files import HoldingFailed
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.catching_up import CatchingUp
 from bridle.sessions.clocks import Clocks
@@ -43,6 +41,8 @@ from bridle.sessions.record_changes import brought_up_to_date
 from bridle.sessions.stopping import Cleaning, Stopping
 from bridle.sessions.stopwatch import Stopwatch
 from bridle.sessions.store import SessionRecord, SessionStore
+from bridle.turns.guard_contract import WireCall
+from bridle.turns.wire import TurnByTurn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from bridle.core.errors import BridleError
 from bridle.core.events import Event
-from bridle.drives.watching import watch_folders
+from bridle.process.folder_watch import watch_folders
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver

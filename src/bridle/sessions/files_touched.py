@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from bridle.guard.patches import patch_paths
 from bridle.guard.tools import PATH_FIELDS, lookup, only_reads
-from bridle.sessions.conversation import ToolUse
+from bridle.sessions.history import ToolUse
 
 Touch = Literal["changed", "read"]
 

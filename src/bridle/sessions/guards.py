@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.drives.guarding import WireCall
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Begin, Ledger, Told
 from bridle.sessions.store import SessionRecord
+from bridle.turns.guard_contract import WireCall
 
 if TYPE_CHECKING:
-    from bridle.guard.lasting import HostedSession
-    from bridle.guard.service import JudgeService
+    from bridle.guard.hooks.lasting import HostedSession
+    from bridle.guard.hooks.service import JudgeService
 
 
 class SessionGuard(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,8 +78,8 @@ class GuardHost:
 
     def host(self, session_id: str, folder: str) -> None:
         """Answer the hooks of a session whose guard's files are in `folder`, from now on."""
-        from bridle.guard.lasting import HostedSession
-        from bridle.guard.service import JudgeService
+        from bridle.guard.hooks.lasting import HostedSession
+        from bridle.guard.hooks.service import JudgeService
 
         if session_id in self.sessions:
             return

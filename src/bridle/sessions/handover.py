@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.sessions.conversation import AgentStep, Notice, Part, ToolUse, as_text, conversation
 from bridle.sessions.files_touched import Touch, commands_of, files_of
+from bridle.sessions.history import AgentStep, Notice, Part, ToolUse, as_text, conversation
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import TextCleaner, UserMessage

@@ -7,15 +7,15 @@ import msgspec
 from bridle.core.errors import UnsupportedOption
 from bridle.core.events import Drive
 from bridle.core.options import RunOptions
-from bridle.core.redact import Redactor
-from bridle.drives.detached import DetachedProcess
-from bridle.drives.guarding import Guard
-from bridle.drives.live import LiveFacts, LiveWire
-from bridle.drives.recorder import Recorder
+from bridle.core.redaction import Redactor
+from bridle.process.detached import DetachedProcess
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.ledger import Begin
 from bridle.sessions.player import Player
 from bridle.sessions.store import SessionRecord
+from bridle.turns.guard_contract import Guard
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, LiveWire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def process_of(begin: Begin, folder: str, runtime: AgentRuntime) -> "SessionProc
             reports=facts.reports,
         )
     if drive == "print":
-        from bridle.drives.turns.turn_process import TurnProcess
+        from bridle.drives.print_session.turn_process import TurnProcess
         from bridle.sessions.turn_planning import planner
 
         return TurnProcess(folder, planner(runtime, begin))
@@ -62,7 +62,7 @@ def recorder_of(record: SessionRecord, begin: Begin, redactor: Redactor) -> Reco
         "before": begin.before,
     }
     if begin.drive == "print":
-        from bridle.drives.turns.turn_recorder import TurnRecorder
+        from bridle.drives.print_session.turn_recorder import TurnRecorder
 
         recorder: Recorder = TurnRecorder(**settings)
     else:
@@ -78,7 +78,7 @@ def wire_of(drive: Drive, runtime: AgentRuntime, facts: LiveFacts, recorder: Rec
 
         return PaneWire(runtime.tmux_wire(facts, recorder), recorder)
     if drive == "print":
-        from bridle.drives.turns.turn_recorder import TurnRecorder
+        from bridle.drives.print_session.turn_recorder import TurnRecorder
         from bridle.sessions.turn_planning import turn_wire
 
         assert isinstance(recorder, TurnRecorder)

@@ -25,11 +25,11 @@ import msgspec
 
 from bridle.config.schema import HooksSection
 from bridle.core import events as ev
-from bridle.core.redact import Redactor, secrets_in
-from bridle.drives.recording.tape import utc_now
-from bridle.drives.spec import SESSION_MARK
+from bridle.core.redaction import Redactor, secrets_in
+from bridle.process.spec import SESSION_MARK
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord
+from bridle.turns.tape import utc_now
 
 HookName = Literal["SessionStart", "SessionStop", "OnMessage", "OnError"]
 

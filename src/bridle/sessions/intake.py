@@ -2,9 +2,9 @@
 
 import os
 
-from bridle.core.redact import Redactor
-from bridle.drives.run_files import HoldingFailed
-from bridle.drives.spec import ProcessExit
+from bridle.core.redaction import Redactor
+from bridle.process.run_files import HoldingFailed
+from bridle.process.spec import ProcessExit
 from bridle.sessions.player import Player
 
 TYPE_CHECKING = False

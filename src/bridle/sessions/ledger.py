@@ -13,11 +13,11 @@ from typing import Any, Literal
 import msgspec
 
 from bridle.core.events import Drive
-from bridle.drives.guarding import GuardFacts, HookNote
-from bridle.drives.live import LiveFacts
-from bridle.drives.recording.tally import Before
-from bridle.drives.spec import StopStep
+from bridle.process.spec import StopStep
 from bridle.sessions.clocks import Clocks
+from bridle.turns.guard_contract import GuardFacts, HookNote
+from bridle.turns.usage_totals import Before
+from bridle.turns.wire import LiveFacts
 
 MessageKind = Literal["prompt", "steer", "follow_up"]
 Clock = Literal[

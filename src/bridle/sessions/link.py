@@ -13,14 +13,14 @@ from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Event, PermissionRequest, SessionEnd
 from bridle.core.features import Features
 from bridle.core.options import RunOptions
-from bridle.drives.print_drive import PermissionPolicy
-from bridle.drives.spec import Question, decision_of
+from bridle.drives.print_run import PermissionPolicy
+from bridle.process.spec import Question, decision_of
 from bridle.runtimes.base import AgentRuntime
-from bridle.sessions.conversation import AgentStep, Notice, conversation
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.feed import Feed
+from bridle.sessions.history import AgentStep, Notice, conversation
 from bridle.sessions.hosting import SessionHost
 from bridle.sessions.service import SessionService, done
 from bridle.sessions.store import SessionRecord

@@ -5,7 +5,7 @@ import os
 import time
 
 from bridle.core.errors import WrongUse
-from bridle.drives.processes import look
+from bridle.process.process_tree import look
 from bridle.sessions.store import SessionRecord
 
 _STARTING = 5.0

@@ -12,22 +12,22 @@ import msgspec
 from bridle.core.errors import WrongUse
 from bridle.core.events import Drive
 from bridle.core.options import RunOptions
-from bridle.running import resolve
+from bridle.runs import resolve
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.configured import configured_clocks, configured_drive
-from bridle.sessions.desk import default_drive
 from bridle.sessions.home import StateHome, homes
 from bridle.sessions.hosting import host_of, release_by_daemon, return_to_daemon
-from bridle.sessions.lifecycle import (
+from bridle.sessions.link import SessionLink
+from bridle.sessions.lock import SessionHeld
+from bridle.sessions.manager import default_drive
+from bridle.sessions.start import (
     Identity,
     fork_session,
     resume_session,
     start_session,
     still_alive,
 )
-from bridle.sessions.link import SessionLink
-from bridle.sessions.lock import SessionHeld
 from bridle.sessions.store import SessionRecord, SessionStore, find_record
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _in_full(options: RunOptions) -> RunOptions:
 
 def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Changes of options, checked as the keywords of a run are."""
-    from bridle.running import options_from
+    from bridle.runs import options_from
 
     whole = options_from("", changes)
     return {name: getattr(whole, name) for name in changes}

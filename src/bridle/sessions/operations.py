@@ -6,14 +6,14 @@ from typing import Any
 
 from bridle.core.errors import TimedOut, Unavailable, UnsupportedOption, WrongUse
 from bridle.core.features import Features
-from bridle.core.lifecycle import SessionHints
-from bridle.running import new_session_id
+from bridle.core.handles import SessionHints
+from bridle.runs import new_session_id
 from bridle.runtimes.supporting import supporters
-from bridle.sessions.conversation import AgentStep
-from bridle.sessions.desk import why_over
+from bridle.sessions.history import AgentStep
 from bridle.sessions.images import Image, kept_images
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.link import SessionLink
+from bridle.sessions.manager import why_over
 from bridle.sessions.service import Receipt, TurnReport
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import UserMessage

@@ -2,7 +2,7 @@
 
 from bridle.core.errors import AgentError, Unavailable
 from bridle.core.events import Event
-from bridle.drives.run_files import HoldingFailed
+from bridle.process.run_files import HoldingFailed
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.player import Player
 

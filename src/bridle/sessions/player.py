@@ -11,9 +11,7 @@ import msgspec
 
 from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut
 from bridle.core.events import Event
-from bridle.drives.live import CompactionControl, LiveWire, ModelSwitch, Outgoing, TurnByTurn
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit, Question
+from bridle.process.spec import ProcessExit, Question
 from bridle.sessions.ledger import (
     Abort,
     AbortCompaction,
@@ -29,6 +27,8 @@ from bridle.sessions.ledger import (
     Settled,
     Told,
 )
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import CompactionControl, LiveWire, ModelSwitch, Outgoing, TurnByTurn
 
 _SHOWN = 2000
 _HUNG = {

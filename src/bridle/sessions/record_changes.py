@@ -19,8 +19,8 @@ from bridle.core.events import (
     UsageTotals,
 )
 from bridle.core.results import CostSource
-from bridle.drives.recorder import Recorder
 from bridle.sessions.store import FINAL, LastTurn, OpenQuestion, SessionRecord
+from bridle.turns.recorder import Recorder
 
 
 class HasPid(Protocol):

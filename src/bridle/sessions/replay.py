@@ -3,7 +3,7 @@
 import os
 
 from bridle.core.events import Event
-from bridle.core.redact import Redactor
+from bridle.core.redaction import Redactor
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions.holding import player_of, process_of
 from bridle.sessions.home import StateHome

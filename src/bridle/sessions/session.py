@@ -11,18 +11,18 @@ from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
 from bridle.core.events import AnyEvent, Drive, Event
 from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
-from bridle.drives.print_drive import PermissionPolicy
-from bridle.drives.spec import PermissionAnswer, Question
+from bridle.drives.print_run import PermissionPolicy
+from bridle.process.spec import PermissionAnswer, Question
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions import operations as op
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.desk import SEND_TIMEOUT, START_TIMEOUT
 from bridle.sessions.images import Image
 from bridle.sessions.ledger import MessageKind
-from bridle.sessions.lifecycle import Identity
 from bridle.sessions.link import SessionLink
+from bridle.sessions.manager import SEND_TIMEOUT, START_TIMEOUT
 from bridle.sessions.opening import Wanted, forked, opened, resumed, started
 from bridle.sessions.service import Receipt, SessionService, TurnReport
+from bridle.sessions.start import Identity
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.waiting import Opening, SessionEvents, in_thread, outcome
 from bridle.streaming import AsyncPermissionPolicy, EventHandler

@@ -4,8 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from bridle.drives.owned_folders import remove_folders
-from bridle.drives.spec import StopStep
+from bridle.process.owned_folders import remove_folders
+from bridle.process.spec import StopStep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

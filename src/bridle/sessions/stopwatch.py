@@ -2,7 +2,7 @@
 
 import time
 
-from bridle.drives.spec import Patience
+from bridle.process.spec import Patience
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.ledger import (
     Abort,

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
-from bridle.drives.print_drive import PermissionPolicy
+from bridle.drives.print_run import PermissionPolicy
 from bridle.runtimes.base import AgentRuntime
 from bridle.sessions import operations as op
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.desk import SEND_TIMEOUT, START_TIMEOUT
 from bridle.sessions.images import Image
 from bridle.sessions.ledger import MessageKind
-from bridle.sessions.lifecycle import Identity
+from bridle.sessions.manager import SEND_TIMEOUT, START_TIMEOUT
 from bridle.sessions.opening import Wanted, forked, opened, resumed, started
 from bridle.sessions.service import Receipt, TurnReport
+from bridle.sessions.start import Identity
 from bridle.sessions.store import SessionRecord
 
 if TYPE_CHECKING:

@@ -13,20 +13,20 @@ import msgspec
 from bridle.config.environment import MODEL_SERVER_KEY, model_server
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
-from bridle.core.redact import secrets_in
-from bridle.drives.live import LiveFacts
-from bridle.drives.owned_folders import remove_folders
-from bridle.drives.spec import SESSION_MARK, Normalizer, ProcessSpec
-from bridle.drives.turns.planning import Planner, TurnPlan
-from bridle.drives.turns.records import Order, Planned
-from bridle.drives.turns.turn_recorder import TurnRecorder
-from bridle.drives.turns.turn_wire import TurnWire
+from bridle.core.redaction import secrets_in
+from bridle.drives.print_session.planning import Planner, TurnPlan
+from bridle.drives.print_session.records import Order, Planned
+from bridle.drives.print_session.turn_recorder import TurnRecorder
+from bridle.drives.print_session.turn_wire import TurnWire
+from bridle.process.owned_folders import remove_folders
+from bridle.process.spec import SESSION_MARK, Normalizer, ProcessSpec
 from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.confined import planned, session_scratch, watched, with_scratch
-from bridle.runtimes.installation import Installation, find_executable
+from bridle.runtimes.install import Installation, find_executable
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.runtimes.supporting import print_runtimes
 from bridle.sessions.ledger import Begin
+from bridle.turns.wire import LiveFacts
 
 Adapt = Callable[[RunPlan], RunPlan]
 _ANY_PROMPT = "prompt"
@@ -155,7 +155,7 @@ def _options(begin: Begin, order: Order, resume: str | None, env: Mapping[str, s
 def _guarding(runtime: AgentRuntime, begin: Begin) -> Adapt | None:
     if begin.guard is None:
         return None
-    from bridle.guard.lasting import LastingHook
+    from bridle.guard.hooks.lasting import LastingHook
     from bridle.runtimes.guarded import adapted
 
     capability = begin.guard.capability

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from bridle.core.events import AgentStart, MessageEnd, SessionEnd, decode_event
-from bridle.core.redact import Redactor, secrets_in
+from bridle.core.redaction import Redactor, secrets_in
 from bridle.core.secret_shapes import without_shapes
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome

@@ -13,10 +13,10 @@ from bridle.drives.tmux.delivering import Delivering
 from bridle.drives.tmux.errors import NotDelivered, NotReady
 from bridle.drives.tmux.facts import TerminalFacts
 from bridle.drives.tmux.readiness import Readiness
-from bridle.runtimes.claude.panes import TERMINAL as CLAUDE
-from bridle.runtimes.codex.panes import TERMINAL as CODEX
-from bridle.runtimes.copilot.panes import TERMINAL as COPILOT
-from bridle.runtimes.pi.panes import TERMINAL as PI
+from bridle.runtimes.claude.tui import TERMINAL as CLAUDE
+from bridle.runtimes.codex.tui import TERMINAL as CODEX
+from bridle.runtimes.copilot.tui import TERMINAL as COPILOT
+from bridle.runtimes.pi.tui import TERMINAL as PI
 
 RULE = "─" * 60
 Pane = Callable[[list[Act]], str]

@@ -7,12 +7,12 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.drives.live import LiveFacts, Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
 from bridle.drives.tmux.errors import NotDelivered
 from bridle.drives.tmux.following import TranscriptWire
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.registry import get_runtime
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, Outgoing
 from tests.support.driving import check_order
 
 RUNTIMES = Path(__file__).parents[3] / "src" / "bridle" / "runtimes"

@@ -11,15 +11,15 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.drives.live import LiveFacts, Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
 from bridle.drives.tmux.orders import Seen, line_of
 from bridle.drives.tmux.pane_wire import PaneWire
 from bridle.drives.tmux.reports import Report, Spool, report_command
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude.following import ClaudeFollower
-from bridle.runtimes.claude.panes import REPORTS
+from bridle.runtimes.claude.tui import REPORTS
 from bridle.testing.contract import check_event_order
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, Outgoing
 from tests.support.driving import kinds
 
 SESSION = "0c9b7a5e-1f7c-4a58-9f0e-52f7a9c9a111"

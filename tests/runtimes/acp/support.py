@@ -9,14 +9,14 @@ import msgspec
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import agents
 from bridle.runtimes.acp.agents import AcpAgent
-from bridle.runtimes.acp.normalizer import AcpNormalizer
 from bridle.runtimes.acp.plan import SessionPlan
+from bridle.runtimes.acp.stream import AcpNormalizer
 from bridle.runtimes.retries import RetryReader
 from bridle.testing.contract import check_event_order
+from bridle.turns.recorder import Recorder
 
 TESTDATA = Path(__file__).parents[3] / "src/bridle/runtimes/acp/testdata"
 CAPTURES = sorted(path.name for path in TESTDATA.glob("*.jsonl"))

@@ -11,7 +11,20 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import ConfigError, GuardRefused, exit_code_of
 from bridle.core.options import Provider, RunOptions
-from bridle.drives.guarding import (
+from bridle.guard.hooks.desk import Answer, Desk
+from bridle.guard.hooks.notes import read_notes
+from bridle.guard.hooks.settling import Settling
+from bridle.guard.policy import Policy
+from bridle.runtimes.acp import agents
+from bridle.runtimes.acp.asking import wire_call
+from bridle.runtimes.acp.hooks import ASKING, guard_plan
+from bridle.runtimes.acp.plan import AcpPlan
+from bridle.runtimes.acp.updates import Tool
+from bridle.runtimes.acp.wire import Update
+from bridle.runtimes.asking_js import mechanism_of
+from bridle.runtimes.opencode import hooks as opencode
+from bridle.runtimes.registry import create_acp_runtime, get_runtime
+from bridle.turns.guard_contract import (
     UNSEEN,
     Guard,
     GuardFacts,
@@ -20,19 +33,6 @@ from bridle.drives.guarding import (
     HookShape,
     WireCall,
 )
-from bridle.guard.desk import Answer, Desk
-from bridle.guard.notes import read_notes
-from bridle.guard.policy import Policy
-from bridle.guard.settling import Settling
-from bridle.runtimes.acp import agents
-from bridle.runtimes.acp.asking import wire_call
-from bridle.runtimes.acp.guarding import ASKING, guard_plan
-from bridle.runtimes.acp.plan import AcpPlan
-from bridle.runtimes.acp.updates import Tool
-from bridle.runtimes.acp.wire import Update
-from bridle.runtimes.asking_js import mechanism_of
-from bridle.runtimes.opencode import guarding as opencode
-from bridle.runtimes.registry import create_acp_runtime, get_runtime
 from tests.conftest import wait_until
 from tests.runtimes.acp.live_support import LiveDesk
 from tests.runtimes.acp.support import Desk as MachineDesk

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bridle.core import events as ev
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import agents
 from tests.runtimes.acp.live_support import CAN, CANCELLED, MESSAGE, LiveDesk, opened
 from tests.runtimes.acp.support import short

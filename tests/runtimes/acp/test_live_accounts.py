@@ -7,7 +7,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import agents
 from bridle.runtimes.acp.history import History
 from bridle.runtimes.acp.live import CompactingWire

@@ -8,10 +8,10 @@ import pytest
 
 from bridle.core.errors import Unavailable, UnsupportedOption
 from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.live import LiveFacts, ModelSwitch
-from bridle.drives.recorder import Recorder
 from bridle.runtimes.acp.plan import AcpPlan
 from bridle.runtimes.base import AdapterSettings, AgentRuntime
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, ModelSwitch
 from tests.runtimes.acp.test_plans import READY, SERVER, Desk, desk
 
 __all__ = ["desk"]

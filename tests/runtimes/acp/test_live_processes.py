@@ -9,9 +9,9 @@ from bridle.config import load_config
 from bridle.core import events as ev
 from bridle.core.errors import TimedOut
 from bridle.core.options import RunOptions
-from bridle.drives.live import Outgoing
-from bridle.drives.processes import marked_processes
+from bridle.process.process_tree import marked_processes
 from bridle.runtimes.registry import get_runtime
+from bridle.turns.wire import Outgoing
 from tests.runtimes.acp.live_support import order_problems
 from tests.runtimes.acp.test_processes import CONFIG, agent, declare
 from tests.support.conversation import AttachedConversation

@@ -17,14 +17,14 @@ from bridle.core import events as ev
 from bridle.core.errors import TimedOut
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
-from bridle.drives.live import CompactionControl, LiveFacts, LiveWire, ModelSwitch, Outgoing
-from bridle.drives.processes import marked_processes
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Question
-from bridle.running import new_session_id
+from bridle.process.process_tree import marked_processes
+from bridle.process.spec import Question
+from bridle.runs import new_session_id
 from bridle.runtimes.acp import AcpRuntime
 from bridle.runtimes.base import AdapterSettings
 from bridle.testing import ScriptedModel
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import CompactionControl, LiveFacts, LiveWire, ModelSwitch, Outgoing
 from tests.runtimes.acp.live_support import order_problems
 from tests.runtimes.acp.support import short, word
 from tests.runtimes.acp.test_real import AGENTS, Place, environment, place

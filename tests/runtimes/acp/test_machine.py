@@ -7,7 +7,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.errors import Aborted
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import agents
 from bridle.runtimes.gemini.logs import GeminiLog
 from tests.runtimes.acp.support import Desk, Message, update

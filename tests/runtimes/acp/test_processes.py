@@ -13,8 +13,8 @@ from bridle.core import events as ev
 from bridle.core.errors import ConfigError, UnsupportedOption
 from bridle.core.options import HooksDef, OverlayContent, RunOptions, SpawnOptions
 from bridle.core.results import Ready, RunResult
-from bridle.drives.processes import marked_processes
-from bridle.running import prepare
+from bridle.process.process_tree import marked_processes
+from bridle.runs import prepare
 from bridle.runtimes.base import AgentRuntime
 from bridle.runtimes.registry import get_runtime
 from bridle.testing.contract import check_event_order

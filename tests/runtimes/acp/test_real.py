@@ -18,10 +18,10 @@ from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.core.usage import Usage
-from bridle.drives.print_drive import PermissionPolicy, refuse_all
-from bridle.drives.processes import marked_processes
-from bridle.drives.spec import Question
-from bridle.running import prepare
+from bridle.drives.print_run import PermissionPolicy, refuse_all
+from bridle.process.process_tree import marked_processes
+from bridle.process.spec import Question
+from bridle.runs import prepare
 from bridle.runtimes import acp
 from bridle.runtimes.base import AdapterSettings
 from bridle.testing import ScriptedModel

@@ -8,12 +8,12 @@ import pytest
 
 from bridle.core.events import Event
 from bridle.core.results import RunResult
-from bridle.drives.recorder import Recorder
-from bridle.running import Prepared
+from bridle.runs import Prepared
 from bridle.runtimes.aider import AiderRuntime
-from bridle.runtimes.aider.normalizer import AiderNormalizer
+from bridle.runtimes.aider.stream import AiderNormalizer
 from bridle.runtimes.base import AdapterSettings
 from bridle.testing import ScriptedModel
+from bridle.turns.recorder import Recorder
 from tests.runtimes import agents
 from tests.runtimes.agents import Outcome, Place
 from tests.support.real_cli import real_cli, versions

@@ -20,8 +20,8 @@ from bridle.core.options import (
 )
 from bridle.core.results import Dialog, Loading
 from bridle.runtimes.aider import AiderRuntime
-from bridle.runtimes.aider.adapter import DEPLOYED
 from bridle.runtimes.aider.errors import error_of_line
+from bridle.runtimes.aider.product import DEPLOYED
 from bridle.runtimes.base import AdapterSettings, RunPlan
 from tests.runtimes.aider.support import TESTDATA
 

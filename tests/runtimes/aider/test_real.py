@@ -11,7 +11,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import HooksDef, OverlayContent, Provider
 from bridle.core.usage import Usage
-from bridle.drives.processes import marked_processes
+from bridle.process.process_tree import marked_processes
 from bridle.runtimes.aider import AiderRuntime
 from bridle.testing import ScriptedModel
 from tests.runtimes.agents import Place, snapshot

@@ -11,13 +11,13 @@ import msgspec
 
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.live import CompactionControl, Outgoing
-from bridle.drives.print_drive import PermissionPolicy, refuse_all
-from bridle.drives.processes import marked_processes, send_signal
-from bridle.running import new_session_id
+from bridle.drives.print_run import PermissionPolicy, refuse_all
+from bridle.process.process_tree import marked_processes, send_signal
+from bridle.runs import new_session_id
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.testing import ScriptedModel
+from bridle.turns.wire import CompactionControl, Outgoing
 from tests.runtimes.claude.support import check_order
 from tests.support.conversation import AttachedConversation
 from tests.support.driving import Place

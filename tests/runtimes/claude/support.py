@@ -5,12 +5,12 @@ from typing import Any
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.core.redact import Redactor
+from bridle.core.redaction import Redactor
 from bridle.core.results import RunResult
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS
-from bridle.runtimes.claude.normalizer import ClaudeNormalizer
+from bridle.runtimes.claude.stream import ClaudeNormalizer
+from bridle.turns.recorder import Recorder
 from tests.support.driving import check_order as check_order
 
 TESTDATA = Path(__file__).parents[3] / "src/bridle/runtimes/claude/testdata"

@@ -7,11 +7,11 @@ import msgspec
 from bridle.core import events as ev
 from bridle.core.errors import Aborted
 from bridle.core.options import RunOptions
-from bridle.drives.live import Delivery, LiveFacts, Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.claude.live import ClaudeLiveWire
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Delivery, LiveFacts, Outgoing
 from tests.runtimes.claude.support import TESTDATA, check_order
 from tests.support.replaying import WireLog
 

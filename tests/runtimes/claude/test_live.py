@@ -6,8 +6,8 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused
-from bridle.drives.live import Outgoing
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
+from bridle.turns.wire import Outgoing
 from tests.runtimes.claude.support import TESTDATA, read_lines
 from tests.runtimes.claude.talk import (
     ABORTED,

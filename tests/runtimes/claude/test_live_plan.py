@@ -8,10 +8,10 @@ import pytest
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
-from bridle.drives.live import CompactionControl, LiveFacts, ModelSwitch
-from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.claude import ClaudeRuntime
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import CompactionControl, LiveFacts, ModelSwitch
 from tests.runtimes.claude.test_options import SERVER, SESSION, env, plan, runtime, value
 
 __all__ = ["env", "runtime"]

@@ -9,11 +9,11 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused
-from bridle.drives.live import ModelSwitch
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Question
-from bridle.running import new_session_id
+from bridle.process.spec import Question
+from bridle.runs import new_session_id
 from bridle.testing import ScriptedModel
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import ModelSwitch
 from tests.runtimes.claude.live_support import (
     compact,
     kill,

@@ -7,9 +7,9 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
-from bridle.runtimes.claude.normalizer import ClaudeNormalizer
+from bridle.process.spec import ProcessExit
+from bridle.runtimes.claude.stream import ClaudeNormalizer
+from bridle.turns.recorder import Recorder
 from tests.runtimes.claude.support import TESTDATA, Replay, check_order, read_lines, replay
 
 PARTIAL = read_lines(TESTDATA / "stream/partial_messages.jsonl")

@@ -18,7 +18,7 @@ from bridle.core.options import (
     RunOptions,
     SpawnOptions,
 )
-from bridle.running import prepare
+from bridle.runs import prepare
 from bridle.runtimes.base import AdapterSettings, RunPlan
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.registry import get_runtime

@@ -15,9 +15,9 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.print_drive import PermissionPolicy, refuse_all
-from bridle.drives.processes import marked_processes, send_signal
-from bridle.running import prepare
+from bridle.drives.print_run import PermissionPolicy, refuse_all
+from bridle.process.process_tree import marked_processes, send_signal
+from bridle.runs import prepare
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.testing import ScriptedModel

@@ -16,7 +16,7 @@ from bridle.core.options import SpawnOptions
 from bridle.core.results import Dialog, Ready, ReadyState
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.claude import ClaudeRuntime
-from bridle.runtimes.claude.panes import SETTLED
+from bridle.runtimes.claude.tui import SETTLED
 from bridle.testing import RecordedRequest, ScriptedModel
 from tests.support.real_cli import real_cli
 

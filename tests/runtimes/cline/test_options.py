@@ -11,7 +11,7 @@ from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.runtimes.base import AdapterSettings, RunPlan
 from bridle.runtimes.cline import ClineRuntime
-from bridle.runtimes.installation import npm_platform
+from bridle.runtimes.install import npm_platform
 from tests.runtimes.agents import ONE_PNG
 
 SERVER = ModelServer(url="http://127.0.0.1:1", api_key="a-scripted-key")

@@ -9,7 +9,7 @@ import pytest
 from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.results import Loading
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.cline import ClineRuntime
 from bridle.runtimes.cline.dialects import DIALECTS
 from bridle.runtimes.cline.errors import error_of_exit

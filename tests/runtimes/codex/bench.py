@@ -12,9 +12,9 @@ from typing import Any
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.print_drive import PermissionPolicy, refuse_all
-from bridle.drives.processes import marked_processes
-from bridle.running import Prepared, prepare
+from bridle.drives.print_run import PermissionPolicy, refuse_all
+from bridle.process.process_tree import marked_processes
+from bridle.runs import Prepared, prepare
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.codex import CodexRuntime
 from bridle.testing import ScriptedModel

@@ -4,7 +4,7 @@ from typing import Any
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from tests.runtimes.codex.appserver import Stage
 
 CALL = Usage(input_tokens=600, output_tokens=50, cache_read_tokens=400, reasoning_tokens=10)

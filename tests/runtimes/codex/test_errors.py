@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.codex.errors import start_error, turn_error
 from bridle.runtimes.limits import reset_time
 from tests.runtimes.codex.wires import TESTDATA, play, play_file

@@ -7,8 +7,8 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import BudgetExceeded
 from bridle.core.usage import Usage
-from bridle.drives.live import CompactionControl, ModelSwitch
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
+from bridle.turns.wire import CompactionControl, ModelSwitch
 from tests.runtimes.codex.appserver import THREAD, Stage
 from tests.runtimes.codex.live_support import OTHER, left, opened, times, tokens, working
 from tests.support.driving import check_order

@@ -13,8 +13,8 @@ from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import Provider
 from bridle.core.usage import Usage
-from bridle.drives.processes import marked_processes
-from bridle.running import Prepared
+from bridle.process.process_tree import marked_processes
+from bridle.runs import Prepared
 from tests.runtimes.codex.bench import KEY, VERSIONS, Bench, model_of
 from tests.runtimes.codex.wires import types
 

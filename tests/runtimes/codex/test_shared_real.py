@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bridle.core import events as ev
-from bridle.drives.live import LiveFacts, Outgoing
-from bridle.drives.processes import marked_processes
 from bridle.drives.tmux.server import TmuxServer
+from bridle.process.process_tree import marked_processes
+from bridle.turns.wire import LiveFacts, Outgoing
 from tests.conftest import wait_until
 from tests.runtimes.codex.bench import Bench, model_of
 from tests.runtimes.codex.test_live_real import body, of, turn, until_told

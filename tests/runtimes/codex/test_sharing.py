@@ -10,8 +10,8 @@ import pytest
 
 from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
-from bridle.drives.guarding import GuardAddress, HookShape
 from bridle.runtimes.codex.sharing import RELAY, socket_path
+from bridle.turns.guard_contract import GuardAddress, HookShape
 from tests.runtimes.codex.desk import Desk, configured
 from tests.runtimes.codex.test_live_plan import THREAD, facts, live
 

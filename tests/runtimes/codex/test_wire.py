@@ -7,7 +7,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.core.usage import Usage
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from tests.runtimes.codex.wires import (
     EXEC_CAPTURES,
     TESTDATA,
@@ -90,8 +90,8 @@ def test_a_resumed_run_counts_only_its_own_calls(tmp_path: Path) -> None:
     starts = [number for number, line in enumerate(lines) if b'"task_started"' in line]
     put_rollout(tmp_path, thread, source, upto=starts[1])
     options = RunOptions(prompt="go", resume=thread)
-    from bridle.drives.recorder import Recorder
-    from bridle.runtimes.codex.normalizer import CodexNormalizer
+    from bridle.runtimes.codex.stream import CodexNormalizer
+    from bridle.turns.recorder import Recorder
 
     recorder = Recorder(runtime="codex", session_id="s", options=options)
     normalizer = CodexNormalizer(recorder, str(tmp_path))

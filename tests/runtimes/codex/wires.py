@@ -6,9 +6,9 @@ from pathlib import Path
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
-from bridle.runtimes.codex.normalizer import CodexNormalizer
+from bridle.process.spec import ProcessExit
+from bridle.runtimes.codex.stream import CodexNormalizer
+from bridle.turns.recorder import Recorder
 from tests.support.driving import check_order as check_order
 
 TESTDATA = Path(__file__).parents[3] / "src/bridle/runtimes/codex/testdata"

@@ -8,10 +8,10 @@ import pytest
 
 from bridle.core.events import Event
 from bridle.core.results import RunResult
-from bridle.drives.recorder import Recorder
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.copilot import CopilotRuntime
-from bridle.runtimes.copilot.normalizer import Afterwards, CopilotNormalizer
+from bridle.runtimes.copilot.stream import Afterwards, CopilotNormalizer
+from bridle.turns.recorder import Recorder
 from tests.runtimes import agents
 from tests.support.real_cli import real_cli, versions
 

@@ -9,7 +9,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.results import Dialog, Loading
 from bridle.core.usage import Usage
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.copilot import CopilotRuntime
 from bridle.runtimes.copilot.dialects import DIALECTS
 from bridle.runtimes.copilot.errors import error_of_call, error_of_exit, error_of_session

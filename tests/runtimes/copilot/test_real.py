@@ -14,7 +14,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import Provider
 from bridle.core.usage import Usage
-from bridle.drives.processes import marked_processes
+from bridle.process.process_tree import marked_processes
 from bridle.testing import ScriptedModel
 from bridle.testing.record import key_marker
 from tests.runtimes.agents import (

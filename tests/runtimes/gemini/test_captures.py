@@ -6,9 +6,9 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.gemini.dialects import DIALECTS
-from bridle.runtimes.gemini.normalizer import GeminiNormalizer
+from bridle.runtimes.gemini.stream import GeminiNormalizer
 from tests.runtimes.gemini.support import TESTDATA, capture_lines, make_recorder, play
 from tests.support.driving import check_order, kinds
 

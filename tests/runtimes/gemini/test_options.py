@@ -19,10 +19,10 @@ from bridle.core.errors import (
     WrongUse,
 )
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
-from bridle.drives.guarding import GuardAddress, HookShape
-from bridle.drives.owned_folders import remove_folders
+from bridle.process.owned_folders import remove_folders
 from bridle.runtimes.base import AdapterSettings, RunPlan
 from bridle.runtimes.gemini import GeminiRuntime
+from bridle.turns.guard_contract import GuardAddress, HookShape
 
 SESSION = "0b5ad6d2-3c1f-4f0e-9a52-2f6f0d2f7a11"
 

@@ -6,12 +6,12 @@ from typing import Any
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.opencode import OpenCodeRuntime
 from bridle.runtimes.opencode.dialects import DIALECTS
-from bridle.runtimes.opencode.normalizer import OpenCodeNormalizer
+from bridle.runtimes.opencode.stream import OpenCodeNormalizer
+from bridle.turns.recorder import Recorder
 from tests.support.real_cli import real_cli
 
 TESTDATA = Path(__file__).parents[3] / "src" / "bridle" / "runtimes" / "opencode" / "testdata"

@@ -9,10 +9,10 @@ import pytest
 
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.results import Loading, Ready
-from bridle.runtimes.installation import npm_platform
+from bridle.runtimes.install import npm_platform
 from bridle.runtimes.opencode import OpenCodeRuntime
-from bridle.runtimes.opencode.adapter import native_binary
 from bridle.runtimes.opencode.errors import error_from_event, error_from_stderr
+from bridle.runtimes.opencode.product import native_binary
 from bridle.runtimes.opencode.transcript import model_of, summarize
 from bridle.runtimes.opencode.wire import ErrorData, Problem
 from tests.runtimes.opencode.support import TESTDATA

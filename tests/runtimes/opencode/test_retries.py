@@ -2,9 +2,9 @@
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.opencode.logs import read_log_line
+from bridle.turns.recorder import Recorder
 from tests.runtimes.opencode.support import capture_lines, make, play
 
 _FAILED = (

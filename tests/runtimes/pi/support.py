@@ -15,14 +15,14 @@ import pytest
 from bridle.core.events import Event
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.processes import marked_processes
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
-from bridle.running import Prepared, prepare
+from bridle.process.process_tree import marked_processes
+from bridle.process.spec import ProcessExit
+from bridle.runs import Prepared, prepare
 from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.pi import PiRuntime
-from bridle.runtimes.pi.normalizer import PiNormalizer
+from bridle.runtimes.pi.stream import PiNormalizer
 from bridle.testing import ScriptedModel
+from bridle.turns.recorder import Recorder
 from tests.support.real_cli import real_cli
 
 TESTDATA = Path(__file__).parents[3] / "src" / "bridle" / "runtimes" / "pi" / "testdata"

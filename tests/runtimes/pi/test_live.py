@@ -8,11 +8,11 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import Aborted, ResumeRefused, Unavailable
 from bridle.core.options import RunOptions
-from bridle.drives.live import Delivery, LiveFacts, Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.pi.ask import LIVE_TITLE
 from bridle.runtimes.pi.live import PiLiveWire
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Delivery, LiveFacts, Outgoing
 from tests.runtimes.pi.support import TESTDATA
 from tests.support.driving import check_order
 

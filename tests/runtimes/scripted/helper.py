@@ -8,9 +8,9 @@ import msgspec
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.drives.print_drive import PermissionPolicy, refuse_all
-from bridle.drives.processes import marked_processes
-from bridle.running import prepare
+from bridle.drives.print_run import PermissionPolicy, refuse_all
+from bridle.process.process_tree import marked_processes
+from bridle.runs import prepare
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.scripted import ScriptedRuntime
 from tests.support.driving import check_order as check_order

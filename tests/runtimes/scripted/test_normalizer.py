@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
-from bridle.runtimes.scripted import normalizer as module
+from bridle.process.spec import ProcessExit
+from bridle.runtimes.scripted import stream as module
 from bridle.runtimes.scripted.dialects import DIALECTS
-from bridle.runtimes.scripted.normalizer import ScriptedNormalizer
+from bridle.runtimes.scripted.stream import ScriptedNormalizer
+from bridle.turns.recorder import Recorder
 from tests.runtimes.scripted.helper import check_order
 
 CAPTURES = Path(module.__file__).parent / "testdata"

@@ -11,7 +11,7 @@ from bridle.core import events as ev
 from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.usage import Usage
-from bridle.drives.spec import Question
+from bridle.process.spec import Question
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.runtimes.scripted.settings import BEHAVIOURS, NAMES
 from tests.runtimes.scripted.helper import Played, Stage

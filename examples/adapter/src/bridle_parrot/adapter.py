@@ -10,19 +10,19 @@ import msgspec
 from bridle.core.errors import WrongUse, error_for_status
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.private_files import new_private_dir, write_private
 from bridle.core.usage import Usage
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit, ProcessSpec
+from bridle.process.spec import ProcessExit, ProcessSpec
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
 from bridle.runtimes.dialects import Dialect, choose_dialect
-from bridle.runtimes.installation import (
+from bridle.runtimes.install import (
     Installation,
     ask_version,
     find_executable,
     remembered_version,
 )
-from bridle.runtimes.private import new_private_dir, write_private
 from bridle.runtimes.raw import raw_of
+from bridle.turns.recorder import Recorder
 
 DIALECTS = (Dialect(name="parrot-1", since=(1,), seen=("1.0.0",), capture="hello.jsonl"),)
 

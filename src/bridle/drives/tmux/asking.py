@@ -6,10 +6,10 @@ and by the transcript.
 
 from typing import Any
 
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Question
 from bridle.drives.tmux.evidence import HookEvidence
 from bridle.drives.tmux.orders import Order, line_of
+from bridle.process.spec import Question
+from bridle.turns.recorder import Recorder
 
 _NO_KEY = "no key is known that answers this dialog; look at it with `bridle session attach`"
 

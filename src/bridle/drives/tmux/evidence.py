@@ -7,8 +7,8 @@ when it is time to act (`FollowingWire.due`), and the end of a turn is such a ti
 
 from typing import Any
 
-from bridle.drives.recorder import Recorder
 from bridle.drives.tmux.reports import Report
+from bridle.turns.recorder import Recorder
 
 _COMMANDS = ("/", "!", "#")
 """How texts begin that an interface takes for itself: no turn follows."""

@@ -13,13 +13,13 @@ from typing import Protocol
 import msgspec
 
 from bridle.core.errors import Aborted, AgentError, Crashed, Unavailable
-from bridle.drives.live import LiveFacts, LiveWire, Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
 from bridle.drives.tmux.asking import PaneQuestions
 from bridle.drives.tmux.errors import NotDelivered, PaneGone
 from bridle.drives.tmux.evidence import HookEvidence
 from bridle.drives.tmux.reports import Report
+from bridle.process.spec import ProcessExit
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, LiveWire, Outgoing
 
 _CHUNK = 1 << 20
 _SHOWN = 2000

@@ -4,8 +4,8 @@ import os
 
 import msgspec
 
-from bridle.drives.run_files import read_word
 from bridle.drives.tmux.server import TmuxServer
+from bridle.process.run_files import read_word
 
 _servers: dict[str, TmuxServer] = {}
 """One connection for all panes of a server that this process drives."""

@@ -15,11 +15,8 @@ from collections.abc import Callable
 import msgspec
 
 from bridle.core.errors import STDERR_TAIL, AgentError, TimedOut, WrongUse
-from bridle.core.redact import Redactor
+from bridle.core.redaction import Redactor
 from bridle.core.results import ReadyState
-from bridle.drives.processes import Process, descendants, end_marked, send_signal
-from bridle.drives.run_files import RunFiles, read_number, read_word, write_whole
-from bridle.drives.spec import ProcessExit, ProcessSpec
 from bridle.drives.tmux.doubt import Doubt
 from bridle.drives.tmux.errors import ConnectionLost, NotDelivered, PaneGone, ServerGone
 from bridle.drives.tmux.facts import TerminalFacts
@@ -29,6 +26,9 @@ from bridle.drives.tmux.pane_place import PanePlace, read_place, server_in
 from bridle.drives.tmux.permissions import PermissionWatch
 from bridle.drives.tmux.reported import Reported
 from bridle.drives.tmux.terminal import Terminal
+from bridle.process.process_tree import Process, descendants, end_marked, send_signal
+from bridle.process.run_files import RunFiles, read_number, read_word, write_whole
+from bridle.process.spec import ProcessExit, ProcessSpec
 
 _READ = 0.1
 """Seconds between looks at the transcript while something is expected."""

@@ -4,12 +4,12 @@ The journal of a terminal session holds the lines of the agent's transcript as t
 between them what was seen at the pane and what hooks told, written by `PaneProcess`; see `orders`.
 """
 
-from bridle.drives.live import Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
 from bridle.drives.tmux.errors import NotDelivered, NotReady
 from bridle.drives.tmux.following import TranscriptWire
 from bridle.drives.tmux.orders import Order, line_of, seen_in
+from bridle.process.spec import ProcessExit
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Outgoing
 
 
 class PaneWire:

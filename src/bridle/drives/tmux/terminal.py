@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from bridle.core.errors import AgentError, WrongUse
 from bridle.core.results import ReadyState
-from bridle.drives.spec import ProcessExit
 from bridle.drives.tmux.acts import Act, Done, Failed, Paste, Press, Wait
 from bridle.drives.tmux.delivering import DELIVER_SECONDS, Delivering
 from bridle.drives.tmux.errors import PaneGone, ServerGone
 from bridle.drives.tmux.facts import TerminalFacts
 from bridle.drives.tmux.readiness import READY_SECONDS, Readiness
 from bridle.drives.tmux.server import PaneState, TmuxServer
+from bridle.process.spec import ProcessExit
 
 _KEY_GAP = 0.12
 """Seconds between keys of a sequence: two at once may be taken for one."""

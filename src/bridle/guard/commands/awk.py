@@ -5,7 +5,7 @@ import re
 from bridle.guard.commands.options import read
 from bridle.guard.commands.programs import program_text
 from bridle.guard.effects import Code, Command, Deny, Doubt, Effect, Mutates, Shell, Write
-from bridle.guard.values import NUMBER, UNKNOWN, Hole, Value, join, literal
+from bridle.guard.shell.values import NUMBER, UNKNOWN, Hole, Value, join, literal
 
 _TOKEN = re.compile(
     r"""

@@ -5,7 +5,7 @@ import re
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Write
 from bridle.guard.names import names
-from bridle.guard.values import Value, literal
+from bridle.guard.shell.values import Value, literal
 
 CONTAINERS = names("docker podman nerdctl docker-compose podman-compose buildah finch")
 

@@ -5,7 +5,7 @@ import re
 from bridle.guard.commands.given import given
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Effect, Mutates, Shell, Write
-from bridle.guard.values import literal
+from bridle.guard.shell.values import literal
 
 _SQL_READS = re.compile(
     r"\s*(?:(?:select|explain|with\b(?!.*\b(?:insert|update|delete|replace)\b)"

@@ -5,7 +5,7 @@ import os
 from bridle.guard.commands.options import Parsed, read
 from bridle.guard.effects import Command, Deny, Doubt, Effect, Link, Mutates, Shell, Write
 from bridle.guard.paths import Mode, is_directory
-from bridle.guard.values import EMPTY, Hole, Value, join, literal
+from bridle.guard.shell.values import EMPTY, Hole, Value, join, literal
 
 _COPY_FLAGS = (
     "archive", "recursive", "link", "symbolic-link", "force", "no-clobber", "update?", "verbose",

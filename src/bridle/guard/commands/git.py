@@ -20,7 +20,7 @@ from bridle.guard.effects import (
     hook,
 )
 from bridle.guard.names import names
-from bridle.guard.values import EMPTY, Value, literal
+from bridle.guard.shell.values import EMPTY, Value, literal
 
 READING = names("""
     status log show diff blame annotate grep ls-files ls-tree ls-remote rev-parse rev-list

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Git, Mutates, Shell, Write
-from bridle.guard.values import EMPTY, Value, literal
+from bridle.guard.shell.values import EMPTY, Value, literal
 
 Handler = Callable[[list[Value], Command], list[Effect]]
 

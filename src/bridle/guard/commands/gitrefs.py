@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Branch, Command, Deny, Effect, Git, Mutates, Run, Shell, Write
-from bridle.guard.values import Value, join, literal
+from bridle.guard.shell.values import Value, join, literal
 
 Handler = Callable[[list[Value], Command], list[Effect]]
 

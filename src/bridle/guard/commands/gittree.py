@@ -16,7 +16,7 @@ from bridle.guard.effects import (
     Shell,
     Write,
 )
-from bridle.guard.values import Value, literal
+from bridle.guard.shell.values import Value, literal
 
 Handler = Callable[[list[Value], Command], list[Effect]]
 

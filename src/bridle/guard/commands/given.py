@@ -10,7 +10,7 @@ import re
 
 from bridle.guard.effects import Command, Deny, Effect, Given, Write
 from bridle.guard.names import names
-from bridle.guard.values import Hole, Value, literal
+from bridle.guard.shell.values import Hole, Value, literal
 
 _MOST_WORDS = 2000
 _LONGEST = 1 << 16

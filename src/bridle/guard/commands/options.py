@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from bridle.guard.values import EMPTY, Value
+from bridle.guard.shell.values import EMPTY, Value
 
 
 class Parsed:

@@ -8,7 +8,7 @@ from bridle.guard.commands.system import AGENT_PACKAGES
 from bridle.guard.commands.wrappers import packaged
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell, Write
 from bridle.guard.names import names
-from bridle.guard.values import Value, literal
+from bridle.guard.shell.values import Value, literal
 
 _PUBLISH = names(
     "publish unpublish deprecate owner adduser login logout dist-tag access token yank upload push"

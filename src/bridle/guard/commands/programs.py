@@ -20,7 +20,7 @@ from bridle.guard.effects import (
     Write,
 )
 from bridle.guard.names import names
-from bridle.guard.values import Output, Value, literal
+from bridle.guard.shell.values import Output, Value, literal
 
 SHELLS = names(
     "sh bash dash zsh ksh mksh ash fish rbash posh yash csh tcsh pdksh oksh lksh ksh93 rksh rzsh "

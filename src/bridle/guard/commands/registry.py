@@ -37,7 +37,7 @@ from bridle.guard.effects import (
     hook,
 )
 from bridle.guard.names import names
-from bridle.guard.values import Value, literal
+from bridle.guard.shell.values import Value, literal
 
 Handler = Callable[[Command], list[Effect]]
 

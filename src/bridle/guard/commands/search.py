@@ -10,7 +10,7 @@ from bridle.guard.commands.wrappers import replaced
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Write
 from bridle.guard.names import names
 from bridle.guard.paths import PROTECTED, may_meet
-from bridle.guard.values import ATOM, REL, UNKNOWN, Hole, Value, join, literal
+from bridle.guard.shell.values import ATOM, REL, UNKNOWN, Hole, Value, join, literal
 
 _FIND_ACTIONS = {"-exec": False, "-execdir": False, "-ok": False, "-okdir": False}
 _FIND_WRITES = {"-fprint": 1, "-fprint0": 1, "-fls": 1, "-fprintf": 2}

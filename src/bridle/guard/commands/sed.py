@@ -6,7 +6,7 @@ from bridle.guard.commands.options import read
 from bridle.guard.commands.programs import program_text
 from bridle.guard.effects import Code, Command, Deny, Doubt, Effect, Mutates, Shell, Write
 from bridle.guard.paths import Mode
-from bridle.guard.values import Value, literal
+from bridle.guard.shell.values import Value, literal
 
 
 class SedError(Exception):

@@ -6,7 +6,7 @@ import re
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Write
 from bridle.guard.names import names
-from bridle.guard.values import AGENTS, Value
+from bridle.guard.shell.values import AGENTS, Value
 
 AGENT_CLIS = names("""
     claude claude-code codex pi gemini gemini-cli copilot opencode cline aider goose amp

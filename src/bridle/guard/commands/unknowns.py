@@ -9,7 +9,7 @@ import re
 from bridle.guard.commands.given import TEXTS as _TEXTS
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell
 from bridle.guard.names import names
-from bridle.guard.values import literal
+from bridle.guard.shell.values import literal
 
 _GIT_CHANGES = names("""
     push send-pack reset checkout switch restore branch config update-ref stash worktree clean

@@ -7,7 +7,7 @@ import msgspec
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Shell, Write
 from bridle.guard.names import names
-from bridle.guard.values import EMPTY, UNKNOWN, Hole, Output, Value, join, literal
+from bridle.guard.shell.values import EMPTY, UNKNOWN, Hole, Output, Value, join, literal
 
 
 class Wrapper(msgspec.Struct, frozen=True, kw_only=True):

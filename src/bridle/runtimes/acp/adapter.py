@@ -12,14 +12,11 @@ import msgspec
 from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.private_files import new_private_dir, write_private
 from bridle.core.results import TranscriptSummary
-from bridle.drives.guarding import GuardHook
-from bridle.drives.live import LiveFacts, LiveWire
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Normalizer, ProcessSpec, StopStep
+from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.acp import client as acp
 from bridle.runtimes.acp.agents import AcpAgent
-from bridle.runtimes.acp.normalizer import AcpNormalizer
 from bridle.runtimes.acp.plan import (
     AcpPlan,
     SessionPlan,
@@ -29,10 +26,10 @@ from bridle.runtimes.acp.plan import (
     with_settings,
 )
 from bridle.runtimes.acp.routing import Route, Target, route
+from bridle.runtimes.acp.stream import AcpNormalizer
 from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
 from bridle.runtimes.dialects import Dialect, choose_dialect
-from bridle.runtimes.given import provider_key
-from bridle.runtimes.installation import (
+from bridle.runtimes.install import (
     Installation,
     ask_version,
     find_executable,
@@ -40,11 +37,14 @@ from bridle.runtimes.installation import (
     package_version,
     remembered_version,
 )
-from bridle.runtimes.planning import native_options
-from bridle.runtimes.private import new_private_dir, write_private
+from bridle.runtimes.options import provider_key
+from bridle.runtimes.planner import native_options
 from bridle.runtimes.provider_options import read_provider_options, refuse_fork
 from bridle.runtimes.routing import RoutingFacts
 from bridle.runtimes.supporting import supporters
+from bridle.turns.guard_contract import GuardHook
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, LiveWire
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place
@@ -293,7 +293,7 @@ class AcpRuntime(AgentRuntime):
 
     def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
         """The product's own hooks where it has some; see `guarding`."""
-        from bridle.runtimes.acp.guarding import guard_plan
+        from bridle.runtimes.acp.hooks import guard_plan
 
         assert isinstance(plan, AcpPlan)
         return guard_plan(plan, hook, runtime=self.id)

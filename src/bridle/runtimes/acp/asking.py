@@ -9,10 +9,10 @@ nothing is allowed.
 import re
 from typing import Any
 
-from bridle.drives.guarding import UNSEEN, WireCall
 from bridle.runtimes.acp import wire
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.updates import Tool
+from bridle.turns.guard_contract import UNSEEN, WireCall
 
 _CHANGES = ("edit", "delete", "move")
 _FOLDER = re.compile(r"\[in ([^][()]+)\]")

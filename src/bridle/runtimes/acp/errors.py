@@ -21,10 +21,10 @@ from bridle.core.errors import (
     ResumeRefused,
     Unavailable,
 )
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import wire
+from bridle.runtimes.errors import error_of_service, short
 from bridle.runtimes.limits import reset_time
-from bridle.runtimes.service_errors import error_of_service, short
 
 _STATUS = re.compile(
     r"(?:\bstatus(?: code)?|\bHTTP|\bcode|\berror)\W{0,4}([45]\d\d)\b|^\W*([45]\d\d)\b",

@@ -8,9 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bridle.core.errors import Aborted, AgentError, Crashed, Unavailable, WrongUse
-from bridle.drives.live import Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import client as acp
 from bridle.runtimes.acp import wire
 from bridle.runtimes.acp.agents import AcpAgent
@@ -22,6 +20,8 @@ from bridle.runtimes.acp.prompt_history import Span
 from bridle.runtimes.acp.updates import begins_work, is_known, is_silent, shows_receipt
 from bridle.runtimes.acp.usage import asked_no_model
 from bridle.runtimes.raw import raw_of
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Outgoing
 
 if TYPE_CHECKING:
     from bridle.runtimes.acp.history import History

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import Unavailable
-from bridle.drives.live import LiveFacts
-from bridle.drives.recorder import Recorder
+from bridle.core.private_files import new_private_dir, write_private
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.live import AcpWire, CompactingWire
 from bridle.runtimes.acp.plan import AcpPlan, SessionPlan
 from bridle.runtimes.acp.prompt_history import count_prompts, spent_on
-from bridle.runtimes.private import new_private_dir, write_private
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts
 
 _SERVERS = "mcp-servers.json"
 

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import AgentError, ProtocolDrift, Unavailable
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import client as acp
 from bridle.runtimes.acp import wire
 from bridle.runtimes.acp.agents import AcpAgent
@@ -23,6 +22,7 @@ from bridle.runtimes.acp.plan import SessionPlan
 from bridle.runtimes.acp.turn import Turns
 from bridle.runtimes.acp.updates import is_known
 from bridle.runtimes.raw import raw_of
+from bridle.turns.recorder import Recorder
 
 _GOODBYE = 3.0
 """Seconds to leave after the work is done, before it is stopped."""

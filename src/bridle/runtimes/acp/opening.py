@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from bridle.core.errors import AgentError, ProtocolDrift, ResumeRefused, Unavailable
-from bridle.drives.recorder import Recorder
 from bridle.runtimes.acp import client as acp
 from bridle.runtimes.acp import wire
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.errors import error_of_call, error_of_load
 from bridle.runtimes.acp.plan import SessionPlan
+from bridle.turns.recorder import Recorder
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ import msgspec
 from bridle.core.options import RunOptions
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.base import RunPlan
-from bridle.runtimes.given import added_instructions
-from bridle.runtimes.installation import find_executable
+from bridle.runtimes.install import find_executable
+from bridle.runtimes.options import added_instructions
 
 
 class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):

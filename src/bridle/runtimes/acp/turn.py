@@ -6,9 +6,7 @@ A run plays one, a live conversation one after another.
 import msgspec
 
 from bridle.core.errors import AgentError, Unavailable
-from bridle.drives.guarding import GuardVerdict
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import Question
+from bridle.process.spec import Question
 from bridle.runtimes.acp import client as acp
 from bridle.runtimes.acp import wire
 from bridle.runtimes.acp.agents import AcpAgent
@@ -23,6 +21,8 @@ from bridle.runtimes.acp.opening import result_of
 from bridle.runtimes.acp.plan import SessionPlan
 from bridle.runtimes.acp.updates import Tool, UpdateTranslator
 from bridle.runtimes.acp.usage import model_of, usage_of
+from bridle.turns.guard_contract import GuardVerdict
+from bridle.turns.recorder import Recorder
 
 
 class Turns:

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import AgentError
-from bridle.drives.recorder import Recorder
 from bridle.runtimes.acp import wire
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.errors import error_of_text
 from bridle.runtimes.raw import raw_of
+from bridle.turns.recorder import Recorder
 
 _OVER = ("completed", "failed")
 _SILENT = frozenset(

@@ -11,7 +11,7 @@ import anyio
 
 from bridle.core.errors import BridleError
 from bridle.core.options import RunOptions
-from bridle.runtimes.aider.adapter import AiderRuntime
+from bridle.runtimes.aider.product import AiderRuntime
 from bridle.runtimes.base import AdapterSettings
 
 

@@ -8,8 +8,8 @@ from bridle.core.errors import (
     Overloaded,
     ProtocolDrift,
 )
+from bridle.runtimes.errors import error_of_service, short
 from bridle.runtimes.limits import reset_time
-from bridle.runtimes.service_errors import error_of_service, short
 
 PREFIX = "litellm."
 _LOGIN_HINT = "set the key variable of the model's provider, such as OPENAI_API_KEY"

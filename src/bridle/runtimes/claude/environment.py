@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from bridle.core.options import ModelServer, Provider
-from bridle.runtimes.given import provider_key
+from bridle.runtimes.options import provider_key
 from bridle.runtimes.routing import CLAUDE, CLAUDE_MODELS, PROXIES
 
 CONFIG_HOME = "CLAUDE_CONFIG_DIR"

@@ -22,7 +22,7 @@ from bridle.core.errors import (
     Unavailable,
     error_for_status,
 )
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude.wire import Result
 
 LOGIN_HINT = "log in with `claude` (then /login), or set ANTHROPIC_API_KEY"

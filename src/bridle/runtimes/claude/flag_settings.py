@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused, WrongUse
-from bridle.core.redact import secrets_in
+from bridle.core.redaction import secrets_in
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.claude.environment import CONFIG_HOME, config_home
 from bridle.runtimes.routing import CLAUDE

@@ -10,12 +10,12 @@ new transcript a quick first answer may stand before the prompt that it answers.
 import msgspec
 
 from bridle.core.usage import Usage
-from bridle.drives.live import LiveFacts
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
 from bridle.drives.tmux.following import FollowingWire
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude.errors import error_of_tag
 from bridle.runtimes.claude.wire import Block, WireUsage, usage_of
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts
 
 _SYNTHETIC = "<synthetic>"
 _INTERRUPTED = "[Request interrupted by user"

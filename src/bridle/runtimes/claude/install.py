@@ -4,7 +4,7 @@ import os
 import sys
 
 from bridle.runtimes.dialects import version_numbers
-from bridle.runtimes.installation import (
+from bridle.runtimes.install import (
     Installation,
     ask_version,
     find_executable,

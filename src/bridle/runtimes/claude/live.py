@@ -27,13 +27,13 @@ from bridle.core.errors import (
     ResumeRefused,
     WrongUse,
 )
-from bridle.drives.live import LiveFacts, Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude import wire
 from bridle.runtimes.claude.control import content_of, refusal_line, request_line, user_line
 from bridle.runtimes.claude.errors import error_of_exit
-from bridle.runtimes.claude.normalizer import ClaudeNormalizer
+from bridle.runtimes.claude.stream import ClaudeNormalizer
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, Outgoing
 
 LEAVE_SECONDS = 5.0
 """How long it may take to leave when its input has ended; background work could keep it."""
@@ -42,7 +42,7 @@ Asked = Literal["initialize", "interrupt", "set_model", "stop_task"]
 
 
 class ClaudeLiveWire(ClaudeNormalizer):
-    """One conversation in one process. See `bridle.drives.live.LiveWire` for the contract; it is
+    """One conversation in one process. See `bridle.turns.wire.LiveWire` for the contract; it is
     also a `ModelSwitch` and a `CompactionControl`."""
 
     def __init__(

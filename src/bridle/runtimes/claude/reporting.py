@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused
+from bridle.core.private_files import write_private
 from bridle.drives.tmux.reports import report_command
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.claude.flag_settings import read_settings, without_settings
-from bridle.runtimes.claude.panes import REPORTS
+from bridle.runtimes.claude.tui import REPORTS
 from bridle.runtimes.json_settings import with_hooks
-from bridle.runtimes.private import write_private
 
 _SECONDS = 10
 

@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bridle.core.options import RunOptions
-from bridle.drives.live import LiveFacts
-from bridle.drives.spec import ProcessSpec
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.base import RunPlan, working_dir
 from bridle.runtimes.claude.command import PrivateFiles, run_flags
 from bridle.runtimes.claude.environment import config_home
 from bridle.runtimes.claude.provider_options import read_options
 from bridle.runtimes.claude.transcript import transcript_dir
-from bridle.runtimes.planning import check_terminal_options
+from bridle.runtimes.planner import check_terminal_options
+from bridle.turns.wire import LiveFacts
 
 if TYPE_CHECKING:
-    from bridle.runtimes.claude.adapter import ClaudeRuntime
+    from bridle.runtimes.claude.product import ClaudeRuntime
 
 _HEADLESS_ONLY = ("max_turns", "budget_usd", "images")
 
@@ -24,7 +24,7 @@ def plan(
     runtime: "ClaudeRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
 ) -> RunPlan:
     """The process of a terminal session whose conversation has the id that Bridle chose."""
-    from bridle.runtimes.claude import adapter
+    from bridle.runtimes.claude import product as adapter
 
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)

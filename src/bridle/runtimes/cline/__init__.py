@@ -1,5 +1,5 @@
 """The runtime `cline`: the Cline CLI."""
 
-from bridle.runtimes.cline.adapter import ClineRuntime
+from bridle.runtimes.cline.product import ClineRuntime
 
 __all__ = ["ClineRuntime"]

@@ -13,10 +13,10 @@ from bridle.core.errors import (
     NotInstalled,
     ProtocolDrift,
 )
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.cline.run_log import FailedCall
 from bridle.runtimes.cline.wire import ErrorLine
-from bridle.runtimes.service_errors import error_of_service, short
+from bridle.runtimes.errors import error_of_service, short
 
 LOGIN_HINT = "log in with `cline auth`, or give a provider and its key"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.runtimes.service_errors import until_in
+from bridle.runtimes.errors import until_in
 
 _MOST = 16 * 1024 * 1024
 """Bytes from the log's end that are looked at: each failed call repeats its whole request."""

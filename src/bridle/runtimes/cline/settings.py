@@ -13,11 +13,11 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
+from bridle.core.private_files import write_private
 from bridle.runtimes.cline.provider_options import ClineOptions
 from bridle.runtimes.cline.transcript import settings_file
-from bridle.runtimes.given import json_object, provider_key
 from bridle.runtimes.mcp_servers import McpServer, read_servers
-from bridle.runtimes.private import write_private
+from bridle.runtimes.options import json_object, provider_key
 
 PROVIDERS = ("CLINE_PROVIDER_SETTINGS_PATH", "providers.json")
 GLOBAL = ("CLINE_GLOBAL_SETTINGS_PATH", "global-settings.json")

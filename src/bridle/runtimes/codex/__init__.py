@@ -1,5 +1,5 @@
 """OpenAI's Codex CLI as a runtime."""
 
-from bridle.runtimes.codex.adapter import CodexRuntime
+from bridle.runtimes.codex.product import CodexRuntime
 
 __all__ = ["CodexRuntime"]

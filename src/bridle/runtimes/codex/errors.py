@@ -21,7 +21,7 @@ from bridle.core.errors import (
     Unavailable,
     error_for_status,
 )
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.limits import reset_time
 
 _STATUS_MARKS = ("unexpected status ", "last status: ")

@@ -16,7 +16,7 @@ import msgspec
 from bridle._version import __version__
 from bridle.core.errors import GuardRefused
 from bridle.runtimes.base import RunPlan
-from bridle.runtimes.codex.guarding import SHAPE
+from bridle.runtimes.codex.hooks import SHAPE
 
 _SECONDS = 30.0
 _SETTINGS = ("-c", "--config", "--enable", "--disable")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import RunOptions
-from bridle.runtimes.installation import (
+from bridle.runtimes.install import (
     Installation,
     ask_version,
     find_executable,

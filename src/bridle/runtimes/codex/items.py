@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from bridle.drives.recorder import Recorder
 from bridle.runtimes.codex import wire
+from bridle.turns.recorder import Recorder
 
 
 def tool_name(item: wire.ToolItem) -> str:

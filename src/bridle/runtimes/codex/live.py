@@ -27,9 +27,7 @@ from bridle.core.errors import (
     Unavailable,
 )
 from bridle.core.usage import Usage
-from bridle.drives.live import LiveFacts, Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.codex import live_wire as wire
 from bridle.runtimes.codex.errors import app_server_error, start_error
 from bridle.runtimes.codex.live_asking import Desk, encode, refusal
@@ -38,6 +36,8 @@ from bridle.runtimes.codex.live_outbox import Outbox
 from bridle.runtimes.codex.live_usage import Tally
 from bridle.runtimes.codex.transcript import told_output
 from bridle.runtimes.raw import raw_of
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, Outgoing
 
 _RETRY = "Reconnecting... "
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.drives.spec import Question
+from bridle.process.spec import Question
 from bridle.runtimes.codex import live_wire as wire
 from bridle.runtimes.codex.items import tool_args, tool_name
 from bridle.runtimes.codex.live_items import ItemPlayer

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from bridle.drives.recorder import Recorder
 from bridle.runtimes.codex import live_wire as wire
 from bridle.runtimes.codex import wire as exec_wire
 from bridle.runtimes.codex.items import (
@@ -16,6 +15,7 @@ from bridle.runtimes.codex.items import (
     tool_args,
     tool_name,
 )
+from bridle.turns.recorder import Recorder
 
 
 class ItemPlayer:

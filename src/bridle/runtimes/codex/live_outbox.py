@@ -1,7 +1,7 @@
 """What becomes of the messages that were sent to Codex."""
 
 from bridle.core.errors import AgentError, Unavailable
-from bridle.drives.recorder import Recorder
+from bridle.turns.recorder import Recorder
 
 
 class Outbox:

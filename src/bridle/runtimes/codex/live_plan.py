@@ -9,9 +9,9 @@ import msgspec
 
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
+from bridle.core.repository import find_git
 from bridle.core.usage import NO_USAGE
-from bridle.drives.spec import POLITE_STOP, ProcessSpec
-from bridle.repository import find_git
+from bridle.process.spec import POLITE_STOP, ProcessSpec
 from bridle.runtimes.base import RunPlan, check_options, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.install import private_folder
@@ -27,11 +27,11 @@ from bridle.runtimes.codex.sandbox import (
 from bridle.runtimes.codex.sharing import check_sharing, shared_argv, socket_path, why_not_shared
 from bridle.runtimes.codex.transcript import total_of
 from bridle.runtimes.codex_trust import trust_flags
-from bridle.runtimes.given import added_instructions, json_object
-from bridle.runtimes.planning import native_options
+from bridle.runtimes.options import added_instructions, json_object
+from bridle.runtimes.planner import native_options
 
 if TYPE_CHECKING:
-    from bridle.runtimes.codex.adapter import CodexRuntime
+    from bridle.runtimes.codex.product import CodexRuntime
 
 
 def plan_app_server(

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
-from bridle.core.redact import secrets_in
+from bridle.core.redaction import secrets_in
 from bridle.runtimes import mcp_servers
 from bridle.runtimes.mcp_servers import McpServer
 from bridle.runtimes.toml import toml_value

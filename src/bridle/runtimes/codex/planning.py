@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bridle.core.options import RunOptions
-from bridle.drives.spec import ProcessSpec
-from bridle.repository import find_git
+from bridle.core.repository import find_git
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.base import RunPlan, agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
@@ -24,14 +24,14 @@ from bridle.runtimes.codex.sandbox import (
     sandbox_mode,
 )
 from bridle.runtimes.codex_trust import trust_flags
-from bridle.runtimes.given import added_instructions, provider_key
-from bridle.runtimes.installation import Installation
-from bridle.runtimes.planning import native_options
+from bridle.runtimes.install import Installation
+from bridle.runtimes.options import added_instructions, provider_key
+from bridle.runtimes.planner import native_options
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.runtimes.routing import CODEX
 
 if TYPE_CHECKING:
-    from bridle.runtimes.codex.adapter import CodexRuntime
+    from bridle.runtimes.codex.product import CodexRuntime
 
 _NO_NOISE = ("analytics.enabled", "check_for_update_on_startup")
 
@@ -52,7 +52,7 @@ def plan_exec(
     runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
 ) -> RunPlan:
     """The plan of a run; raises before anything is written or started."""
-    from bridle.runtimes.codex.adapter import STOP
+    from bridle.runtimes.codex.product import STOP
     from bridle.runtimes.codex.sharing import refuse_shared
 
     found = runtime.installation()

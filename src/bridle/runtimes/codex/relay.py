@@ -24,9 +24,9 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from bridle.core.errors import BridleError, NotInstalled
-from bridle.drives.processes import Process, descendants, look, send_signal
-from bridle.drives.spec import MAX_LINE
 from bridle.drives.tmux.server import make_private
+from bridle.process.process_tree import Process, descendants, look, send_signal
+from bridle.process.spec import MAX_LINE
 from bridle.runtimes.codex.sharing import RELAY, require_library
 
 if TYPE_CHECKING:

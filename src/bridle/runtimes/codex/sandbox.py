@@ -4,12 +4,12 @@ import os
 import sys
 from collections.abc import Mapping
 
+from bridle.core.cache import remembered
 from bridle.core.errors import GuardRefused, UnsupportedOption
 from bridle.core.options import RunOptions
-from bridle.remembering import remembered
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.install import private_folder
-from bridle.runtimes.installation import Installation
+from bridle.runtimes.install import Installation
 
 READ_ONLY = "read-only"
 WORKSPACE_WRITE = "workspace-write"

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
-from bridle.drives.live import LiveFacts
-from bridle.drives.spec import ProcessSpec
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.codex.arguments import config
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.install import private_folder
 from bridle.runtimes.codex.provider_options import CodexOptions
 from bridle.runtimes.codex.sandbox import FULL_ACCESS
+from bridle.turns.wire import LiveFacts
 
 if TYPE_CHECKING:
-    from bridle.runtimes.codex.adapter import CodexRuntime
+    from bridle.runtimes.codex.product import CodexRuntime
 
 RELAY = "bridle.runtimes.codex.relay"
 OPTION = "shared_socket"

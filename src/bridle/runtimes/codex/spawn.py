@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions, SpawnOptions
-from bridle.drives.spec import ProcessSpec
-from bridle.repository import find_git
+from bridle.core.repository import find_git
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.base import agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
@@ -19,12 +19,12 @@ from bridle.runtimes.codex.install import codex_home
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import terminal_mode
 from bridle.runtimes.codex_trust import trust_flags
-from bridle.runtimes.given import added_instructions
-from bridle.runtimes.planning import native_options
+from bridle.runtimes.options import added_instructions
+from bridle.runtimes.planner import native_options
 from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:
-    from bridle.runtimes.codex.adapter import CodexRuntime
+    from bridle.runtimes.codex.product import CodexRuntime
 
 
 def terminal_flags(dialect: CodexDialect, folder: str, home: str) -> list[str]:
@@ -90,7 +90,7 @@ def plan_terminal(
     runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str]
 ) -> ProcessSpec:
     """The terminal interface for the person at this terminal, with the options of a run."""
-    from bridle.running import new_session_id
+    from bridle.runs import new_session_id
     from bridle.runtimes.codex.planning import route
     from bridle.runtimes.codex.sharing import refuse_shared
 

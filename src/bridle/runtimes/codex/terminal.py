@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bridle.core.options import RunOptions
-from bridle.drives.live import LiveFacts
-from bridle.drives.spec import ProcessSpec
-from bridle.repository import find_git
+from bridle.core.repository import find_git
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.base import RunPlan, check_options, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex import planning
@@ -25,12 +24,13 @@ from bridle.runtimes.codex.sandbox import UNASKED, terminal_mode
 from bridle.runtimes.codex.sharing import refuse_shared
 from bridle.runtimes.codex.spawn import instruction_flags, mode_flags, terminal_flags
 from bridle.runtimes.codex.transcript import find_rollout
-from bridle.runtimes.given import added_instructions
-from bridle.runtimes.planning import check_terminal_options, native_options
+from bridle.runtimes.options import added_instructions
+from bridle.runtimes.planner import check_terminal_options, native_options
 from bridle.runtimes.provider_options import refuse_fork
+from bridle.turns.wire import LiveFacts
 
 if TYPE_CHECKING:
-    from bridle.runtimes.codex.adapter import CodexRuntime
+    from bridle.runtimes.codex.product import CodexRuntime
 
 _NOT_HERE = ("mcp_config", "images")
 
@@ -39,7 +39,7 @@ def plan(
     runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
 ) -> RunPlan:
     """The process of a terminal session."""
-    from bridle.runtimes.codex.adapter import STOP
+    from bridle.runtimes.codex.product import STOP
 
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)

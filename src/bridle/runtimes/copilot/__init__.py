@@ -1,5 +1,5 @@
 """The runtime `copilot`: GitHub's Copilot CLI."""
 
-from bridle.runtimes.copilot.adapter import CopilotRuntime
+from bridle.runtimes.copilot.product import CopilotRuntime
 
 __all__ = ["CopilotRuntime"]

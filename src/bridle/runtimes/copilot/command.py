@@ -6,10 +6,10 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import RunOptions
+from bridle.core.private_files import write_private
 from bridle.runtimes.copilot.provider_options import CopilotOptions
 from bridle.runtimes.images import image_data
 from bridle.runtimes.mcp_servers import McpServer, read_servers
-from bridle.runtimes.private import write_private
 
 INSTRUCTION_FILE = os.path.join(".github", "instructions", "bridle.instructions.md")
 BYPASS = ("--allow-all-tools", "--allow-all-paths", "--allow-all-urls")

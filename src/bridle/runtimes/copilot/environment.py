@@ -6,7 +6,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.copilot.provider_options import CopilotOptions
 from bridle.runtimes.copilot.transcript import HOME_VARIABLE
-from bridle.runtimes.given import provider_key
+from bridle.runtimes.options import provider_key
 from bridle.runtimes.routing import PROXIES
 
 INSTRUCTION_DIRS = "COPILOT_CUSTOM_INSTRUCTIONS_DIRS"

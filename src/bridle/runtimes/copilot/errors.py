@@ -14,10 +14,10 @@ from bridle.core.errors import (
     ResumeRefused,
     Unavailable,
 )
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.copilot.wire import CallFailure, Failure
+from bridle.runtimes.errors import error_of_service, short
 from bridle.runtimes.limits import reset_time
-from bridle.runtimes.service_errors import error_of_service, short
 
 LOGIN_HINT = (
     "start `copilot` and use /login, or set COPILOT_GITHUB_TOKEN; with a provider of your own,"

@@ -7,10 +7,10 @@ import os
 
 import msgspec
 
+from bridle.core.private_files import write_private
 from bridle.drives.tmux.reports import report_command
 from bridle.runtimes.base import RunPlan
-from bridle.runtimes.copilot.panes import REPORTS
-from bridle.runtimes.private import write_private
+from bridle.runtimes.copilot.tui import REPORTS
 
 _SECONDS = 10
 _PLUGIN = ".plugin"

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bridle.core.options import RunOptions
-from bridle.drives.live import LiveFacts
-from bridle.drives.spec import ProcessSpec
+from bridle.core.private_files import new_private_dir
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.base import RunPlan, working_dir
 from bridle.runtimes.copilot import command, environment
 from bridle.runtimes.copilot.provider_options import read_options
 from bridle.runtimes.copilot.transcript import copilot_home, sessions_dir
-from bridle.runtimes.given import added_instructions
-from bridle.runtimes.planning import check_terminal_options
-from bridle.runtimes.private import new_private_dir
+from bridle.runtimes.options import added_instructions
+from bridle.runtimes.planner import check_terminal_options
+from bridle.turns.wire import LiveFacts
 
 if TYPE_CHECKING:
-    from bridle.runtimes.copilot.adapter import CopilotRuntime
+    from bridle.runtimes.copilot.product import CopilotRuntime
 
 _HEADLESS_ONLY = ("max_turns", "images")
 
@@ -25,7 +25,7 @@ def plan(
     runtime: "CopilotRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
 ) -> RunPlan:
     """The process of a terminal session whose conversation has the id that Bridle chose."""
-    from bridle.runtimes.copilot.adapter import STOP
+    from bridle.runtimes.copilot.product import STOP
 
     found = runtime.installation()
     dialect, _, warning = runtime.dialect(found.version)

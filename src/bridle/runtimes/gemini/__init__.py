@@ -1,5 +1,5 @@
 """The runtime `gemini`."""
 
-from bridle.runtimes.gemini.adapter import GeminiRuntime
+from bridle.runtimes.gemini.product import GeminiRuntime
 
 __all__ = ["GeminiRuntime"]

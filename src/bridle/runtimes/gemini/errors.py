@@ -13,8 +13,8 @@ from bridle.core.errors import (
     ProtocolDrift,
     RateLimited,
 )
+from bridle.runtimes.errors import error_of_service, short, until_in
 from bridle.runtimes.gemini.dialects import GeminiDialect
-from bridle.runtimes.service_errors import error_of_service, short, until_in
 
 LOGIN_HINT = "set GEMINI_API_KEY, or start `gemini` and choose a login"
 _SKIPPED = "Security Warning: Skipping"

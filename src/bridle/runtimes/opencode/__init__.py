@@ -1,5 +1,5 @@
 """The runtime `opencode`."""
 
-from bridle.runtimes.opencode.adapter import OpenCodeRuntime
+from bridle.runtimes.opencode.product import OpenCodeRuntime
 
 __all__ = ["OpenCodeRuntime"]

@@ -12,9 +12,9 @@ from bridle.core.errors import (
     ResumeRefused,
     Unavailable,
 )
+from bridle.runtimes.errors import error_of_service, short, until_in
 from bridle.runtimes.limits import reset_time
 from bridle.runtimes.opencode.wire import Problem
-from bridle.runtimes.service_errors import error_of_service, short, until_in
 
 LOGIN_HINT = "run `opencode auth login`, or set the provider's key variable"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")

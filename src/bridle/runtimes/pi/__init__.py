@@ -1,5 +1,5 @@
 """The runtime `pi`: the Pi coding agent in its JSON mode."""
 
-from bridle.runtimes.pi.adapter import PiRuntime
+from bridle.runtimes.pi.product import PiRuntime
 
 __all__ = ["PiRuntime"]

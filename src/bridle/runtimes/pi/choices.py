@@ -9,7 +9,7 @@ import msgspec
 from bridle.core.errors import WrongUse
 from bridle.core.options import RunOptions
 from bridle.runtimes.base import readable_file
-from bridle.runtimes.given import json_object
+from bridle.runtimes.options import json_object
 from bridle.runtimes.pi.dialects import (
     ALIASES,
     APIS,

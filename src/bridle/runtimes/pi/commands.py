@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bridle.drives.recorder import Recorder
 from bridle.runtimes.pi import wire
+from bridle.turns.recorder import Recorder
 
 _T = TypeVar("_T")
 Then = Callable[[wire.Response], None]

@@ -11,7 +11,7 @@ import msgspec
 from bridle.core.errors import Aborted, AgentError, ContextOverflow
 from bridle.drives.tmux.following import FollowingWire
 from bridle.runtimes.pi.errors import error_from_message
-from bridle.runtimes.pi.normalizer import _qualified, _usage
+from bridle.runtimes.pi.stream import _qualified, _usage
 from bridle.runtimes.pi.wire import Message, ToolResult, WireUsage, blocks_of, shown_result
 
 

@@ -12,10 +12,10 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider
-from bridle.runtimes.given import provider_key
+from bridle.core.private_files import state_dir, write_private
 from bridle.runtimes.json_settings import merged
+from bridle.runtimes.options import provider_key
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
-from bridle.runtimes.private import state_dir, write_private
 from bridle.runtimes.routing import PROXIES
 
 if TYPE_CHECKING:

@@ -18,9 +18,7 @@ from bridle.core.errors import (
     ProtocolDrift,
     Unavailable,
 )
-from bridle.drives.live import LiveFacts, Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.pi import wire
 from bridle.runtimes.pi.choices import expand_model
 from bridle.runtimes.pi.commands import Commands, content, nothing
@@ -28,7 +26,9 @@ from bridle.runtimes.pi.dialects import DIALECTS
 from bridle.runtimes.pi.dialogs import Dialogs
 from bridle.runtimes.pi.errors import error_from_message, error_from_stderr
 from bridle.runtimes.pi.images import NotAnImage, image_blocks
-from bridle.runtimes.pi.normalizer import PiNormalizer
+from bridle.runtimes.pi.stream import PiNormalizer
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, Outgoing
 
 
 class _Sent(msgspec.Struct):

@@ -9,7 +9,8 @@ import msgspec
 
 from bridle.core.errors import ResumeRefused
 from bridle.core.options import RunOptions
-from bridle.drives.spec import ProcessSpec, StopStep
+from bridle.core.private_files import new_private_dir, write_private
+from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes.base import RunPlan, agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi import home
@@ -24,11 +25,10 @@ from bridle.runtimes.pi.choices import (
     trust_flags,
 )
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
-from bridle.runtimes.planning import native_options
-from bridle.runtimes.private import new_private_dir, write_private
+from bridle.runtimes.planner import native_options
 
 if TYPE_CHECKING:
-    from bridle.runtimes.pi.adapter import PiRuntime
+    from bridle.runtimes.pi.product import PiRuntime
 
 JSON_MODE = ("--mode", "json")
 _RPC_MODE = ("--mode", "rpc")

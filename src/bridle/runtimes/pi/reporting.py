@@ -6,8 +6,8 @@ hold a tool back whose handler throws.
 
 import json
 
+from bridle.core.private_files import write_private
 from bridle.runtimes.base import RunPlan
-from bridle.runtimes.private import write_private
 
 FILE_NAME = ".bridle-reports.ts"
 

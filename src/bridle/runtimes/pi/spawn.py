@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
-from bridle.drives.spec import ProcessSpec
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.ask import lasting_extension
 from bridle.runtimes.pi.choices import expand_model, prompt_words
 from bridle.runtimes.pi.planning import JSON_MODE
 
 if TYPE_CHECKING:
-    from bridle.runtimes.pi.adapter import PiRuntime
+    from bridle.runtimes.pi.product import PiRuntime
 
 AND_REMOVE = 'folder=$1; shift; trap : INT; "$@"; code=$?; rm -rf -- "$folder"; exit $code'
 """Runs a command and then removes a folder; for a session whose end nobody else waits for."""
@@ -23,7 +23,7 @@ AND_REMOVE = 'folder=$1; shift; trap : INT; "$@"; code=$?; rm -rf -- "$folder"; 
 
 def interactive(runtime: "PiRuntime", options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
     """Pi's own terminal interface with the same choices; the prompt is its first message."""
-    from bridle.running import new_session_id
+    from bridle.runs import new_session_id
 
     plan = runtime.plan_run(options, env, new_session_id())
     dialect, _, _ = runtime.dialect(plan.installation.version)

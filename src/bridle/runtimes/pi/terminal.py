@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bridle.core.options import RunOptions
-from bridle.drives.live import LiveFacts
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import provider_options
 from bridle.runtimes.pi.planning import JSON_MODE
 from bridle.runtimes.pi.transcript import find_session, read_header, session_dir
-from bridle.runtimes.planning import check_terminal_options
+from bridle.runtimes.planner import check_terminal_options
 from bridle.runtimes.provider_options import refuse_fork
+from bridle.turns.wire import LiveFacts
 
 if TYPE_CHECKING:
-    from bridle.runtimes.pi.adapter import PiRuntime
+    from bridle.runtimes.pi.product import PiRuntime
 
 
 def plan(

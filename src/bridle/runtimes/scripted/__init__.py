@@ -3,6 +3,6 @@
 It is what the demo, load tests and users' own tests run. It never pretends to be more.
 """
 
-from bridle.runtimes.scripted.adapter import ScriptedRuntime
+from bridle.runtimes.scripted.product import ScriptedRuntime
 
 __all__ = ["ScriptedRuntime"]

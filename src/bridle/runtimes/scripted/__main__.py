@@ -10,7 +10,7 @@ import msgspec
 from bridle.config.environment import MODEL_SERVER, model_server
 from bridle.core.errors import BridleError
 from bridle.core.options import RunOptions
-from bridle.runtimes.scripted.adapter import ScriptedRuntime
+from bridle.runtimes.scripted.product import ScriptedRuntime
 
 
 def main(argv: list[str]) -> NoReturn:

@@ -8,7 +8,7 @@ from bridle.core.errors import (
     Unavailable,
     error_for_status,
 )
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.scripted.wire import Error, WireError
 
 

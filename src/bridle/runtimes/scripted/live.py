@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import AgentError, Crashed, Unavailable
-from bridle.drives.live import LiveFacts, Outgoing
-from bridle.drives.recorder import Recorder
-from bridle.drives.spec import ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.scripted import wire
 from bridle.runtimes.scripted.errors import error_of
-from bridle.runtimes.scripted.normalizer import ScriptedNormalizer
+from bridle.runtimes.scripted.stream import ScriptedNormalizer
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import LiveFacts, Outgoing
 
 KEY_VARIABLE = "BRIDLE_SCRIPTED_API_KEY"
 """Takes the key of the model server to the agent, which hands it to no tool."""

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import BinaryIO, Literal, get_args
 
 from bridle.core.errors import WrongUse
-from bridle.core.redact import Redactor
+from bridle.core.redaction import Redactor
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import TextCleaner

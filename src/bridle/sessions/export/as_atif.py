@@ -20,8 +20,8 @@ import msgspec
 
 from bridle.core import events as ev
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.sessions.conversation import AgentStep, Notice, Part, ToolUse, conversation
 from bridle.sessions.event_log import EventLog
+from bridle.sessions.history import AgentStep, Notice, Part, ToolUse, conversation
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import TextCleaner, UserMessage

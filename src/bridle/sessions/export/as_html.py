@@ -4,7 +4,8 @@ from html import escape
 from typing import BinaryIO
 
 from bridle.core import events as ev
-from bridle.sessions.conversation import (
+from bridle.sessions.export.facts import FATES, facts, title
+from bridle.sessions.history import (
     AgentStep,
     Notice,
     ToolUse,
@@ -12,7 +13,6 @@ from bridle.sessions.conversation import (
     conversation,
     usage_words,
 )
-from bridle.sessions.export.facts import FATES, facts, title
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import TextCleaner, UserMessage

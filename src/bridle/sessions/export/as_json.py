@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from bridle.sessions.conversation import damaged
 from bridle.sessions.event_log import EventLog
+from bridle.sessions.history import damaged
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import TextCleaner, user_messages

@@ -12,7 +12,7 @@ import msgspec
 
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.options import DEFAULT_MARKER, HooksDef, ModelServer, OverlayContent
-from bridle.drives.print_drive import PrintRun
+from bridle.drives.print_run import PrintRun
 from bridle.runtimes.one_shot import print_once
 from bridle.testing.conformance.lab import Lab, Outcome, Place
 from bridle.testing.conformance.report import Failed, Unsupported

@@ -2,7 +2,7 @@
 
 import signal
 
-from bridle.drives.processes import send_signal
+from bridle.process.process_tree import send_signal
 from bridle.testing.conformance.checks.registry import Check, Seen
 from bridle.testing.conformance.lab import Outcome
 from bridle.testing.conformance.report import need, shown

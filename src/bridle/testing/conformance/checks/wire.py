@@ -7,9 +7,9 @@ import msgspec
 from bridle.core import events as ev
 from bridle.core.options import ModelServer
 from bridle.core.results import RunResult
-from bridle.drives.owned_folders import remove_folders
-from bridle.drives.spec import ProcessExit
-from bridle.running import recorder_for
+from bridle.process.owned_folders import remove_folders
+from bridle.process.spec import ProcessExit
+from bridle.runs import recorder_for
 from bridle.runtimes.base import RunPlan
 from bridle.testing.conformance.checks.registry import Check, Seen
 from bridle.testing.conformance.report import Failed, Unsupported, need, shown

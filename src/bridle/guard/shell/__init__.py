@@ -1,0 +1,1 @@
+"""Reads shell programs: parses, expands and walks them, so that each simple command is judged."""

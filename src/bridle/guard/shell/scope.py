@@ -1,0 +1,256 @@
+"""The state of a shell while its program is walked: directory, variables, functions.
+
+Where the program may have gone two ways, the state holds both: several directories, several values
+of a variable. A verdict must hold for all of them.
+"""
+
+import os
+
+from bridle.guard.budget import spend
+from bridle.guard.shell import tree
+from bridle.guard.shell.values import SCRATCH, UNKNOWN, Value, join, literal, summarize
+
+MAX_DIRECTORIES = 8
+MAX_DOUBTS = 32
+"""Most directories that steps which may have failed can leave us in."""
+MAX_VALUE = 1 << 14
+"""Longest text a variable keeps; a longer one is only known at run time."""
+
+MAX_REFERENCES = 8
+"""Longest chain of names that stand for one another."""
+
+MAX_PATH = 4096
+"""Longest directory that is followed, as in the kernel."""
+
+Binding = tuple[Value, ...]
+"""The values a variable may have, never empty."""
+
+
+class Scope:
+    """One shell's state. Copied for subshells, joined after branches."""
+
+    __slots__ = (
+        "arrays",
+        "depth",
+        "directories",
+        "doubt",
+        "exports",
+        "functions",
+        "positional",
+        "previous",
+        "references",
+        "stack",
+        "strict",
+        "variables",
+    )
+
+    def __init__(self, directory: str, variables: dict[str, Binding]) -> None:
+        self.directories: tuple[str | None, ...] = (directory,)
+        self.variables = variables
+        self.arrays: dict[str, tuple[Value, ...]] = {}
+        self.functions: dict[str, tree.Stmt] = {}
+        self.references: dict[str, str | None] = {}
+        """Names that stand for another variable (declare -n); None when it is not known which."""
+        self.positional: tuple[Value, ...] | None = None
+        self.doubt: tuple[str | None, ...] = ()
+        """Directories we would still be in had a `cd` of this statement failed."""
+        self.previous: tuple[str | None, ...] = (None,)
+        """Where `cd -` leads."""
+        self.stack: tuple[tuple[str | None, ...], ...] | None = ()
+        """Where `popd` leads, the last first; None when that is not known."""
+        self.depth = 0
+        self.exports = False
+        """Whether every variable that is set is exported (set -a)."""
+        self.strict = False
+        """Whether a failing statement ends the shell (set -e)."""
+
+    def copy(self) -> "Scope":
+        """A state of its own that starts as this one."""
+        spend(1 + ((len(self.variables) + len(self.arrays) + len(self.functions)) >> 5))
+        twin = Scope("", dict(self.variables))
+        twin.directories = self.directories
+        twin.previous = self.previous
+        twin.stack = self.stack
+        twin.arrays = dict(self.arrays)
+        twin.functions = dict(self.functions)
+        twin.references = dict(self.references)
+        twin.positional = self.positional
+        twin.depth = self.depth
+        twin.doubt = self.doubt
+        twin.strict = self.strict
+        twin.exports = self.exports
+        return twin
+
+    def join(self, other: "Scope") -> None:
+        """Make this the state after one of two ways."""
+        spend(len(self.variables) + len(self.arrays) + len(self.functions) >> 2)
+        self.directories = tuple(dict.fromkeys(self.directories + other.directories))
+        if len(self.directories) > MAX_DIRECTORIES:
+            self.directories = (None,)
+        self.previous = tuple(dict.fromkeys(self.previous + other.previous))
+        if self.stack != other.stack:
+            self.stack = None
+        for name in self.variables.keys() | other.variables.keys():
+            mine = self.variables.get(name, (UNKNOWN,))
+            theirs = other.variables.get(name, (UNKNOWN,))
+            if mine != theirs:
+                self.variables[name] = summarize(mine + theirs)
+        for name in self.arrays.keys() | other.arrays.keys():
+            if self.arrays.get(name) != other.arrays.get(name):
+                self.arrays[name] = (UNKNOWN,)
+        for name, body in other.functions.items():
+            if self.functions.setdefault(name, body) is not body:
+                # Either body may be the one that runs: a block that runs both stands for them.
+                both = (self.functions[name], body)
+                self.functions[name] = tree.Stmt(tree.Block(both))
+        if self.positional != other.positional:
+            self.positional = None
+        for name in self.references.keys() | other.references.keys():
+            if self.references.get(name, name) != other.references.get(name, name):
+                self.references[name] = None
+
+    def widen(self, before: "Scope") -> None:
+        """After a loop body ran again and still changed the state, give up on what changed."""
+        for name, binding in self.variables.items():
+            if before.variables.get(name) != binding:
+                self.variables[name] = (UNKNOWN,)
+        if before.directories != self.directories:
+            self.directories = (*self.directories, None)
+        if before.stack != self.stack:
+            self.stack = None
+
+    def settle(self) -> None:
+        """A statement ended: a `cd` in it may have failed, and the next one runs all the same."""
+        if self.doubt and not self.strict:
+            self.directories = tuple(dict.fromkeys(self.directories + self.doubt))
+            if len(self.directories) > MAX_DOUBTS:
+                self.directories = (None,)
+        self.doubt = ()
+
+    def refer(self, name: str, target: Value | None) -> None:
+        """Let the name stand for the variable that the target names."""
+        text = target.text if target is not None else ""
+        if text == "":
+            # It stands for what it is given first.
+            self.references[name] = ""
+        else:
+            self.references[name] = text if text is not None and text.isidentifier() else None
+
+    def meant(self, name: str) -> str | None:
+        """The variable that a name stands for, None when it is not known which."""
+        found: str | None = name
+        for _ in range(MAX_REFERENCES):
+            if found is None or found not in self.references:
+                return found
+            if self.references[found] == "":
+                return found
+            found = self.references[found]
+        return None
+
+    def assign(self, name: str, values: Binding) -> None:
+        """Give the variable these possible values."""
+        if self.references:
+            if self.references.get(name) == "":
+                self.refer(name, values[0] if len(values) == 1 else UNKNOWN)
+                return
+            meant = self.meant(name)
+            if meant is None:
+                # Any variable may be the one that changes.
+                self.variables = dict.fromkeys(self.variables, (UNKNOWN,))
+                self.arrays = dict.fromkeys(self.arrays, (UNKNOWN,))
+                return
+            name = meant
+        kept = tuple(value if value.size <= MAX_VALUE else UNKNOWN for value in values)
+        self.variables[name] = summarize(kept) if kept else (UNKNOWN,)
+        self.arrays.pop(name, None)
+
+    def lookup(self, name: str) -> Binding:
+        """The values the variable may have."""
+        if self.references:
+            meant = self.meant(name)
+            if meant is None:
+                return (UNKNOWN,)
+            name = meant
+        if name in ("PWD", "OLDPWD") and name not in self.variables:
+            places = self.directories if name == "PWD" else self.previous
+            return tuple(UNKNOWN if d is None else literal(d) for d in places)
+        if name in self.arrays:
+            return self.arrays[name][:1] or (literal(""),)
+        return self.variables.get(name, (UNKNOWN,))
+
+    def change_directory(self, target: Value) -> None:
+        """Take in a `cd` to the target."""
+        before = self.directories
+        self.variables.pop("PWD", None)
+        self.variables.pop("OLDPWD", None)
+        self.previous = before
+        if target.parts and target.parts[0] == SCRATCH and "TMPDIR" in self.variables:
+            # A fresh directory there: any name stands for it.
+            target = join([*self.variables["TMPDIR"][0].parts, "/fresh", *target.parts[1:]])
+        text = target.text
+        found = False
+        if text is None:
+            text = _stand_in(target)
+            found = text is not None
+        after: list[str | None] = []
+        sure = True
+        for directory in before:
+            if text is None or (directory is None and not text.startswith("/")):
+                after.append(None)
+                continue
+            path = text if directory is None else os.path.join(directory, text)
+            if len(path) > MAX_PATH:
+                after.append(None)
+                continue
+            after.append(path)
+            sure = sure and (found or os.path.isdir(path))
+        self.directories = tuple(dict.fromkeys(after))
+        if not sure:
+            self.doubt = tuple(dict.fromkeys(self.doubt + before))
+
+    def go_back(self) -> None:
+        """Take in a `cd -`."""
+        self.directories, self.previous = self.previous, self.directories
+
+    def push_directory(self, target: Value | None) -> None:
+        """Take in a `pushd`; None swaps the last two."""
+        before = self.directories
+        if target is not None:
+            self.change_directory(target)
+        elif self.stack:
+            self.directories, self.previous = self.stack[0], before
+            self.stack = self.stack[1:]
+        else:
+            return
+        if self.stack is not None:
+            self.stack = (before, *self.stack)
+
+    def pop_directory(self) -> None:
+        """Take in a `popd`, which stays where it is when nothing was pushed."""
+        if self.stack is None:
+            self.directories = (None,)
+        elif self.stack:
+            self.previous = self.directories
+            self.directories, self.stack = self.stack[0], self.stack[1:]
+
+    def follow(self, after: "Scope") -> None:
+        """Go on where another state of the same shell ended."""
+        self.directories = after.directories
+        self.previous = after.previous
+        self.stack = after.stack
+        self.variables = after.variables
+        self.references = after.references
+        self.doubt = after.doubt
+
+
+def _stand_in(target: Value) -> str | None:
+    """A made-up path for a directory that was found or made below a known place.
+
+    What a listing, a pattern or a counter names is one component or more below; a name that does
+    not exist stands for it. None when it may lie anywhere.
+    """
+    kinds = {p.kind for p in target.parts if not isinstance(p, str)}
+    texts = [p for p in target.parts if isinstance(p, str)]
+    if not kinds <= {"rel", "atom", "glob"} or any(".." in t for t in texts):
+        return None
+    return "".join(p if isinstance(p, str) else "found" for p in target.parts)

@@ -1,0 +1,433 @@
+"""The one module that looks at processes of the operating system.
+
+Linux answers from `/proc`, without importing anything; elsewhere psutil does. Nothing outside this
+module makes a call that only one system has.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from bridle.process.spec import SESSION_MARK
+
+RUN_MOUNT = "bridle:"
+"""How the name of the mount begins by which a sandbox marks its processes; the session's id
+follows. A process can empty its environment; the mounts it was started in stay."""
+
+KEEPER = b"bridle-keeper"
+"""The name of the process that a sandbox without mounts leaves beside an agent: it ends what the
+agent left behind, by means that nothing of it can shake off. SIGTERM has it do so, SIGQUIT at
+once."""
+_KEEPING = 4.0
+"""Seconds within which it is done."""
+
+_TICK = 0.01
+"""Pause between two looks where the system cannot tell us of a process's end."""
+
+
+class Process(NamedTuple):
+    """A process, told apart from a later one with the same number by when it started."""
+
+    pid: int
+    parent: int
+    group: int
+    started: str
+
+
+def marked_processes(session_id: str) -> list[int]:
+    """Pids of the living processes that carry this session's mark in their environment, without
+    its keeper.
+
+    An agent's tools run in sessions and process groups of their own; the environment is what they
+    all inherit. Zombies do not count: they hold nothing.
+    """
+    return [pid for pid in _sighted(session_id) if look(pid) is not None]
+
+
+def descendants(pid: int) -> list[Process]:
+    """The living processes below `pid`, whatever their environment says."""
+    return _below({pid})
+
+
+def kill_marked(session_id: str, *, deadline: float = 5.0) -> list[int]:
+    """Kill every process of this session at once; returns those that were found."""
+    return end_marked(session_id, grace=0.0, deadline=deadline)
+
+
+def end_marked(
+    session_id: str,
+    *,
+    also: Iterable[Process] = (),
+    spare: int = 0,
+    grace: float = 1.5,
+    deadline: float = 5.0,
+) -> list[int]:
+    """End every process of this session: SIGTERM, up to `grace` seconds, then SIGKILL.
+
+    The moment between the two lets a Bridle that an agent started end its own agents, which carry
+    a mark of their own. `also` are processes seen below the agent earlier: one that cleared its
+    environment is known by nothing else. `spare` is left alone. Returns the pids that were found.
+
+    Contract: returns within about `grace` plus `deadline`, whatever the processes do. Looks again
+    until none is left, since a process may fork while it is being looked for.
+    """
+    known = {process.pid: process for process in also if process.pid != spare}
+    keepers: list[int] = []
+    found = _session_processes(session_id, known, spare, keepers)
+    if keepers and not spare:
+        _have_kept(keepers, signal.SIGTERM if grace > 0 else signal.SIGQUIT)
+        found = _session_processes(session_id, known, spare)
+    pids = [process.pid for process in found]
+    if found and grace > 0:
+        for process in found:
+            _signal_if_same(process, signal.SIGTERM)
+        _wait_gone(found, time.monotonic() + grace)
+    until = time.monotonic() + deadline
+    while found and time.monotonic() < until:
+        known.update((process.pid, process) for process in found)
+        # Killed as they are seen: the next moment a process may be another, with another number.
+        sighted = _sighted(session_id, lambda pid: _kill_with_group(pid, spare))
+        found = _session_processes("", known, spare)
+        for process in found:
+            _signal_if_same(process, signal.SIGKILL)
+        _wait_gone(found, min(until, time.monotonic() + 0.5))
+        found = _session_processes(session_id, known, spare)
+        pids += [pid for pid in (*sighted, *(each.pid for each in found)) if pid not in pids]
+    return pids
+
+
+def _have_kept(pids: list[int], number: int) -> None:
+    """Have keepers end what they keep; then they are gone themselves."""
+    keepers = [process for pid in pids if (process := look(pid)) is not None]
+    for process in keepers:
+        _signal_if_same(process, number)
+    _wait_gone(keepers, time.monotonic() + _KEEPING)
+    for process in keepers:
+        _signal_if_same(process, signal.SIGKILL)
+
+
+def send_signal(pid: int, number: int) -> bool:
+    """Send a signal to a process; False when it is already gone or not ours."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def send_group_signal(pgid: int, number: int) -> bool:
+    """Send a signal to a process group; False when it is already gone or not ours."""
+    try:
+        os.killpg(pgid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def exit_fd(pid: int) -> int | None:
+    """A descriptor that becomes readable when `pid` ends, where the system has such a thing."""
+    if sys.platform == "linux":
+        try:
+            return os.pidfd_open(pid)
+        except OSError:
+            return None
+    return None
+
+
+def has_ended(pid: int) -> bool | None:
+    """Whether our child `pid` has ended, without taking its exit status.
+
+    As long as the status is not taken, the number cannot be given to another process and its
+    group can be signalled safely. None where the system cannot tell: poll the child instead.
+    """
+    if sys.platform == "linux":
+        try:
+            return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+    return None
+
+
+# -- who belongs to a session ---------------------------------------------------------------------
+
+
+def _session_processes(
+    session_id: str,
+    known: dict[int, Process],
+    spare: int,
+    keepers: list[int] | None = None,
+) -> list[Process]:
+    """Marked ones, known ones that still live, and everything below either; `keepers` gets the
+    session's keepers."""
+    alive: dict[int, Process] = {}
+    for pid in _sighted(session_id, keepers=keepers):
+        process = look(pid)
+        if process is not None:
+            alive[pid] = process
+    for process in known.values():
+        if _still(process):
+            alive[process.pid] = process
+    if alive:
+        alive.update((process.pid, process) for process in _below(set(alive)))
+    alive.pop(spare, None)
+    return list(alive.values())
+
+
+def _below(roots: set[int]) -> list[Process]:
+    """Every living process whose line of parents leads to one of `roots`."""
+    parents: dict[int, Process] = {}
+    for pid in _pids():
+        process = look(pid)
+        if process is not None:
+            parents[pid] = process
+    found: list[Process] = []
+    inside = set(roots)
+    grew = True
+    while grew:
+        grew = False
+        for pid, process in parents.items():
+            if pid not in inside and process.parent in inside:
+                inside.add(pid)
+                found.append(process)
+                grew = True
+    return found
+
+
+def _kill_with_group(pid: int, spare: int) -> None:
+    # A group of an agent's process holds only its own kind, and the kernel signals a whole group
+    # at once, so that a process which forks faster than we look cannot slip through.
+    if pid == spare:
+        return
+    try:
+        group = os.getpgid(pid)
+    except OSError:
+        return
+    if group > 1 and group not in (os.getpgrp(), spare):
+        send_group_signal(group, signal.SIGKILL)
+    send_signal(pid, signal.SIGKILL)
+
+
+def _signal_if_same(process: Process, number: int) -> None:
+    """Signal a process, never a stranger that got its number since."""
+    if sys.platform == "linux":
+        try:
+            handle = os.pidfd_open(process.pid)
+        except OSError:
+            return
+        try:
+            if _still(process):
+                signal.pidfd_send_signal(handle, number)
+        except (ProcessLookupError, PermissionError):
+            return
+        finally:
+            os.close(handle)
+    elif _still(process):
+        send_signal(process.pid, number)
+
+
+def _wait_gone(processes: list[Process], until: float) -> None:
+    """Wait until all of `processes` are gone or `until` (monotonic) has passed."""
+    for process in processes:
+        handle = exit_fd(process.pid)
+        if handle is None:
+            while _still(process) and time.monotonic() < until:
+                time.sleep(_TICK)
+            continue
+        try:
+            if _still(process):
+                waiter = select.poll()
+                waiter.register(handle, select.POLLIN)
+                waiter.poll(max(0.0, until - time.monotonic()) * 1000)
+        finally:
+            os.close(handle)
+
+
+# -- what the system tells ------------------------------------------------------------------------
+
+
+def _sighted(
+    session_id: str,
+    act: Callable[[int], None] | None = None,
+    keepers: list[int] | None = None,
+) -> list[int]:
+    """Pids that carried the mark when they were looked at; `act` is called on each right then. A
+    keeper is not among them; `keepers` gets it."""
+    if not session_id:
+        return []
+    if sys.platform == "linux":
+        return _linux_sighted(f"{SESSION_MARK}={session_id}".encode(), act, keepers)
+    found = _psutil_marked(session_id)
+    if act is not None:
+        for pid in found:
+            act(pid)
+    return found
+
+
+def _pids() -> list[int]:
+    if sys.platform == "linux":
+        return _linux_pids()
+    import psutil
+
+    return [pid for pid in psutil.pids() if pid != os.getpid()]
+
+
+def look(pid: int) -> Process | None:
+    """The living process `pid`; None when it is gone, or only waits to be reaped."""
+    if sys.platform == "linux":
+        return _linux_look(pid)
+    return _psutil_look(pid)
+
+
+def command_words(pid: int) -> list[str]:
+    """The words of a living process's command; [] when it is gone or not ours."""
+    if sys.platform == "linux":
+        if _linux_look(pid) is None:
+            return []
+        return [os.fsdecode(word) for word in _read_proc(f"/proc/{pid}/cmdline").split(b"\0")]
+    import psutil
+
+    try:
+        return list(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return []
+
+
+def environment(pid: int) -> dict[str, str]:
+    """The variables that a living process was started with; {} when it is gone or not ours."""
+    if sys.platform == "linux":
+        words = _read_proc(f"/proc/{pid}/environ").split(b"\0")
+        pairs = (os.fsdecode(word).partition("=") for word in words if b"=" in word)
+        return {name: value for name, _, value in pairs}
+    import psutil
+
+    try:
+        return dict(psutil.Process(pid).environ())
+    except psutil.Error:
+        return {}
+
+
+def _still(process: Process) -> bool:
+    """Whether that very process lives; its parent and group may have changed meanwhile."""
+    now = look(process.pid)
+    return now is not None and now.started == process.started
+
+
+def _linux_pids() -> list[int]:
+    me = os.getpid()
+    return [pid for name in os.listdir("/proc") if name.isdigit() and (pid := int(name)) != me]
+
+
+def _linux_sighted(
+    mark: bytes, act: Callable[[int], None] | None, keepers: list[int] | None
+) -> list[int]:
+    """Look at every process, then at those that were started meanwhile, until there are none.
+
+    A process that forks and dies all the time is never in the list that was just read; but then
+    its child is new, and the newest are looked at first.
+    """
+    found: list[int] = []
+    seen: set[int] = set()
+    unclear: set[int] = set()
+    ours = _linux_user_space(os.getpid())
+    # With the separators around it: one session's id is never the beginning of another's.
+    mount = b" " + RUN_MOUNT.encode() + mark.partition(b"=")[2] + b" "
+    for _ in range(_MOST_LOOKS):
+        fresh = [pid for pid in _linux_pids() if pid not in seen]
+        if not fresh:
+            break
+        for pid in reversed(fresh):
+            seen.add(pid)
+            environment = _read_proc(f"/proc/{pid}/environ")
+            held = _linux_user_space(pid) not in (ours, "")
+            if (mark in environment and mark in environment.split(b"\0")) or (
+                held and mount in _mounts(pid)
+            ):
+                if not held and _read_proc(f"/proc/{pid}/comm").strip() == KEEPER:
+                    if keepers is not None:
+                        keepers.append(pid)
+                    continue
+                found.append(pid)
+                if act is not None:
+                    act(pid)
+            elif environment == b"" and pid not in unclear:
+                # In the middle of an exec there is no environment: look once more.
+                unclear.add(pid)
+                seen.discard(pid)
+    return found
+
+
+_MOST_LOOKS = 50
+
+
+def _linux_user_space(pid: int) -> str:
+    """What tells one user namespace from another; empty when the process is gone or not ours."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/user")
+    except OSError:
+        return ""
+
+
+def _mounts(pid: int) -> bytes:
+    return _read_proc(f"/proc/{pid}/mountinfo")
+
+
+def _linux_look(pid: int) -> Process | None:
+    fields = _read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    if len(fields) < 20 or fields[0] in (b"Z", b"X"):
+        return None
+    return Process(pid, int(fields[1]), int(fields[2]), fields[19].decode())
+
+
+def _read_proc(path: str) -> bytes:
+    """A file of `/proc`; `_NOTHING` when the process is gone or not ours. Raw calls: this runs for
+    every process of the machine at the end of each run."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return _NOTHING
+    try:
+        parts = []
+        while part := os.read(fd, 1 << 16):
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+    except OSError:
+        return _NOTHING
+    finally:
+        os.close(fd)
+
+
+_NOTHING = b"\0"
+"""What a process that is gone, or that we may not look at, has to tell."""
+
+
+def _psutil_marked(session_id: str) -> list[int]:
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if (
+                process.pid != os.getpid()
+                and process.environ().get(SESSION_MARK) == session_id
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def _psutil_look(pid: int) -> Process | None:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return Process(pid, process.ppid(), os.getpgid(pid), str(process.create_time()))
+    except (psutil.Error, OSError):
+        return None

@@ -1,0 +1,154 @@
+"""How Codex is made to ask before each tool call: hooks given by `-c`, with the trust they need.
+
+An untrusted hook is skipped without a word, so the hash by which Codex knows a trusted one is
+computed here and given along. Nothing of the user's is changed, and no hook of the repository's is
+trusted by it.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from bridle.core.errors import GuardRefused
+from bridle.drives.tmux.reports import report_command
+from bridle.runtimes.base import RunPlan
+from bridle.runtimes.codex.arguments import config
+from bridle.runtimes.codex.dialects import CodexDialect
+from bridle.runtimes.codex.tui import REPORTS
+from bridle.runtimes.toml import toml_value
+from bridle.turns.guard_contract import GuardHook, GuardMechanism, GuardPieces, HookShape
+
+_SOURCE = "/<session-flags>/config.toml"
+_SECONDS = 600
+_SHORTER = {"SessionEnd": 3}
+"""Events whose hooks Codex gives less time, whatever is asked for; the trust is about that time."""
+_COMMANDS = ("exec", "e", "app-server", "resume", "fork")
+"""Our flags stand on the same side of these as the others: older lines forget those before."""
+
+SHAPE = HookShape(watched=True)
+
+_ASKED = (*SHAPE.asks, *SHAPE.live)
+
+HOOKS = GuardMechanism(
+    name="hooks by -c with computed trust",
+    fails="open",
+    proof="its SessionStart and UserPromptSubmit hooks run before the first model call",
+    shape=SHAPE,
+    # The wire numbers its items, the hooks tell the model's own ids.
+    matching="count",
+    tells_refused=False,
+    unasked=frozenset({"web_search", "todo_list"}),
+)
+
+
+def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
+    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    dialect = plan.dialect
+    if not isinstance(dialect, CodexDialect) or not dialect.hooks:
+        raise GuardRefused(
+            f"codex {plan.installation.version or ''} has no hooks that hold a tool call back",
+            hint="install a newer codex, or hold it with --sandbox and say --unguarded",
+            runtime="codex",
+        )
+    _refuse_other_hooks(plan.spec.argv)
+    off = [word for name in dialect.unjudged_features for word in ("--disable", name)]
+    commands = {event: [hook.command(SHAPE)] for event in _ASKED}
+    # Whatever the settings say of hooks.
+    on = ["-c", "features.hooks=true"]
+    flags = [*on, *off, *hook_flags(with_reports(commands, plan.reports))]
+    asking = plan.with_arguments(*flags, past=_COMMANDS)
+    if asking is None:
+        raise GuardRefused("codex: its command was not found in the plan", runtime="codex")
+    return msgspec.structs.replace(asking, guard=HOOKS)
+
+
+def guard_pieces(argv: Sequence[str], hook: GuardHook) -> GuardPieces:
+    """What makes Codex ask when another program starts it; see `AgentRuntime.guard_pieces`."""
+    _refuse_other_hooks(argv)
+    # Whatever its settings say; and no text typed into a running terminal, which no hook sees.
+    flags = ["-c", "features.hooks=true", "-c", "features.unified_exec=false"]
+    flags += hook_flags({event: [hook.command(SHAPE)] for event in _ASKED})
+    return GuardPieces(mechanism=HOOKS, flags=tuple(flags))
+
+
+def with_reports(commands: dict[str, list[str]], folder: str) -> dict[str, list[str]]:
+    """`commands` with those that report into `folder`, when there is one."""
+    reports = {event: report_command(folder, event) for event in REPORTS.events if folder}
+    events = dict.fromkeys((*commands, *reports))
+    return {
+        event: [*commands.get(event, []), *([reports[event]] if event in reports else [])]
+        for event in events
+    }
+
+
+def hook_flags(commands: dict[str, list[str]]) -> list[str]:
+    """The flags that make Codex run these commands at these events, and trust them."""
+    hooks, trust = {}, {}
+    for event, run in commands.items():
+        seconds = _SHORTER.get(event, _SECONDS)
+        entries = [{"type": "command", "command": each, "timeout": seconds} for each in run]
+        hooks[event] = [{"hooks": [entry]} for entry in entries]
+        for number, each in enumerate(run):
+            known = trusted_hash(event, each, timeout=seconds)
+            trust[f"{_SOURCE}:{_snake(event)}:{number}:0"] = {"trusted_hash": known}
+    return [*config("hooks", hooks), "-c", f"hooks.state={toml_value(trust, 'hooks.state')}"]
+
+
+def trusted_hash(event: str, command: str, *, timeout: int = _SECONDS) -> str:
+    """The hash by which Codex knows a hook without a matcher that the user has looked at."""
+    entry: dict[str, Any] = {
+        "type": "command",
+        "command": command,
+        "timeout": timeout,
+        "async": False,
+    }
+    known = {"event_name": _snake(event), "hooks": [entry]}
+    text = json.dumps(known, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _snake(event: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
+
+
+def report_plan(plan: RunPlan) -> RunPlan:
+    """The plan with hooks that report; see `AgentRuntime.report_plan`. A guard has put them beside
+    its own already, since hooks by flag replace one another; for that reason hooks of the run's own
+    settings keep ours away."""
+    dialect = plan.dialect
+    if plan.guard is not None or not (isinstance(dialect, CodexDialect) and dialect.hooks):
+        return plan
+    try:
+        _refuse_other_hooks(plan.spec.argv)
+    except GuardRefused:
+        return plan
+    return plan.with_arguments(*hook_flags(with_reports({}, plan.reports)), past=_COMMANDS) or plan
+
+
+def _refuse_other_hooks(argv: Sequence[str]) -> None:
+    """Hooks by flag replace one another, so the caller's would take the guard's place; and of two
+    settings by flag the last one holds."""
+    for key, value in _settings(argv):
+        if key.startswith("hooks"):
+            raise GuardRefused(
+                "codex: hooks of the run's own settings would replace the guard's",
+                hint="put them into codex's config.toml, where they run beside it",
+                runtime="codex",
+            )
+        if key == "features" or (key == "features.hooks" and value != "true"):
+            raise GuardRefused("codex cannot be guarded with its hooks disabled", runtime="codex")
+
+
+def _settings(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The settings that arguments make, by key, however the flag is written."""
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        flag, equals, rest = word.partition("=") if word.startswith("--") else (word[:2], "", "")
+        value = rest if equals else following if word == flag else word[2:]
+        if flag in ("-c", "--config"):
+            key, _, given = value.partition("=")
+            yield key.replace('"', "").replace(" ", ""), given.strip()
+        elif flag == "--disable":
+            yield f"features.{value}", "false"

@@ -1,0 +1,129 @@
+"""What the plans of all adapters have in common: options, environment, folders and files."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.features import Features
+from bridle.core.options import RunOptions, SpawnOptions, options_in_use
+from bridle.process.spec import SESSION_MARK
+
+if TYPE_CHECKING:
+    from bridle.runtimes.contract import RuntimeContract
+
+
+COMMON_OPTIONS = frozenset(
+    {
+        "append_system_prompt",
+        "append_system_prompt_file",
+        "model",
+        "provider",
+        "provider_options",
+        "account_dir",
+        "model_server",
+    }
+)
+"""What the adapter to every coding agent honours."""
+
+
+def check_options(
+    runtime: "RuntimeContract", options: RunOptions, features: Features
+) -> tuple[str, ...]:
+    """Names of the options that `runtime` cannot honour and the caller allowed to be ignored.
+
+    Raises `UnsupportedOption` for the first one when the caller did not, and `WrongUse` for a tool
+    that the agent does not have.
+    """
+    missing = {name: "" for name in options_in_use(options) if name not in features.options}
+    if options.allowed_tools or options.denied_tools:
+        from bridle.runtimes.tool_names import unsupported_tools
+
+        missing = {**missing, **unsupported_tools(runtime, options, features)}
+    if missing and not options.ignore_unsupported:
+        from bridle.runtimes.supporting import supporters
+
+        name, reason = next(iter(missing.items()))
+        able = supporters(name, runtime.id)
+        raise UnsupportedOption(runtime.id, name, able, reason=reason, ignorable=True)
+    return tuple(missing)
+
+
+def check_terminal_options(
+    runtime: "RuntimeContract", options: RunOptions, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """As `check_options`, for the options `names` that a runtime honours in runs alone."""
+    default = RunOptions(prompt="")
+    missing = tuple(each for each in names if getattr(options, each) != getattr(default, each))
+    if missing and not options.ignore_unsupported:
+        raise UnsupportedOption(
+            runtime.id, missing[0], [], reason="not in a terminal session", ignorable=True
+        )
+    return missing
+
+
+def native_options(runtime: "RuntimeContract", options: RunOptions) -> RunOptions:
+    """`options`, which `check_options` has checked, in the words of the agent: its own names of
+    tools."""
+    if not (options.allowed_tools or options.denied_tools):
+        return options
+    from bridle.runtimes.tool_names import native_tools
+
+    return native_tools(runtime, options)
+
+
+def agent_env(
+    env: Mapping[str, str], options: RunOptions, session_id: str, cwd: str
+) -> dict[str, str]:
+    """The environment an agent is started in: the caller's, the canonical variables, the options'.
+
+    Every process the agent starts inherits the session's mark, which is how none is left behind.
+    """
+    return {
+        **env,
+        SESSION_MARK: session_id,
+        "BRIDLE_WORKTREE_PATH": cwd,
+        **options.env,
+    }
+
+
+def refuse_system_prompts(runtime: "RuntimeContract", options: RunOptions | SpawnOptions) -> None:
+    """For a terminal interface without a flag for system prompts: none may be given."""
+    if options.system_prompt or options.append_system_prompt or options.append_system_prompt_file:
+        raise WrongUse(
+            f"{runtime.id} takes no system prompt at the terminal",
+            hint=f"deploy it as {runtime.instruction_path}",
+        )
+
+
+_XDG = {
+    ".config": "XDG_CONFIG_HOME",
+    ".cache": "XDG_CACHE_HOME",
+    ".local/share": "XDG_DATA_HOME",
+    ".local/state": "XDG_STATE_HOME",
+}
+
+
+def in_home(path: str, env: Mapping[str, str]) -> str:
+    """Where a path relative to HOME is under `env`, which may have moved the common folders."""
+    for usual, variable in _XDG.items():
+        if path.startswith(f"{usual}/") and os.path.isabs(env.get(variable, "")):
+            return os.path.join(env[variable], path[len(usual) + 1 :])
+    return os.path.join(env.get("HOME") or os.path.expanduser("~"), path)
+
+
+def working_dir(options: RunOptions) -> str:
+    """The run's working directory, absolute; `WrongUse` when it is not there."""
+    cwd = os.path.abspath(options.cwd or os.getcwd())
+    if not os.path.isdir(cwd):
+        raise WrongUse(f"no such directory: {cwd}", hint="give an existing folder with --cwd")
+    return cwd
+
+
+def readable_file(path: str, what: str) -> bytes:
+    """The bytes of a file the caller named; `WrongUse` says why it cannot be read."""
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            return file.read()
+    except OSError as problem:
+        raise WrongUse(f"cannot read {what} {path}: {problem.strerror}") from None

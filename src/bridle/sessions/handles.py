@@ -1,0 +1,157 @@
+"""The sessions that a runtime offers of itself, by handles (`AgentRuntime.start` and the others).
+
+They are driven by the daemon, so a handle works in any program of the user, today and tomorrow.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from bridle.core.errors import BridleError, WrongUse
+from bridle.core.events import Drive
+from bridle.core.handles import Message, SessionFilter, SessionHandle, StartOptions
+from bridle.process.process_tree import look
+from bridle.runs import options_from
+from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.registry import get_runtime
+from bridle.sessions.configured import configured_drive
+from bridle.sessions.manager import SessionDesk, check_delivery, default_drive
+from bridle.sessions.service import Receipt
+from bridle.sessions.store import SessionRecord, UnknownSession
+
+if TYPE_CHECKING:
+    from bridle.config import Config
+
+
+def start(runtime: AgentRuntime, options: StartOptions) -> SessionHandle:
+    """Start a session and wait until it is ready."""
+    from bridle.config import apply_config, load_config
+
+    if options.runtime_name not in (None, "", runtime.id):
+        raise WrongUse(
+            f"this is runtime {runtime.id}, not {options.runtime_name}",
+            hint=f'start it with get_runtime("{options.runtime_name}")',
+        )
+    config = load_config(options.work_dir)
+    if not _is_known(runtime.id, config):
+        raise WrongUse(
+            f"the daemon does not know runtime {runtime.id}",
+            hint="declare it in the configuration, or use bridle.Session for it",
+        )
+    wanted = options_from(
+        options.initial_prompt or "",
+        {
+            **options.options,
+            "cwd": options.work_dir,
+            "env": options.env,
+            "account_dir": options.account_dir,
+        },
+    )
+    with SessionDesk(options.work_dir) as desk:
+        record = desk.start(
+            runtime,
+            apply_config(wanted, config, runtime.id),
+            drive=_drive(runtime, options, config),
+            name=options.name,
+        )
+    return handle_of(record)
+
+
+def _is_known(name: str, config: "Config") -> bool:
+    """Whether the daemon of a folder with that configuration has a runtime of that name."""
+    try:
+        get_runtime(name, config)
+    except BridleError:
+        return False
+    return True
+
+
+def _drive(runtime: AgentRuntime, options: StartOptions, config: "Config") -> Drive:
+    if options.mode == "tmux":
+        return "tmux"
+    return configured_drive(config, runtime.id) or default_drive(runtime)
+
+
+def resume(runtime: AgentRuntime, handle: SessionHandle) -> SessionHandle:
+    """Start the next process of a session that is over."""
+    with _desk(runtime, handle) as desk:
+        return handle_of(desk.resume(handle.session_id))
+
+
+def send_message(runtime: AgentRuntime, handle: SessionHandle, message: Message) -> Receipt:
+    """Give the agent of a session a message."""
+    with _desk(runtime, handle) as desk:
+        if message.delivery is not None:
+            check_delivery(desk.find(handle.session_id)[1], message.delivery)
+        return desk.send(handle.session_id, message.text, timeout=message.timeout)
+
+
+def stop(runtime: AgentRuntime, handle: SessionHandle, reason: str) -> None:
+    """End a session."""
+    with _desk(runtime, handle) as desk:
+        desk.stop(handle.session_id, reason)
+
+
+def is_ready(runtime: AgentRuntime, handle: SessionHandle) -> bool:
+    """Whether the agent waits for a prompt; False for a session that is not known."""
+    with _desk(runtime, handle) as desk:
+        try:
+            return desk.show(handle.session_id).state == "ready"
+        except UnknownSession:
+            return False
+
+
+def detect_running(runtime: AgentRuntime, handle: SessionHandle) -> bool:
+    """Whether the session lives: the agent's process is there, or, with one for each turn, what
+    keeps it between turns. False for a session that is not known."""
+    with _desk(runtime, handle) as desk:
+        try:
+            record = desk.show(handle.session_id)
+        except UnknownSession:
+            return False
+    if record.is_over:
+        return False
+    if record.drive == "print" or record.pid is None:
+        return True
+    # Its driver hears of a process's end a moment later than that can be seen here.
+    return look(record.pid) is not None
+
+
+def list_sessions(runtime: AgentRuntime, wanted: SessionFilter) -> list[SessionHandle]:
+    """The runtime's sessions that fit."""
+    with SessionDesk(wanted.work_dir) as desk:
+        found = desk.list(everywhere=True)
+    return [handle_of(record) for record in found if _fits(runtime, record, wanted)]
+
+
+def _fits(runtime: AgentRuntime, record: SessionRecord, wanted: SessionFilter) -> bool:
+    if record.runtime != runtime.id:
+        return False
+    if wanted.work_dir is not None and record.workdir != os.path.abspath(wanted.work_dir):
+        return False
+    if wanted.living is not None and record.is_over == wanted.living:
+        return False
+    return all(
+        getattr(wanted, name) in (None, getattr(record, name))
+        for name in ("state", "name", "project", "agent", "task")
+    )
+
+
+def handle_of(record: SessionRecord) -> SessionHandle:
+    """The handle of a session."""
+    return SessionHandle(
+        runtime=record.runtime,
+        session_id=record.session_id,
+        work_dir=record.workdir,
+        pid=record.pid,
+        started_at=record.started_at,
+        ready_at=record.ready_at,
+    )
+
+
+def _desk(runtime: AgentRuntime, handle: SessionHandle) -> SessionDesk:
+    if handle.runtime != runtime.id:
+        raise WrongUse(
+            f"session {handle.session_id} is one of {handle.runtime}, not of {runtime.id}",
+            hint=f'use get_runtime("{handle.runtime}")',
+        )
+    return SessionDesk(handle.work_dir or None)

@@ -1,0 +1,550 @@
+"""The sessions that can be reached from a folder, for programs without an event loop.
+
+It starts agents itself, in the caller's environment, and leaves driving them to the daemon of their
+home, which it starts when there is none.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bridle.core.capabilities import SANDBOXES
+from bridle.core.errors import (
+    AgentError,
+    BridleError,
+    Crashed,
+    GuardRefused,
+    TimedOut,
+    WrongUse,
+)
+from bridle.core.events import AnyEvent, Drive
+from bridle.core.options import RunOptions, SandboxMode
+from bridle.core.times import seconds_of
+from bridle.runs import new_session_id
+from bridle.sessions.client import DaemonClient, error_from
+from bridle.sessions.home import StateHome, homes, known_homes
+from bridle.sessions.images import kept_images, refuse_images
+from bridle.sessions.ledger import MessageKind
+from bridle.sessions.service import Receipt, TurnReport
+from bridle.sessions.start import (
+    Identity,
+    fork_session,
+    resume_session,
+    start_session,
+    stored_options,
+)
+from bridle.sessions.store import (
+    FINAL,
+    SessionRecord,
+    SessionStore,
+    UnknownSession,
+    find_record,
+)
+
+if TYPE_CHECKING:
+    from bridle.config import Config
+    from bridle.runtimes.base import AgentRuntime
+
+START_TIMEOUT = 240.0
+"""Seconds to wait for a new session to be ready; its own start-up clock ends it before."""
+SEND_TIMEOUT = 30.0
+"""Seconds to wait until an agent has a message, when nothing else is said."""
+
+
+_CLEANING = 20.0
+"""Seconds for what a process left behind to be ended."""
+
+
+class SessionDesk:
+    """Start sessions and talk to them, by id, by name, or by the beginning of an id.
+
+    Contract: what it promises does not depend on a daemon that was killed a moment ago. Raises
+    `UnknownSession` and the errors of `SessionService`. One thread uses it; `close` it at the end.
+    """
+
+    def __init__(self, folder: str | None = None, env: Mapping[str, str] | None = None) -> None:
+        self._env = dict(os.environ if env is None else env)
+        self._homes = homes(folder or os.getcwd(), self._env)
+        self._clients: dict[str, DaemonClient] = {}
+        self.started: SessionRecord | None = None
+        """The session whose process was started last, also while it is not ready."""
+
+    def __enter__(self) -> "SessionDesk":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connections; sessions go on."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    @property
+    def home(self) -> StateHome:
+        """Where new sessions are kept."""
+        return self._homes[0]
+
+    @property
+    def places(self) -> list[StateHome]:
+        """Where sessions are looked for, the nearest first."""
+        return list(self._homes)
+
+    # -- starting -------------------------------------------------------------------------------
+
+    def start(
+        self,
+        runtime: "AgentRuntime",
+        options: RunOptions,
+        *,
+        drive: Drive | None = None,
+        name: str | None = None,
+        identity: Identity | None = None,
+        timeout: float = START_TIMEOUT,
+    ) -> SessionRecord:
+        """Start a session, wait until it is ready, and send it `options.prompt` if there is one.
+
+        Raises why it did not become ready.
+        """
+        store = SessionStore(self.home)
+        try:
+            record = start_session(
+                self.home,
+                store,
+                runtime,
+                options,
+                env=self._env,
+                drive=drive or default_drive(runtime),
+                name=name,
+                identity=identity,
+            )
+        finally:
+            store.close()
+        record = self._ready(self.home, record, timeout)
+        if options.prompt.strip():
+            self._send(
+                self.home, record.session_id, "prompt", options.prompt, options.images, SEND_TIMEOUT
+            )
+            record = self.show(record.session_id)
+        return record
+
+    def resume(
+        self,
+        name: str,
+        *,
+        config: "Config | None" = None,
+        changes: dict[str, Any] | None = None,
+        timeout: float = START_TIMEOUT,
+    ) -> SessionRecord:
+        """Start the next process of a session that is over, and wait until it is ready.
+
+        Raises `ResumeRefused` when its agent does not take the conversation up.
+        """
+        home, record = self.find(name)
+        # The daemon may hold it, and still end what its last process left behind.
+        report = self._client(home).request(
+            "wait_idle", session=record.session_id, timeout=_CLEANING
+        )
+        if report is None or report["state"] not in FINAL:
+            raise WrongUse(
+                f"session {record.name or record.session_id} is alive",
+                hint="send it a message, or stop it first",
+            )
+        record = self.show(record.session_id)
+        runtime = self._runtime(record, config)
+        store = SessionStore(home)
+        try:
+            self._client(home).request("release", session=record.session_id)
+            record = resume_session(home, store, runtime, record, env=self._env, changes=changes)
+        finally:
+            store.close()
+        return self._ready(home, record, timeout)
+
+    def fork(
+        self,
+        name: str,
+        *,
+        new_name: str | None = None,
+        changes: dict[str, Any] | None = None,
+        timeout: float = START_TIMEOUT,
+    ) -> SessionRecord:
+        """Start a session whose agent continues in a copy of a session's conversation, and wait
+        until it is ready. The old session stays as it is."""
+        home, _ = self.find(name)
+        record = self.show(name)
+        runtime = self._runtime(record, None)
+        store = SessionStore(home)
+        try:
+            new, _ = fork_session(
+                home, store, runtime, record, env=self._env, name=new_name, changes=changes or {}
+            )
+        finally:
+            store.close()
+        return self._ready(home, new, timeout)
+
+    def hand_over(
+        self,
+        name: str,
+        runtime: "AgentRuntime",
+        options: RunOptions,
+        *,
+        drive: Drive | None = None,
+        new_name: str | None = None,
+        timeout: float = START_TIMEOUT,
+    ) -> SessionRecord:
+        """Start a session of another runtime that goes on with a session's conversation.
+
+        By that runtime's own import where it has one, else by a written brief that is its first
+        prompt; `handover` of the record says which. The old session stays as it is. A prompt in
+        `options` comes after that.
+        """
+        from bridle.sessions.handover import brief, native_import
+
+        home, _ = self.find(name)
+        record = self.show(name)
+        kept = stored_options(home, record, {}, self._env)
+        wanted = msgspec.structs.replace(
+            options,
+            prompt="",
+            cwd=options.cwd or record.workdir,
+            # What the user chose for the conversation goes with it.
+            sandbox=options.sandbox or _chosen_sandbox(record),
+            unguarded=options.unguarded or record.guard == "unguarded",
+            env={**kept.env, **options.env},
+            # What was said to a scripted model is not told to another service.
+            model_server=options.model_server or kept.model_server,
+        )
+        native = native_import(home, record, runtime, wanted, env=self._env)
+        store = SessionStore(home)
+        try:
+            new = start_session(
+                home,
+                store,
+                runtime,
+                msgspec.structs.replace(wanted, resume=native),
+                env=self._env,
+                drive=drive or self._configured_drive(record, runtime) or default_drive(runtime),
+                name=new_name,
+                identity=Identity(
+                    agent=record.agent,
+                    capability=record.capability,
+                    project=record.project,
+                    task=record.task,
+                    actor=record.actor,
+                ),
+                parent=record.session_id,
+                handover="native" if native else "brief",
+            )
+        finally:
+            store.close()
+        new = self._ready(home, new, timeout)
+        if native is None:
+            self._send(home, new.session_id, "prompt", brief(home, record), (), SEND_TIMEOUT)
+        if options.prompt.strip():
+            self._send(home, new.session_id, "follow_up", options.prompt, (), SEND_TIMEOUT)
+        return self.show(new.session_id)
+
+    def _configured_drive(self, record: SessionRecord, runtime: "AgentRuntime") -> Drive | None:
+        from bridle.config import load_config
+        from bridle.sessions.configured import configured_drive
+
+        return configured_drive(load_config(record.workdir), runtime.id)
+
+    def _runtime(self, record: SessionRecord, config: "Config | None") -> "AgentRuntime":
+        from bridle.config import load_config
+        from bridle.runtimes.registry import get_runtime
+
+        return get_runtime(record.runtime, config or load_config(record.workdir))
+
+    def _ready(self, home: StateHome, record: SessionRecord, timeout: float) -> SessionRecord:
+        self.started = record
+        client = self._client(home)
+        told = client.request("wait_ready", session=record.session_id, timeout=timeout)
+        if told is None:
+            raise TimedOut(
+                f"session {record.name or record.session_id} is not ready after {timeout:g} s",
+                hint=f"look at it with `bridle session show {record.name or record.session_id}`",
+            )
+        record = msgspec.convert(told, SessionRecord)
+        if record.is_over:
+            raise why_over(record)
+        return record
+
+    # -- talking --------------------------------------------------------------------------------
+
+    def send(
+        self,
+        name: str,
+        text: str,
+        *,
+        kind: MessageKind = "prompt",
+        images: tuple[str, ...] = (),
+        timeout: float | None = SEND_TIMEOUT,
+        message_id: str | None = None,
+    ) -> Receipt:
+        """Give a session a message. A prompt or follow-up for an agent that works waits until its
+        turn ends; a steer reaches the turn where the agent can take one."""
+        home, record = self.find(name)
+        if images:
+            refuse_images(self._runtime(record, None), images)
+        return self._send(home, record.session_id, kind, text, images, timeout, message_id)
+
+    def _send(
+        self,
+        home: StateHome,
+        session_id: str,
+        kind: MessageKind,
+        text: str,
+        images: tuple[str, ...],
+        timeout: float | None,
+        message_id: str | None = None,
+    ) -> Receipt:
+        message_id = message_id or new_session_id()
+        told = self._client(home).request(
+            "send",
+            session=session_id,
+            kind=kind,
+            text=text,
+            images=kept_images(home, session_id, message_id, images),
+            message_id=message_id,
+            timeout=timeout,
+        )
+        if told is None:
+            return Receipt(session_id=session_id, message_id=message_id, delivered=False)
+        return msgspec.convert(told, Receipt)
+
+    def abort(self, name: str, reason: str = "aborted", *, clear: bool = False) -> dict[str, Any]:
+        """End the open turn; with `clear` also forget the messages that wait."""
+        home, record = self.find(name)
+        found: dict[str, Any] = self._client(home).request(
+            "abort", session=record.session_id, reason=reason, clear=clear
+        )
+        return found
+
+    def answer(
+        self, name: str, request_id: str, allowed: bool, *, by: str = "user", reason: str = ""
+    ) -> None:
+        """Answer a permission request."""
+        home, record = self.find(name)
+        self._client(home).request(
+            "answer",
+            session=record.session_id,
+            request_id=request_id,
+            allowed=allowed,
+            by=by,
+            reason=reason,
+        )
+
+    def set_model(self, name: str, model: str) -> None:
+        """Use another model from the next turn on."""
+        home, record = self.find(name)
+        self._client(home).request("model", session=record.session_id, model=model)
+
+    def compact(self, name: str) -> None:
+        """Have the agent of a session shorten its context."""
+        home, record = self.find(name)
+        self._client(home).request("compact", session=record.session_id)
+
+    def abort_compaction(self, name: str) -> bool:
+        """Give up the compaction that runs; False when there is none."""
+        home, record = self.find(name)
+        told = self._client(home).request("abort_compaction", session=record.session_id)
+        return bool(told["aborted"])
+
+    def wait(
+        self,
+        name: str,
+        timeout: float | None = None,
+        *,
+        known_questions: Collection[str] | None = None,
+    ) -> TurnReport:
+        """Wait until a session is idle or over; raises `TimedOut` when it is not in time. With
+        `known_questions` (ids of permission requests) it also returns as soon as the agent asks
+        anything else; `questions` of the report then says what."""
+        home, record = self.find(name)
+        known = None if known_questions is None else sorted(known_questions)
+        told = self._client(home).request(
+            "wait_idle", session=record.session_id, timeout=timeout, known_questions=known
+        )
+        if told is None:
+            raise TimedOut(
+                f"session {name} still works after {timeout:g} s",
+                hint="wait longer, or `bridle session abort` it",
+            )
+        return msgspec.convert(told, TurnReport)
+
+    def stop(
+        self, name: str, reason: str = "stopped", timeout: float | None = 60.0
+    ) -> SessionRecord:
+        """End a session and wait until its process is gone."""
+        home, record = self.find(name)
+        told = self._client(home).request(
+            "stop", session=record.session_id, reason=reason, timeout=timeout
+        )
+        if told is None:
+            raise TimedOut(f"session {name} did not end in time", hint="try again")
+        return msgspec.convert(told, SessionRecord)
+
+    def rename(self, name: str, new: str) -> SessionRecord:
+        """Give a session another name."""
+        home, record = self.find(name)
+        told = self._client(home).request("rename", session=record.session_id, name=new)
+        return msgspec.convert(told, SessionRecord)
+
+    def remove(self, name: str, *, force: bool = False, timeout: float | None = 60.0) -> str:
+        """Forget a session that is over, with everything that Bridle keeps of it; returns its id.
+        The agent's own transcripts stay. `force` stops one that lives first."""
+        home, record = self.find(name)
+        try:
+            told = self._client(home).request(
+                "remove", session=record.session_id, force=force, timeout=timeout
+            )
+        except UnknownSession:
+            # Removed just before the daemon was lost, and the request was made again.
+            return record.session_id
+        if told is None:
+            raise TimedOut(f"session {name} did not end in time", hint="try again")
+        return record.session_id
+
+    def prune(
+        self, *, older_than: float = 0.0, machine: bool = False, dry_run: bool = False
+    ) -> "list[SessionRecord]":
+        """Remove every session that ended more than `older_than` seconds ago; returns them.
+        `dry_run` removes nothing."""
+        limit = time.time() - older_than
+        ended = [
+            record
+            for record in self.list(machine=machine)
+            if record.is_over and seconds_of(record.ended_at or record.started_at) <= limit
+        ]
+        for record in () if dry_run else ended:
+            self.remove(record.session_id)
+        return ended
+
+    def stop_all(
+        self, reason: str = "stopped", *, machine: bool = False, timeout: float | None = 60.0
+    ) -> "list[SessionRecord]":
+        """End every living session, all at once; returns them as they then are."""
+        living = [record for record in self.list(machine=machine) if not record.is_over]
+        for record in living:
+            # The first request only begins it, so that they end side by side.
+            home = self.find(record.session_id)[0]
+            self._client(home).request(
+                "stop", session=record.session_id, reason=reason, timeout=0.0
+            )
+        return [self.stop(record.session_id, reason, timeout) for record in living]
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def find(self, name: str) -> tuple[StateHome, SessionRecord]:
+        """A session's home and its record as it was last written. Those of other projects are
+        found by their id only: a name belongs to its project."""
+        try:
+            return find_record(self._homes, name)
+        except UnknownSession:
+            for home in self._others():
+                with contextlib.suppress(UnknownSession):
+                    found = find_record([home], name)
+                    if found[1].session_id.startswith(name):
+                        return found
+            raise
+
+    def _others(self) -> "list[StateHome]":
+        """The places of this machine's other projects."""
+        near = {home.root for home in self._homes}
+        return [home for home in known_homes(self._env) if home.root not in near]
+
+    def show(self, name: str) -> SessionRecord:
+        """A session's record, true now."""
+        home, record = self.find(name)
+        told = self._client(home).request("show", session=record.session_id)
+        return msgspec.convert(told, SessionRecord)
+
+    def list(self, *, everywhere: bool = False, machine: bool = False) -> list[SessionRecord]:
+        """The sessions of the nearest home; with `everywhere` those of the user's own place too,
+        with `machine` those of all projects. True now."""
+        found: list[SessionRecord] = []
+        for home in self._homes if everywhere or machine else self._homes[:1]:
+            if os.path.exists(home.database):
+                told = self._client(home).request("list")
+                found += msgspec.convert(told["sessions"], list[SessionRecord])
+        for home in self._others() if machine else ():
+            store = SessionStore(home)
+            try:
+                if not store.all(living=True):
+                    # Nothing there can change, so no daemon is needed to look.
+                    found += store.all()
+                    continue
+            finally:
+                store.close()
+            told = self._client(home).request("list")
+            found += msgspec.convert(told["sessions"], list[SessionRecord])
+        return found
+
+    def events(self, name: str, *, after: int = 0, follow: bool = False) -> Iterator[AnyEvent]:
+        """A session's events from number `after` + 1; with `follow` until its process is gone."""
+        home, record = self.find(name)
+        # A connection of its own: it is used for as long as the caller reads.
+        with DaemonClient(home) as client:
+            yield from client.events(record.session_id, after, follow=follow)
+
+    def _client(self, home: StateHome) -> DaemonClient:
+        if home.root not in self._clients:
+            self._clients[home.root] = DaemonClient(home)
+        return self._clients[home.root]
+
+
+_WAYS = {"rpc": ("rpc", "stdin"), "tmux": ("tmux",), "print": ("stdin",)}
+
+
+def check_delivery(record: SessionRecord, delivery: str) -> None:
+    """Refuse a way of delivery that a session does not have."""
+    if delivery not in _WAYS.get(record.drive, ()):
+        raise WrongUse(
+            f"session {record.session_id} is driven by {record.drive}, not by {delivery}",
+            hint="leave the way of delivery out",
+        )
+
+
+def _chosen_sandbox(record: SessionRecord) -> SandboxMode | None:
+    """The sandbox that a session was started with; None when it is the one that its capability
+    brings, which differs by runtime."""
+    guarded = record.guard not in (None, "unguarded")
+    brought = SANDBOXES.get(record.capability or "") if guarded else None
+    return None if record.sandbox == brought else record.sandbox
+
+
+def default_drive(runtime: "AgentRuntime") -> Drive:
+    """The drive that a session of `runtime` gets when none is named: rpc where it has that, else
+    print, which every runtime has. A terminal is for who asks for one."""
+    return "rpc" if "rpc" in runtime.features.drives else "print"
+
+
+def why_over(record: SessionRecord) -> BridleError:
+    """Why a session did not become ready."""
+    error = record.error or {}
+    kinds: dict[str, type[AgentError]] = {cls.kind: cls for cls in AgentError.__subclasses__()}
+    cls = kinds.get(error.get("kind", ""), Crashed)
+    if cls is GuardRefused and record.sandbox is not None:
+        from bridle.sandbox.preflight import not_as_remembered
+
+        # It may have been the sandbox: what this machine can hold is tried anew.
+        not_as_remembered()
+    return error_from(
+        {
+            "type": cls.__name__,
+            "message": error.get("message") or f"the agent ended: {record.evidence}",
+            "hint": f"`bridle session logs {record.name or record.session_id}` shows what happened",
+        }
+    )
