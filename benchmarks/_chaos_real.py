@@ -17,8 +17,8 @@ from bridle.core.events import Drive
 from bridle.core.options import ModelServer, RunOptions
 from bridle.drives.tmux.pane_place import PanePlace
 from bridle.drives.tmux.server import TmuxServer, server_folder
-from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.registry import get_adapter
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.start import resume_session, start_session
 from bridle.sessions.store import SessionRecord, SessionStore
@@ -82,8 +82,8 @@ class RealRun(Run):
         with ScriptedModel(TURNS) as self.model:
             super().play()
 
-    def _runtime(self) -> AgentRuntime:
-        runtime = get_runtime(self.runtime_id)
+    def _runtime(self) -> Adapter:
+        runtime = get_adapter(self.runtime_id)
         runtime.use_binary(self.program)
         return runtime
 

@@ -46,8 +46,8 @@ from bridle.core.events import Drive, Event
 from bridle.core.options import RunOptions
 from bridle.process.process_tree import kill_marked, look, marked_processes
 from bridle.runs import new_session_id
-from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.registry import get_adapter
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
@@ -127,8 +127,8 @@ class Run:
 
     # -- the agent ------------------------------------------------------------------------------
 
-    def _runtime(self) -> AgentRuntime:
-        return get_runtime("scripted")
+    def _runtime(self) -> Adapter:
+        return get_adapter("scripted")
 
     def _start(self) -> SessionRecord:
         script = self.folder / "script.yaml"

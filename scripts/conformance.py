@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.support.clis import PINS, cli_path  # noqa: E402 - path first
 
-from bridle.runtimes.registry import available_runtimes, get_runtime  # noqa: E402 - path first
+from bridle.runtimes.registry import available_runtimes, get_adapter  # noqa: E402 - path first
 from bridle.testing import conformance  # noqa: E402 - path first
 
 RESULTS = ROOT / "docs" / "runtimes" / "conformance.json"
@@ -27,7 +27,7 @@ def targets() -> list[tuple[str, str, str]]:
     """Runtime, the pin that serves it, and its version; an empty version needs no CLI."""
     found = []
     for runtime in available_runtimes():
-        names = (runtime, get_runtime(runtime).binary)
+        names = (runtime, get_adapter(runtime).binary)
         pins = next((kept for name in names if (kept := _pins(name))), [])
         found += [(runtime, pin, version) for pin, version in pins or [("", "")]]
     return found
@@ -39,7 +39,7 @@ def _pins(name: str) -> list[tuple[str, str]]:
 
 def check(runtime_id: str, pin: str, version: str, only: list[str]) -> conformance.Report:
     """The report of one runtime in one version."""
-    runtime = get_runtime(runtime_id)
+    runtime = get_adapter(runtime_id)
     if version:
         runtime.use_binary(str(cli_path(pin, version)))
     return conformance.check(

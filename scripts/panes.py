@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from bridle.core.results import Busy, Dialog, ReadyState
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 
 ROOT = Path(__file__).parents[1]
 RUNTIMES = ROOT / "src" / "bridle" / "runtimes"
@@ -88,7 +88,7 @@ def other_rows(root: Path) -> Iterator[Row]:
 
 
 def _got(runtime: str, path: Path) -> str:
-    return label(get_runtime(runtime).detect_ready(path.read_text()))
+    return label(get_adapter(runtime).detect_ready(path.read_text()))
 
 
 def table(rows: list[Row]) -> str:

@@ -33,8 +33,8 @@ from bridle.core import events as ev  # noqa: E402 - path first
 from bridle.core.errors import BridleError  # noqa: E402 - path first
 from bridle.core.options import ModelServer, RunOptions  # noqa: E402 - path first
 from bridle.process.process_tree import kill_marked, marked_processes  # noqa: E402 - path first
-from bridle.runtimes.base import AgentRuntime  # noqa: E402 - path first
-from bridle.runtimes.registry import get_runtime  # noqa: E402 - path first
+from bridle.runtimes.contract import Adapter  # noqa: E402 - path first
+from bridle.runtimes.registry import get_adapter  # noqa: E402 - path first
 from bridle.sessions.event_log import EventLog  # noqa: E402 - path first
 from bridle.sessions.home import StateHome  # noqa: E402 - path first
 from bridle.sessions.start import resume_session, start_session  # noqa: E402 - path first
@@ -85,8 +85,8 @@ class Agent:
         self.model: ScriptedModel
         self.session_id = ""
 
-    def _runtime(self, name: str, pin: str, version: str) -> AgentRuntime:
-        runtime = get_runtime(pin)
+    def _runtime(self, name: str, pin: str, version: str) -> Adapter:
+        runtime = get_adapter(pin)
         packages = {p.name: p.version for p in PINS}
         wanted = pin if version else next((n for n in (pin, runtime.binary) if n in packages), "")
         if wanted:

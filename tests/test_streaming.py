@@ -15,6 +15,7 @@ from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
 from bridle.process.spec import Allow, Deny, PermissionAnswer, Question
+from bridle.runtime import AgentRuntime
 from bridle.streaming import EventStream, run, run_sync, stream, stream_sync
 from bridle.testing.contract import check_event_order
 from tests.conftest import wait_until
@@ -36,7 +37,7 @@ async def test_a_run_with_a_loop(tmp_path: Path) -> None:
     again: list[Event] = []
     await run("say hi", runtime=TINY, on_event=again.append)
     assert check_event_order(again) == []
-    assert (await TINY.run_once(RunOptions(prompt="say x"))).text == "x "
+    assert (await AgentRuntime(TINY).run_once(RunOptions(prompt="say x"))).text == "x "
 
 
 async def test_the_result_is_there_after_the_last_event() -> None:

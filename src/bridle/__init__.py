@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from bridle.drives.connection import RpcProcess, RuntimeConnection
     from bridle.process.spec import Allow, Deny, PermissionAnswer, Question
     from bridle.runs import run_interactive
-    from bridle.runtimes.base import AgentRuntime
+    from bridle.runtime import AgentRuntime, create_acp_runtime, get_runtime
     from bridle.runtimes.one_shot import print_once
-    from bridle.runtimes.registry import available_runtimes, create_acp_runtime, get_runtime
+    from bridle.runtimes.registry import available_runtimes
     from bridle.sessions.clocks import Clocks
     from bridle.sessions.history import AgentStep, ToolUse
     from bridle.sessions.hooks import HookEvent
@@ -152,9 +152,9 @@ _HOMES = {
     "bridle.core.usage": ("Usage",),
     "bridle.process.spec": ("Allow", "Deny", "PermissionAnswer", "Question"),
     "bridle.runs": ("run_interactive",),
-    "bridle.runtimes.base": ("AgentRuntime",),
+    "bridle.runtime": ("AgentRuntime", "create_acp_runtime", "get_runtime"),
     "bridle.runtimes.one_shot": ("print_once",),
-    "bridle.runtimes.registry": ("available_runtimes", "create_acp_runtime", "get_runtime"),
+    "bridle.runtimes.registry": ("available_runtimes",),
     "bridle.core.handles": (
         "ConnectionState",
         "Message",

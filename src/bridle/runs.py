@@ -26,9 +26,10 @@ from bridle.turns.recorder import Recorder
 if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.drives.connection import RpcProcess, RuntimeConnection
-    from bridle.runtimes.base import AgentRuntime, RunPlan
+    from bridle.runtimes.contract import Adapter, HasAdapter
     from bridle.runtimes.guarded import Guarding
     from bridle.runtimes.permission import Way
+    from bridle.runtimes.plan import RunPlan
     from bridle.streaming import AsyncPermissionPolicy
 
 _T = TypeVar("_T")
@@ -52,7 +53,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 def prepare(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     *,
     env: Mapping[str, str] | None = None,
@@ -63,7 +64,7 @@ def prepare(
 
     `permission` answers the agent's requests; with one, a run in permission mode `ask` takes the
     drive in which the runtime asks (`bridle.runtimes.permission`). `config` holds the rules of a
-    guarded run; that of its folder when None. Raises what `AgentRuntime.plan_run` raises, and
+    guarded run; that of its folder when None. Raises what `Adapter.plan_run` raises, and
     `GuardRefused`, before anything happened.
     """
     _check_values(options)
@@ -81,7 +82,7 @@ def prepare(
 
 
 def _structured(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     environment: dict[str, str],
     permission: PermissionPolicy,
@@ -108,7 +109,7 @@ def _structured(
 
 
 def _prepare(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     environment: dict[str, str],
     permission: PermissionPolicy,
@@ -138,7 +139,7 @@ def _prepare(
 
 
 def _held_as(
-    runtime: "AgentRuntime", options: RunOptions, capability: str
+    runtime: "Adapter", options: RunOptions, capability: str
 ) -> tuple[RunOptions, tuple[str, ...]]:
     from bridle.runtimes.confined import held_as
     from bridle.runtimes.guarded import check_capability
@@ -238,7 +239,7 @@ def _normalizer(way: "Way", options: RunOptions, plan: "RunPlan", recorder: Reco
 
 
 def recorder_for(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     plan: "RunPlan",
     drive: Drive = "print",
@@ -285,7 +286,7 @@ def _check_values(options: RunOptions) -> None:
             raise WrongUse(f"{name} must be more than {least}, not {value}")
 
 
-def refuse_schema(runtime: "AgentRuntime", options: RunOptions, where: str) -> None:
+def refuse_schema(runtime: "Adapter", options: RunOptions, where: str) -> None:
     """Refuse `output_schema` where no single answer ends the work."""
     if options.output_schema is not None:
         raise UnsupportedOption(
@@ -294,7 +295,7 @@ def refuse_schema(runtime: "AgentRuntime", options: RunOptions, where: str) -> N
 
 
 def connection(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     process: "RpcProcess",
     plan: "RunPlan | None",
     options: RunOptions | None,
@@ -327,7 +328,7 @@ def connection(
 
 
 def run_interactive(
-    runtime: "AgentRuntime",
+    runtime: "Adapter | HasAdapter",
     options: RunOptions,
     env: Mapping[str, str] | None = None,
     *,
@@ -341,7 +342,9 @@ def run_interactive(
     never asked.
     """
     from bridle.process.terminal import run_at_terminal
+    from bridle.runtimes.contract import adapter_of
 
+    runtime = adapter_of(runtime)
     refuse_schema(runtime, options, "a run at the terminal")
     environment = dict(os.environ if env is None else env)
     guarding = _guarding_at_terminal(runtime, options, environment)
@@ -369,7 +372,7 @@ def run_interactive(
 
 
 def _guarding_at_terminal(
-    runtime: "AgentRuntime", options: RunOptions, env: dict[str, str]
+    runtime: "Adapter", options: RunOptions, env: dict[str, str]
 ) -> "Guarding | None":
     capability = guarded_as(options, env)
     if capability is None or options.unguarded:
@@ -380,7 +383,7 @@ def _guarding_at_terminal(
 
 
 def _planned_interactive(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     env: dict[str, str],
     guarding: "Guarding | None",
@@ -405,24 +408,26 @@ def _planned_interactive(
 
 
 def resolve(
-    prompt: str, runtime: "str | AgentRuntime | None", config: "Config | None", options: Any
-) -> "tuple[AgentRuntime, RunOptions]":
+    prompt: str, runtime: "str | Adapter | HasAdapter | None", config: "Config | None", options: Any
+) -> "tuple[Adapter, RunOptions]":
     """The runtime and the options that keywords ask for, with what the configuration adds."""
-    from bridle.runtimes.base import AgentRuntime
-    from bridle.runtimes.registry import get_runtime
+    from bridle.runtimes.contract import adapter_of
+    from bridle.runtimes.registry import get_adapter
 
-    if not isinstance(runtime, AgentRuntime):
+    if runtime is None or isinstance(runtime, str):
         if config is None:
             from bridle.config import load_config
 
             config = load_config(options.get("cwd"))
-        runtime = get_runtime(runtime, config)
+        adapter = get_adapter(runtime, config)
+    else:
+        adapter = adapter_of(runtime)
     wanted = options_from(prompt, options)
     if config is not None:
         from bridle.config import apply_config
 
-        wanted = apply_config(wanted, config, runtime.id)
-    return runtime, wanted
+        wanted = apply_config(wanted, config, adapter.id)
+    return adapter, wanted
 
 
 def options_from(prompt: str, options: Mapping[str, Any]) -> RunOptions:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
     from bridle.config import Config
-    from bridle.runtimes.base import AgentRuntime
+    from bridle.runtimes.contract import Adapter, HasAdapter
 
 _NO_RESULT = "read it after the last event, or after the block"
 
@@ -39,7 +39,7 @@ class EventStream:
 
     def __init__(
         self,
-        runtime: "AgentRuntime",
+        runtime: "Adapter",
         options: RunOptions,
         *,
         permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
@@ -182,7 +182,7 @@ class EventStream:
 
 
 async def run_options(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     *,
     on_event: EventHandler | None = None,
@@ -202,7 +202,7 @@ async def run_options(
 async def run(
     prompt: str,
     *,
-    runtime: "str | AgentRuntime | None" = None,
+    runtime: "str | Adapter | HasAdapter | None" = None,
     config: "Config | None" = None,
     on_event: EventHandler | None = None,
     permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
@@ -225,7 +225,7 @@ async def run(
 def stream(
     prompt: str,
     *,
-    runtime: "str | AgentRuntime | None" = None,
+    runtime: "str | Adapter | HasAdapter | None" = None,
     config: "Config | None" = None,
     permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
     **options: Unpack[RunOptionsDict],
@@ -241,7 +241,7 @@ def stream(
 def run_sync(
     prompt: str,
     *,
-    runtime: "str | AgentRuntime | None" = None,
+    runtime: "str | Adapter | HasAdapter | None" = None,
     config: "Config | None" = None,
     permission: PermissionPolicy | None = None,
     **options: Unpack[RunOptionsDict],
@@ -262,7 +262,7 @@ class SyncEventStream:
 
     def __init__(
         self,
-        runtime: "AgentRuntime",
+        runtime: "Adapter",
         options: RunOptions,
         *,
         permission: PermissionPolicy | None = None,
@@ -306,7 +306,7 @@ class SyncEventStream:
 def stream_sync(
     prompt: str,
     *,
-    runtime: "str | AgentRuntime | None" = None,
+    runtime: "str | Adapter | HasAdapter | None" = None,
     config: "Config | None" = None,
     permission: PermissionPolicy | None = None,
     **options: Unpack[RunOptionsDict],

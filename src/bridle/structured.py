@@ -25,7 +25,7 @@ from bridle.turns.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bridle.runtimes.base import AgentRuntime
+    from bridle.runtimes.contract import Adapter
 
 _ASK = (
     "When you are done, give your final answer as one JSON value that fits this JSON Schema. The "
@@ -51,7 +51,7 @@ class Asking:
     made for both and are removed by the run.
     """
 
-    def __init__(self, runtime: "AgentRuntime", options: RunOptions, env: dict[str, str]) -> None:
+    def __init__(self, runtime: "Adapter", options: RunOptions, env: dict[str, str]) -> None:
         self.schema = schema_of(options)
         features = runtime.features
         self.can_repair = "resume" in features.options

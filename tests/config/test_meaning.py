@@ -9,7 +9,7 @@ import pytest
 from bridle.config import check_config, load_config
 from bridle.core import entry_points
 from bridle.core.errors import ConfigError
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 
 
@@ -193,7 +193,7 @@ def test_an_adapter_of_a_stranger_has_settings(files: Files) -> None:
     )
     assert files.mistakes(text) == []
     config = load_config(str(files.root), files.env)
-    runtime = get_runtime("parrot", config)
+    runtime = get_adapter("parrot", config)
     options = msgspec.convert(runtime.settings.options, ParrotOptions)
     assert options == ParrotOptions(api_base="http://x", timeout=5, tags=["a"])
 

@@ -11,7 +11,7 @@ from bridle.config.schema import AdapterSection, ReadySection, RuntimeSection
 from bridle.core.errors import ConfigError
 from bridle.core.results import Loading, Ready
 from bridle.runtimes.preset import PresetRuntime, check_declaration
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.configured import configured_clocks, configured_drive
 
@@ -92,7 +92,7 @@ def test_any_runtime_takes_a_strategy(
     tmp_path: Path, text: str, wanted: ReadySection | None
 ) -> None:
     config = configured(tmp_path, f"runtime: {{adapters: {{claude: {{ready: {text}}}}}}}")
-    assert get_runtime("claude", config).id == "claude"
+    assert get_adapter("claude", config).id == "claude"
     wanted = wanted or ReadySection(strategy="warmup", warmup_seconds=1.0, retries=0)
     assert config.readiness("claude") == wanted
     assert config.readiness("codex") is None

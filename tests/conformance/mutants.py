@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from bridle.core import errors as er
-from bridle.core.options import DEFAULT_MARKER, HooksDef, OverlayContent, RunOptions
+from bridle.core.options import DEFAULT_MARKER, RunOptions
 from bridle.core.redaction import Redactor
 from bridle.core.results import TranscriptSummary
 from bridle.process.spec import SESSION_MARK, Normalizer, ProcessExit
-from bridle.runtimes.base import RunPlan
-from bridle.runtimes.deployment import Deployment
+from bridle.runtimes.instructions import Place
+from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing.conformance import scenarios as sc
 from bridle.testing.conformance.checks.wire import WORD
@@ -192,10 +192,10 @@ def _write_home(plan: RunPlan) -> RunPlan:
 
 
 class DeploysNothing(Mutant):
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> Deployment:
-        return Deployment()
+    """Names an instruction file that its agent does not read."""
+
+    def instruction_places(self, worktree: str) -> tuple[Place, ...]:
+        return (Place("UNREAD.md"),)
 
 
 class PrintsMore(Mutant):

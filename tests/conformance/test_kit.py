@@ -13,7 +13,7 @@ import pytest
 
 from bridle.config.schema import AdapterSection
 from bridle.core.errors import NotInstalled, WrongUse
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.preset import PresetRuntime
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing import conformance
@@ -160,7 +160,7 @@ def test_an_adapter_that_raises_is_a_failed_check() -> None:
         def features_of(self, dialect: Any) -> Any:
             return super().features_of(dialect)
 
-        def deploy_config(self, *args: Any) -> Any:
+        def instruction_places(self, *args: Any) -> Any:
             raise ZeroDivisionError("oops")
 
     report = conformance.check(Raising(), ["instruction_file"])

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from bridle.doctor.flags import flags_used
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 
 
 def fake_cli(folder: Path, name: str, *, version: str = "", help: str = "", then: str = "") -> Path:
@@ -24,7 +24,7 @@ def fake_cli(folder: Path, name: str, *, version: str = "", help: str = "", then
     return script
 
 
-def help_of(runtime: AgentRuntime, home: Path) -> str:
+def help_of(runtime: Adapter, home: Path) -> str:
     """A help text that lists exactly the flags that the runtime passes."""
     home.mkdir(exist_ok=True)
     flags = flags_used(runtime, runtime.installation(), str(home))

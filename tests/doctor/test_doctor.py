@@ -14,9 +14,9 @@ from scripts.conformance import targets
 from bridle.doctor import Diagnosis, Finding, examine
 from bridle.doctor.commands import ask
 from bridle.doctor.machine import check_machine
-from bridle.runtimes.base import AdapterSettings, AgentRuntime
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.codex import CodexRuntime
+from bridle.runtimes.contract import Adapter, AdapterSettings
 from bridle.runtimes.scripted import ScriptedRuntime
 from tests.conformance.mutants import MUTANTS
 from tests.doctor.fakes import bare_path, fake_cli, help_of
@@ -193,7 +193,7 @@ def test_a_launcher_whose_native_binary_is_missing(tmp_path: Path) -> None:
     packages = next(each for each in native.parents if each.name == "@openai")
     copy = tmp_path / "node_modules" / "@openai" / "codex"
     shutil.copytree(packages / "codex", copy)
-    runtime: AgentRuntime = CodexRuntime(AdapterSettings(binary=str(copy / "bin" / "codex.js")))
+    runtime: Adapter = CodexRuntime(AdapterSettings(binary=str(copy / "bin" / "codex.js")))
     diagnosis = examine(runtime)
     starts = finding(diagnosis, "starts")
     assert starts.status == "fail"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bridle.doctor.hooks import look_at_hooks, probe_hooks
-from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.registry import create_acp_runtime, get_runtime
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.registry import create_acp_adapter, get_adapter
 from tests.support.real_cli import pinned, versions
 
 
@@ -25,7 +25,7 @@ def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_scripted_agent_asks() -> None:
-    runtime = get_runtime("scripted")
+    runtime = get_adapter("scripted")
     assert look_at_hooks(runtime).status == "skip"
     found = probe_hooks(runtime)
     assert found.status == "ok", found.detail
@@ -34,10 +34,10 @@ def test_the_scripted_agent_asks() -> None:
 
 @pytest.mark.parametrize(
     "runtime",
-    [get_runtime("aider"), create_acp_runtime(id="unseen", binary="unseen")],
+    [get_adapter("aider"), create_acp_adapter(id="unseen", binary="unseen")],
     ids=lambda runtime: runtime.id,
 )
-def test_an_agent_without_hooks(runtime: AgentRuntime) -> None:
+def test_an_agent_without_hooks(runtime: Adapter) -> None:
     for finding in (look_at_hooks(runtime), probe_hooks(runtime)):
         assert (finding.status, finding.detail) == ("skip", "it has none that a guard can use")
 

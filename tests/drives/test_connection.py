@@ -18,8 +18,8 @@ from bridle.core.options import RunOptions
 from bridle.drives.connection import RuntimeConnection
 from bridle.process.spec import Question
 from bridle.runs import new_session_id
-from bridle.runtimes.base import RunPlan
-from bridle.runtimes.registry import get_runtime
+from bridle.runtime import get_runtime
+from bridle.runtimes.plan import RunPlan
 from bridle.testing.contract import check_event_order
 from tests.conftest import wait_until
 

@@ -18,9 +18,9 @@ from bridle.drives.print_run import PrintRun
 from bridle.guard.hooks.service import GuardSession
 from bridle.process.process_tree import marked_processes
 from bridle.runs import new_session_id, prepare, recorder_for
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.guarded import Guarding
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.testing import ScriptedModel
 from tests.guard.sessions import GuardedSession
 from tests.sandbox.bench import Bench
@@ -58,10 +58,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return f"{self.name}-{self.version}" if self.version else self.name
 
-    def runtime(self) -> AgentRuntime:
+    def runtime(self) -> Adapter:
         """The adapter, on this version's binary."""
         if not self.version:
-            return get_runtime(self.name)
+            return get_adapter(self.name)
         return pinned(self.name, self.version, self.cli)
 
 
@@ -167,11 +167,11 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
         return [each for each in self.events if isinstance(each, ev.ToolExecutionEnd)]
 
 
-Drive = Callable[[Bench, AgentRuntime, RunOptions, Sabotage | None], Played]
+Drive = Callable[[Bench, Adapter, RunOptions, Sabotage | None], Played]
 
 
 def in_print(
-    place: Bench, runtime: AgentRuntime, options: RunOptions, sabotage: Sabotage | None
+    place: Bench, runtime: Adapter, options: RunOptions, sabotage: Sabotage | None
 ) -> Played:
     """The print drive, as `bridle run` uses it."""
     if sabotage is not None:
@@ -183,7 +183,7 @@ def in_print(
 
 
 def by_hooks(
-    place: Bench, runtime: AgentRuntime, options: RunOptions, sabotage: Sabotage | None
+    place: Bench, runtime: Adapter, options: RunOptions, sabotage: Sabotage | None
 ) -> Played:
     """The print drive with a guard that may not use the agent's wire, as at a terminal."""
     return hosted(place, runtime, options, sabotage, stdio=False)
@@ -191,7 +191,7 @@ def by_hooks(
 
 def hosted(
     place: Bench,
-    runtime: AgentRuntime,
+    runtime: Adapter,
     options: RunOptions,
     sabotage: Sabotage | None,
     *,
@@ -215,14 +215,14 @@ def hosted(
 
 
 def in_rpc(
-    place: Bench, runtime: AgentRuntime, options: RunOptions, sabotage: Sabotage | None
+    place: Bench, runtime: Adapter, options: RunOptions, sabotage: Sabotage | None
 ) -> Played:
     """A session over the agent's own protocol, which outlives its driver."""
     return _in_session("rpc", place, runtime, options, sabotage)
 
 
 def in_tmux(
-    place: Bench, runtime: AgentRuntime, options: RunOptions, sabotage: Sabotage | None
+    place: Bench, runtime: Adapter, options: RunOptions, sabotage: Sabotage | None
 ) -> Played:
     """A session in the agent's own terminal interface."""
     return _in_session("tmux", place, runtime, options, sabotage)
@@ -231,7 +231,7 @@ def in_tmux(
 def _in_session(
     drive: ev.Drive,
     place: Bench,
-    runtime: AgentRuntime,
+    runtime: Adapter,
     options: RunOptions,
     sabotage: Sabotage | None,
 ) -> Played:
@@ -267,7 +267,7 @@ def play(
 
 
 def by_hand(
-    place: Bench, runtime: AgentRuntime, script: list[dict[str, Any]], agent: str, **own: Any
+    place: Bench, runtime: Adapter, script: list[dict[str, Any]], agent: str, **own: Any
 ) -> RunResult:
     """Let the agent play `script` as somebody would start it by hand, with no guard of Bridle's
     own around it: as `agent`, or as a person where that is empty."""

@@ -14,7 +14,7 @@ from bridle.drives.tmux.server import TmuxServer, server_folder
 from bridle.guard.hooks.service import GuardSession
 from bridle.process.process_tree import kill_marked
 from bridle.runs import new_session_id
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
@@ -41,7 +41,7 @@ class GuardedSession:
     def __init__(
         self,
         place: Bench,
-        runtime: AgentRuntime,
+        runtime: Adapter,
         options: RunOptions,
         drive: ev.Drive,
         sabotage: "Callable[[GuardSession], None] | None" = None,

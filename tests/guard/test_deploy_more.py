@@ -11,9 +11,9 @@ import pytest
 
 from bridle.config import load_config
 from bridle.core.errors import GuardRefused, WrongUse
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.deployed_guard import deploy, status, undo
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from tests.guard.agents import AGENTS, DRIVES, by_hand, play
 from tests.sandbox.bench import Bench, bench
 from tests.support.real_cli import pinned
@@ -45,17 +45,17 @@ def trust(place: Bench, gemini: str, pi: bool) -> None:
         path.write_text(json.dumps({str(place.worktree): level}))
 
 
-def put(place: Bench, name: str, runtime: AgentRuntime | None = None) -> Path:
+def put(place: Bench, name: str, runtime: Adapter | None = None) -> Path:
     config = load_config(str(place.worktree))
     deploy(
-        runtime or get_runtime(name), config, str(place.worktree), capability="builder",
+        runtime or get_adapter(name), config, str(place.worktree), capability="builder",
         agent="alice", env=place.env,
     )  # fmt: skip
     return place.worktree / FILES[name]
 
 
 def take_out(place: Bench, name: str) -> None:
-    undo(get_runtime(name), str(place.worktree), place.env)
+    undo(get_adapter(name), str(place.worktree), place.env)
 
 
 def holds(place: Bench) -> list[bool]:
@@ -85,7 +85,7 @@ def test_status_notices_what_was_taken_away(place: Bench, name: str) -> None:
     path.unlink()
     put(place, name)
     script = next((place.home / ".local/state/bridle/guard").glob("*/hook.sh"))
-    allowed = get_runtime(name).guard_shape().allowed().decode()
+    allowed = get_adapter(name).guard_shape().allowed().decode()
     script.write_text(f"echo '{allowed}'\n")
     assert holds(place) == [False]
 
@@ -190,7 +190,7 @@ def test_a_worktree_that_is_not_trusted_is_refused(place: Bench, name: str) -> N
 def test_runtimes_that_take_none_say_why(place: Bench, name: str) -> None:
     with pytest.raises(GuardRefused, match="takes no guard from a worktree: it "):
         deploy(
-            get_runtime(name), load_config(str(place.worktree)), str(place.worktree),
+            get_adapter(name), load_config(str(place.worktree)), str(place.worktree),
             capability="builder", env=place.env,
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ import pytest
 
 from bridle.drives.tmux.server import TmuxServer
 from bridle.drives.tmux.terminal import Terminal
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.testing import ScriptedModel
 from tests.conftest import wait_until
 from tests.sandbox.bench import Bench, bench, claude_user, pi_user
@@ -69,7 +69,7 @@ def at_home(place: Bench, name: str, model: ScriptedModel) -> list[str]:
 
 def started(
     server: TmuxServer, place: Bench, name: str, version: str, *words: str
-) -> tuple[Terminal, AgentRuntime]:
+) -> tuple[Terminal, Adapter]:
     """The command at a terminal, brought to the agent's prompt."""
     runtime = begin(server, place, name, version, *words)
     terminal = Terminal(server, "run", runtime.terminal_facts(), runtime.detect_ready)
@@ -78,7 +78,7 @@ def started(
     return terminal, runtime
 
 
-def begin(server: TmuxServer, place: Bench, name: str, version: str, *words: str) -> AgentRuntime:
+def begin(server: TmuxServer, place: Bench, name: str, version: str, *words: str) -> Adapter:
     """The command at a terminal."""
     runtime = pinned(name, version)
     binary = real_cli(name, version)

@@ -9,7 +9,7 @@ from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
 from bridle.process.spec import Normalizer, ProcessExit
 from bridle.runs import Prepared
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
 from tests.support import driving
@@ -113,7 +113,7 @@ def new_place(runtime: str) -> Iterator[Place]:
 
 
 def prepare_run(
-    runtime: AgentRuntime, place: Place, server: ScriptedModel | None = None, **options: Any
+    runtime: Adapter, place: Place, server: ScriptedModel | None = None, **options: Any
 ) -> Prepared:
     """A run of an agent that may act, ready to start."""
     return driving.prepare_run(
@@ -122,7 +122,7 @@ def prepare_run(
 
 
 def run_agent(
-    runtime: AgentRuntime, place: Place, server: ScriptedModel | None = None, **options: Any
+    runtime: Adapter, place: Place, server: ScriptedModel | None = None, **options: Any
 ) -> Outcome:
     """Run a prompt through a real CLI."""
     return finish_run(prepare_run(runtime, place, server, **options))

@@ -10,9 +10,10 @@ import pytest
 
 from bridle.core.errors import ConfigError, WrongUse
 from bridle.core.options import HooksDef, OverlayContent, QualityGate
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes import deployment
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.deployed_guard import status
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.registry import available_runtimes, get_adapter
 from tests.runtimes.test_instructions import files, git, project, worktree
 
 BY_FILE = {
@@ -33,9 +34,9 @@ def who(tree: Path, **more: Any) -> HooksDef:
     return HooksDef(**{**fields, **more})
 
 
-def put(runtime: AgentRuntime, tree: Path, text: str | None = "Go.", **more: Any) -> list[str]:
+def put(runtime: Adapter, tree: Path, text: str | None = "Go.", **more: Any) -> list[str]:
     overlay = OverlayContent(content=text) if text is not None else None
-    return runtime.deploy_config(str(tree), overlay, who(tree, **more))
+    return deployment.deploy(runtime, str(tree), overlay, who(tree, **more))
 
 
 @pytest.fixture
@@ -48,11 +49,11 @@ def tree(tmp_path: Path) -> Path:
 def test_instructions_and_guard_come_and_go_together(
     name: str, text: str | None, tree: Path
 ) -> None:
-    runtime = get_runtime(name)
+    runtime = get_adapter(name)
     exclude = tree.parent / "root/.git/info/exclude"
     before, excluded = files(tree), exclude.read_bytes()
-    done = runtime.deploy_config(
-        str(tree), OverlayContent(content=text) if text else None, who(tree)
+    done = deployment.deploy(
+        runtime, str(tree), OverlayContent(content=text) if text else None, who(tree)
     )
     assert done.guard == str(tree / BY_FILE[name])
     assert (done.unguarded, done[-1]) == ("", done.guard)
@@ -64,40 +65,40 @@ def test_instructions_and_guard_come_and_go_together(
     git(tree, "add", "-A")
     assert git(tree, "diff", "--cached", "--name-only") == ""
     put(runtime, tree, text)
-    assert sorted(runtime.withdraw_config(str(tree))) == sorted(done)
+    assert sorted(deployment.withdraw(runtime, str(tree))) == sorted(done)
     assert (files(tree), exclude.read_bytes()) == (before, excluded)
     assert status(str(tree)).guards == []
-    assert runtime.withdraw_config(str(tree)) == []
+    assert deployment.withdraw(runtime, str(tree)) == []
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_runtime_that_takes_no_guard_from_a_file_says_so(name: str, tree: Path) -> None:
-    runtime = get_runtime(name)
+    runtime = get_adapter(name)
     state = Path(os.environ["XDG_STATE_HOME"], "bridle", "guard")
-    done = runtime.deploy_config(str(tree), None, who(tree))
+    done = deployment.deploy(runtime, str(tree), None, who(tree))
     assert (list(done), done.guard) == ([], None)
     assert done.unguarded
     assert not list(state.glob("*")), "the guard's own files stay behind"
     assert put(runtime, tree) == [str(tree / runtime.instruction_path)]
-    assert runtime.withdraw_config(str(tree)) == [str(tree / runtime.instruction_path)]
+    assert deployment.withdraw(runtime, str(tree)) == [str(tree / runtime.instruction_path)]
 
 
 def test_a_trusted_folder_of_pi_takes_the_guard(tree: Path, private_home: Path) -> None:
-    runtime = get_runtime("pi")
-    assert "trusted" in runtime.deploy_config(str(tree), None, who(tree)).unguarded
+    runtime = get_adapter("pi")
+    assert "trusted" in deployment.deploy(runtime, str(tree), None, who(tree)).unguarded
     folder = private_home / ".pi" / "agent"
     folder.mkdir(parents=True)
     (folder / "trust.json").write_text(json.dumps({str(tree): True}))
     before = files(tree)
-    done = runtime.deploy_config(str(tree), None, who(tree))
+    done = deployment.deploy(runtime, str(tree), None, who(tree))
     assert list(done) == [str(tree / ".pi/extensions/bridle-guard.ts")]
-    runtime.withdraw_config(str(tree))
+    deployment.withdraw(runtime, str(tree))
     assert files(tree) == before
 
 
 def test_the_policy_is_the_agents_own(tree: Path) -> None:
     gates = (QualityGate(name="tests", command="tox -e py"),)
-    put(get_runtime("claude"), tree, capability="scout", quality_gates=gates)
+    put(get_adapter("claude"), tree, capability="scout", quality_gates=gates)
     (file,) = Path(os.environ["XDG_STATE_HOME"]).glob("bridle/guard/*/alone.json")
     policy = json.loads(file.read_text())["policy"]
     assert (policy["agent"], policy["capability"]) == ("ivy", "scout")
@@ -112,7 +113,7 @@ def test_the_deployed_guard_lets_a_gate_of_a_reader_pass(
     tree: Path, command: str, passes: bool
 ) -> None:
     gates = (QualityGate(name="tests", command="tox -e py"),)
-    put(get_runtime("claude"), tree, None, capability="scout", quality_gates=gates)
+    put(get_adapter("claude"), tree, None, capability="scout", quality_gates=gates)
     (script,) = Path(os.environ["XDG_STATE_HOME"]).glob("bridle/guard/*/hook.sh")
     asked = {
         "hook_event_name": "PreToolUse",
@@ -147,7 +148,7 @@ def test_who_cannot_be_meant_is_refused_before_anything_is_written(
 ) -> None:
     before = files(tree)
     with pytest.raises(WrongUse):
-        put(get_runtime(name), tree, **more)
+        put(get_adapter(name), tree, **more)
     assert files(tree) == before
 
 
@@ -155,7 +156,7 @@ def test_a_broken_configuration_is_an_error(tree: Path) -> None:
     (tree / ".bridle").mkdir()
     (tree / ".bridle/config.yaml").write_text("nope: 1\n")
     with pytest.raises(ConfigError):
-        put(get_runtime("claude"), tree)
+        put(get_adapter("claude"), tree)
 
 
 def test_settings_of_the_user_come_back_to_the_byte(tree: Path) -> None:
@@ -164,12 +165,12 @@ def test_settings_of_the_user_come_back_to_the_byte(tree: Path) -> None:
     odd = b'{"model":   "sonnet",\r\n "hooks": {"PreToolUse": []}}'
     settings.write_bytes(odd)
     settings.chmod(0o640)
-    runtime = get_runtime("claude")
+    runtime = get_adapter("claude")
     before = files(tree)
     for _ in range(2):
         put(runtime, tree)
     assert json.loads(settings.read_text())["model"] == "sonnet"
-    runtime.withdraw_config(str(tree))
+    deployment.withdraw(runtime, str(tree))
     assert files(tree) == before
     assert settings.stat().st_mode & 0o777 == 0o640
 
@@ -178,10 +179,10 @@ def test_what_was_changed_meanwhile_stays(tree: Path) -> None:
     settings = tree / ".claude/settings.local.json"
     settings.parent.mkdir()
     settings.write_text('{"model": "sonnet"}')
-    runtime = get_runtime("claude")
+    runtime = get_adapter("claude")
     put(runtime, tree)
     settings.write_text(json.dumps({**json.loads(settings.read_text()), "model": "opus"}))
-    runtime.withdraw_config(str(tree))
+    deployment.withdraw(runtime, str(tree))
     assert json.loads(settings.read_text()) == {"model": "opus"}
 
 
@@ -195,16 +196,16 @@ def test_the_list_of_ignored_files_comes_back_to_the_byte(
         exclude.unlink()
     else:
         exclude.write_bytes(old)
-    runtime = get_runtime("codex")
+    runtime = get_adapter("codex")
     for each in (tree, other):
         put(runtime, each)
         assert git(each, "status", "--porcelain") == ""
     text = exclude.read_bytes()
     assert text.startswith(old or b"")
     assert text.count(b"\n/AGENTS.md\n") == 2
-    runtime.withdraw_config(str(tree))
+    deployment.withdraw(runtime, str(tree))
     assert git(other, "status", "--porcelain") == ""
-    runtime.withdraw_config(str(other))
+    deployment.withdraw(runtime, str(other))
     assert (exclude.read_bytes() if exclude.exists() else None) == old
 
 
@@ -212,18 +213,18 @@ def test_a_worktree_that_is_gone_leaves_no_line_for_long(tree: Path, tmp_path: P
     other = worktree(tmp_path / "root", "other")
     exclude = tmp_path / "root/.git/info/exclude"
     old = exclude.read_bytes()
-    runtime = get_runtime("codex")
+    runtime = get_adapter("codex")
     put(runtime, tree)
     git(tmp_path / "root", "worktree", "remove", "--force", str(tree))
     put(runtime, other)
-    runtime.withdraw_config(str(other))
+    deployment.withdraw(runtime, str(other))
     assert exclude.read_bytes() == old
 
 
 def test_a_folder_of_the_worktree_hides_its_own_file(tmp_path: Path) -> None:
     root = project(tmp_path / "root")
     (root / "sub [1]").mkdir()
-    put(get_runtime("codex"), root / "sub [1]")
+    put(get_adapter("codex"), root / "sub [1]")
     assert git(root, "status", "--porcelain") == ""
     (root / "AGENTS.md").write_text("mine")
     assert "AGENTS.md" in git(root, "status", "--porcelain")

@@ -9,18 +9,19 @@ import pytest
 from bridle.config.schema import AdapterSection
 from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes import deployment
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.instructions import BEGIN, Place, deploy, withdraw
 from bridle.runtimes.preset import PresetRuntime
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.registry import available_runtimes, get_adapter
 
 OWN = "# The project's rules\r\nkeep \udcff me, no newline at the end"
 OURS = "Build it."
 
 
-def every_runtime() -> dict[str, AgentRuntime]:
+def every_runtime() -> dict[str, Adapter]:
     preset = PresetRuntime("mine", AdapterSection(binary="b", instruction_file="conf/RULES.md"))
-    return {name: get_runtime(name) for name in available_runtimes()} | {"preset": preset}
+    return {name: get_adapter(name) for name in available_runtimes()} | {"preset": preset}
 
 
 RUNTIMES = every_runtime()
@@ -35,10 +36,10 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def put(runtime: AgentRuntime, folder: Path, text: str = OURS) -> list[Path]:
+def put(runtime: Adapter, folder: Path, text: str = OURS) -> list[Path]:
     who = HooksDef(agent_name="a", capability="builder", worktree_path=str(folder))
     overlay = OverlayContent(content=text)
-    done = runtime.deploy_config(str(folder), overlay, who)
+    done = deployment.deploy(runtime, str(folder), overlay, who)
     assert done.instructions == done[0]
     return [Path(done[0])]
 
@@ -52,7 +53,7 @@ def files(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-def write_all(runtime: AgentRuntime, folder: Path) -> None:
+def write_all(runtime: Adapter, folder: Path) -> None:
     """A project that has every file which the runtime could choose."""
     for place in (*runtime.instruction_places(str(folder)), Place(runtime.instruction_path)):
         path = folder / place.name
@@ -61,7 +62,7 @@ def write_all(runtime: AgentRuntime, folder: Path) -> None:
         path.chmod(0o640)
 
 
-def project(folder: Path, runtime: AgentRuntime | None = None) -> Path:
+def project(folder: Path, runtime: Adapter | None = None) -> Path:
     """A repository, with every instruction file of `runtime` committed, and no other file."""
     folder.mkdir()
     git(folder, "init", "-q")
@@ -80,7 +81,7 @@ def worktree(root: Path, name: str = "tree") -> Path:
 
 
 @every
-def test_a_fresh_worktree_is_again_what_it_was(runtime: AgentRuntime, tmp_path: Path) -> None:
+def test_a_fresh_worktree_is_again_what_it_was(runtime: Adapter, tmp_path: Path) -> None:
     root = project(tmp_path / "root")
     tree = worktree(root)
     excluded = (root / ".git/info/exclude").read_bytes()
@@ -93,16 +94,16 @@ def test_a_fresh_worktree_is_again_what_it_was(runtime: AgentRuntime, tmp_path: 
     assert path.read_text() == text
     assert path.relative_to(tree) == Path(runtime.instruction_path)
     assert git(tree, "status", "--porcelain") == "", "`git add -A` would commit it"
-    assert runtime.withdraw_config(str(tree))[0] == str(path)
+    assert deployment.withdraw(runtime, str(tree))[0] == str(path)
     assert git(tree, "status", "--porcelain") == ""
     assert files(tree) == before
     assert (root / ".git/info/exclude").read_bytes() == excluded
-    assert runtime.withdraw_config(str(tree)) == []
+    assert deployment.withdraw(runtime, str(tree)) == []
 
 
 @every
 def test_tracked_files_of_a_worktree_stay_in_force_and_come_back(
-    runtime: AgentRuntime, tmp_path: Path
+    runtime: Adapter, tmp_path: Path
 ) -> None:
     root = project(tmp_path / "root", runtime)
     tree = worktree(root)
@@ -115,7 +116,7 @@ def test_tracked_files_of_a_worktree_stay_in_force_and_come_back(
     assert path.stat().st_mode & 0o777 == (tree / runtime.instruction_path).stat().st_mode & 0o777
     assert git(tree, "status", "--porcelain") == "", "the agent would commit it"
     assert files(root) == roots
-    assert runtime.withdraw_config(str(tree))[0] == str(path)
+    assert deployment.withdraw(runtime, str(tree))[0] == str(path)
     assert files(tree) == before
     (tree / path.relative_to(tree)).write_text("a change of the agent's own\n")
     assert git(tree, "status", "--porcelain") != "", "git looks at it again"
@@ -123,9 +124,7 @@ def test_tracked_files_of_a_worktree_stay_in_force_and_come_back(
 
 @every
 @pytest.mark.parametrize("tracked", [True, False])
-def test_the_projects_own_file_is_refused(
-    runtime: AgentRuntime, tmp_path: Path, tracked: bool
-) -> None:
+def test_the_projects_own_file_is_refused(runtime: Adapter, tmp_path: Path, tracked: bool) -> None:
     root = project(tmp_path / "root", runtime if tracked else None)
     if not tracked:
         write_all(runtime, root)
@@ -134,30 +133,30 @@ def test_the_projects_own_file_is_refused(
         put(runtime, root)
     assert "worktree" in refusal.value.hint
     assert files(root) == before
-    assert runtime.withdraw_config(str(root)) == []
+    assert deployment.withdraw(runtime, str(root)) == []
 
 
 @every
-def test_a_folder_without_git_keeps_its_own_text(runtime: AgentRuntime, tmp_path: Path) -> None:
+def test_a_folder_without_git_keeps_its_own_text(runtime: Adapter, tmp_path: Path) -> None:
     write_all(runtime, tmp_path)
     before = files(tmp_path)
     (path,) = put(runtime, tmp_path)
     assert path.read_bytes().startswith(OWN.encode(errors="surrogateescape"))
-    runtime.withdraw_config(str(tmp_path))
+    deployment.withdraw(runtime, str(tmp_path))
     assert files(tmp_path) == before
 
 
 @every
-def test_what_was_written_meanwhile_stays(runtime: AgentRuntime, tmp_path: Path) -> None:
+def test_what_was_written_meanwhile_stays(runtime: Adapter, tmp_path: Path) -> None:
     (path,) = put(runtime, tmp_path)
     path.write_text("above\n" + path.read_text() + "below\n")
     put(runtime, tmp_path, "Again.")
-    runtime.withdraw_config(str(tmp_path))
+    deployment.withdraw(runtime, str(tmp_path))
     assert path.read_text() == "above\nbelow\n"
 
 
 @every
-def test_a_link_is_not_followed(runtime: AgentRuntime, tmp_path: Path) -> None:
+def test_a_link_is_not_followed(runtime: Adapter, tmp_path: Path) -> None:
     tree, victim = tmp_path / "tree", tmp_path / "victim"
     tree.mkdir()
     victim.write_text("mine")
@@ -171,7 +170,7 @@ def test_a_link_is_not_followed(runtime: AgentRuntime, tmp_path: Path) -> None:
 
 
 @every
-def test_no_worktree(runtime: AgentRuntime, tmp_path: Path) -> None:
+def test_no_worktree(runtime: Adapter, tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="no such worktree"):
         put(runtime, tmp_path / "none")
 

@@ -11,9 +11,9 @@ from bridle.core.errors import STDOUT_TAIL
 from bridle.core.options import RunOptions, SandboxMode
 from bridle.process.spec import ProcessExit
 from bridle.runs import prepare
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.preset.stream import PlainTextNormalizer
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.sessions.start import start_session
 from bridle.sessions.store import SessionStore
 from bridle.turns.recorder import Recorder
@@ -38,11 +38,11 @@ VERSIONS = {
 CLIS = [name for name in available_runtimes() if name != "scripted"]
 
 
-def fake(folder: Path, name: str, then: str = SAYS) -> AgentRuntime:
+def fake(folder: Path, name: str, then: str = SAYS) -> Adapter:
     """A runtime whose CLI does nothing but tell its version and do `then`."""
-    binary = get_runtime(name).binary
+    binary = get_adapter(name).binary
     fake_cli(folder / "bin", binary, version=VERSIONS[binary], then=then)
-    return get_runtime(name)
+    return get_adapter(name)
 
 
 @pytest.fixture(autouse=True)
@@ -90,8 +90,8 @@ def test_of_a_run(name: str, tmp_path: Path) -> None:
 
 def sessions() -> list[tuple[str, str]]:
     """Every runtime with every drive that it has."""
-    found = [(name, drive) for name in CLIS for drive in get_runtime(name).features.drives]
-    return [each for each in found if get_runtime(each[0]).session_by_print or each[1] != "print"]
+    found = [(name, drive) for name in CLIS for drive in get_adapter(name).features.drives]
+    return [each for each in found if get_adapter(each[0]).session_by_print or each[1] != "print"]
 
 
 @pytest.mark.parametrize(("name", "drive"), sessions())

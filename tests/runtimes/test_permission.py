@@ -13,7 +13,7 @@ from bridle.runs import prepare
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.permission import Way, unasked_in, way_of
 from bridle.runtimes.preset import PresetRuntime
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
@@ -23,7 +23,7 @@ BY_ACP = ("cline", "copilot", "gemini", "opencode")
 
 
 def way(runtime: str, *, answered: bool = True, **options: Any) -> Way:
-    return way_of(get_runtime(runtime), RunOptions(prompt="x", **options), answered=answered)
+    return way_of(get_adapter(runtime), RunOptions(prompt="x", **options), answered=answered)
 
 
 @pytest.mark.parametrize("runtime", BY_PROTOCOL)
@@ -35,27 +35,27 @@ def test_a_run_with_somebody_there_takes_the_protocol(runtime: str) -> None:
 
 @pytest.mark.parametrize("runtime", BY_ACP)
 def test_or_acp_under_the_name_of_the_product(runtime: str) -> None:
-    asked = get_runtime(runtime)
+    asked = get_adapter(runtime)
     asked.use_binary("/somewhere/else")
     found = way_of(asked, RunOptions(prompt="x"), answered=True)
     assert (found.live, found.warnings, found.runtime.id) == (False, (), runtime)
     assert found.runtime.settings.binary == "/somewhere/else"
     assert "acp" in type(found.runtime).id
     # The name belongs to this run alone.
-    assert get_runtime(asked.asking_sibling).id == asked.asking_sibling
+    assert get_adapter(asked.asking_sibling).id == asked.asking_sibling
     plain = way(runtime, permission_mode="bypass")
     assert type(plain.runtime) is type(asked)
 
 
 @pytest.mark.parametrize("runtime", ["claude", "scripted", "gemini-acp"])
 def test_a_runtime_whose_runs_ask_goes_its_usual_way(runtime: str) -> None:
-    asked = get_runtime(runtime)
+    asked = get_adapter(runtime)
     assert way_of(asked, RunOptions(prompt="x"), answered=True) == Way(runtime=asked)
 
 
 @pytest.mark.parametrize("runtime", [*BY_PROTOCOL, *BY_ACP, "claude", "scripted"])
 def test_nobody_there_is_said_in_one_line(runtime: str) -> None:
-    asked = get_runtime(runtime)
+    asked = get_adapter(runtime)
     found = way_of(asked, RunOptions(prompt="x"), answered=False)
     assert found.runtime is asked
     assert not found.live
@@ -98,7 +98,7 @@ def test_an_option_is_honoured_rather_than_lost(
 ) -> None:
     """What the asking way does not carry keeps the run on its usual way, and that is said."""
     found = way(runtime, **options)
-    assert type(found.runtime) is type(get_runtime(runtime))
+    assert type(found.runtime) is type(get_adapter(runtime))
     assert not found.live
     (line,) = found.warnings
     assert f"it cannot ask and honour {named} in one run" in line
@@ -125,16 +125,16 @@ def test_codex_does_not_ask_in_a_named_sandbox(mode: Any) -> None:
     ],
 )
 def test_a_session_that_asks_nobody_says_so(runtime: str, drive: str, asks: bool) -> None:
-    told = unasked_in(get_runtime(runtime), RunOptions(prompt=""), drive)
+    told = unasked_in(get_adapter(runtime), RunOptions(prompt=""), drive)
     line = f"{runtime}: it asks nobody in a session of the drive {drive}: "
     assert [each.startswith(line) for each in told] == ([] if asks else [True])
     bypass = RunOptions(prompt="", permission_mode="bypass")
-    assert unasked_in(get_runtime(runtime), bypass, drive) == ()
+    assert unasked_in(get_adapter(runtime), bypass, drive) == ()
 
 
 def test_every_registered_runtime_says_where_it_asks() -> None:
     for name in available_runtimes():
-        runtime = get_runtime(name)
+        runtime = get_adapter(name)
         features = runtime.features_of(runtime.dialect(None)[0])
         assert set(features.asks) <= {*features.drives, "acp"}, name
         assert ("acp" in features.asks) is bool(runtime.asking_sibling), name

@@ -4,18 +4,18 @@ import pytest
 
 from bridle.core.errors import NotAuthenticated, WrongUse
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.runtimes.routing import PROVIDERS, PROXIES, Routed, RoutingFacts, routed
 
 FOREIGN = Provider(base_url="https://gateway.example", auth_token_env="GATEWAY_KEY")
-PRODUCTS = [n for n in available_runtimes() if get_runtime(n).routing_facts() != RoutingFacts()]
+PRODUCTS = [n for n in available_runtimes() if get_adapter(n).routing_facts() != RoutingFacts()]
 
 
 def route(runtime: str, around: dict[str, str] | None = None, /, **options: object) -> Routed:
     """What `routed` makes of the options of a run."""
     wanted = RunOptions(prompt="x", **options)  # type: ignore[arg-type]
     return routed(
-        get_runtime(runtime), wanted, {"GATEWAY_KEY": "k", "HOME": "/h", **(around or {})}
+        get_adapter(runtime), wanted, {"GATEWAY_KEY": "k", "HOME": "/h", **(around or {})}
     )
 
 
@@ -73,7 +73,7 @@ def test_a_key_that_is_not_set_is_no_login(runtime: str) -> None:
     with pytest.raises(NotAuthenticated, match="NO_SUCH_KEY") as refusal:
         route(runtime, provider=provider, model="big")
     assert (refusal.value.exit_code, refusal.value.runtime) == (5, runtime)
-    agent = get_runtime(runtime)
+    agent = get_adapter(runtime)
     if "provider" not in agent.features.options and runtime != "scripted":
         return
     model = ResolvedModel(model="anthropic/big", provider=provider)

@@ -6,25 +6,25 @@ from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import RunOptions
 from bridle.runtimes.planner import check_options, native_options
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.runtimes.tool_names import NEUTRAL, ToolTable
 
 BOTH = Features(options=frozenset({"allowed_tools", "denied_tools", "mcp_config"}))
 SERVERS = '{"mcpServers": {"lab": {"command": "x"}}}'
-WITH_TOOLS = [name for name in available_runtimes() if get_runtime(name).tool_table() is not None]
+WITH_TOOLS = [name for name in available_runtimes() if get_adapter(name).tool_table() is not None]
 
 
 def translated(runtime: str, **options: object) -> RunOptions:
     """The options in the words of `runtime`, after the check."""
     wanted = RunOptions(prompt="x", **options)  # type: ignore[arg-type]
-    adapter = get_runtime(runtime)
+    adapter = get_adapter(runtime)
     check_options(adapter, wanted, BOTH)
     return native_options(adapter, wanted)
 
 
 def test_every_runtime_that_takes_names_has_a_table() -> None:
     for name in available_runtimes():
-        runtime = get_runtime(name)
+        runtime = get_adapter(name)
         options = runtime.features_of(runtime.dialect(None)[0]).options
         if options & {"allowed_tools", "denied_tools"}:
             assert name in WITH_TOOLS
@@ -32,7 +32,7 @@ def test_every_runtime_that_takes_names_has_a_table() -> None:
 
 @pytest.mark.parametrize("runtime", WITH_TOOLS)
 def test_a_table_says_something_of_every_neutral_name(runtime: str) -> None:
-    table = get_runtime(runtime).tool_table()
+    table = get_adapter(runtime).tool_table()
     assert table is not None
     assert set(table.neutral) == set(NEUTRAL)
 
@@ -95,7 +95,7 @@ def test_a_tool_that_cannot_be_switched_is_refused_by_name() -> None:
         with pytest.raises(UnsupportedOption, match=name) as refusal:
             translated("codex", denied_tools=(name,))
         assert refusal.value.exit_code == 4
-    runtime = get_runtime("codex")
+    runtime = get_adapter("codex")
     wanted = RunOptions(prompt="x", denied_tools=("edit_file", "shell"), ignore_unsupported=True)
     assert check_options(runtime, wanted, BOTH) == ("denied_tools",)
     assert "exec_command" in native_options(runtime, wanted).denied_tools

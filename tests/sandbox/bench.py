@@ -17,7 +17,7 @@ from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
 from bridle.process.process_tree import marked_processes
 from bridle.runs import Prepared, prepare
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.testing import ScriptedModel
 
 # Not below a temp folder: some sandboxes leave those writable.
@@ -62,7 +62,7 @@ class Bench:
         ]
         return [*calls, {"text": "Finished."}]
 
-    def run(self, runtime: AgentRuntime, **options: Any) -> "Outcome":
+    def run(self, runtime: Adapter, **options: Any) -> "Outcome":
         """Run to the end; nothing of the session may live on, nor any folder of its own."""
         given = {"prompt": "Do it.", "cwd": str(self.worktree), "permission_mode": "bypass"}
         wanted = RunOptions(**({"timeout": 120.0} | given | options))

@@ -19,7 +19,7 @@ from bridle.core.results import GuardReport, RunResult
 from bridle.runs import Prepared, prepare, run_interactive
 from bridle.runtimes.codex.sandbox import sandbox_mode
 from bridle.runtimes.confined import held_as
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sandbox import launcher, preflight
 from bridle.sessions.hosting import close_hosts
@@ -239,7 +239,7 @@ def test_an_agent_that_confines_itself_is_told_to(
     tmp_path: Path, name: str, capability: str, permission: Any, mode: str | None, told: bool
 ) -> None:
     options = RunOptions(prompt="x", cwd=str(tmp_path), permission_mode=permission)
-    options, warnings = held_as(get_runtime(name), options, capability)
+    options, warnings = held_as(get_adapter(name), options, capability)
     assert options.sandbox == mode
     assert any("cannot commit" in text for text in warnings) is told
 

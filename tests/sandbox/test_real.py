@@ -14,9 +14,9 @@ from tests.sandbox.bench import Bench, Outcome, bench, claude_user, pi_user
 from tests.support.real_cli import real_cli, versions
 
 from bridle.core.options import ModelServer
-from bridle.runtimes.base import AdapterSettings, AgentRuntime
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.codex import CodexRuntime
+from bridle.runtimes.contract import Adapter, AdapterSettings
 from bridle.runtimes.pi import PiRuntime
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing import ScriptedModel
@@ -56,7 +56,7 @@ def check(place: Bench, outcome: Outcome, mode: str, *, omits: bool = False) -> 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("version", versions("claude"))
 def test_claude_with_the_users_own_login(place: Bench, version: str, mode: str) -> None:
-    runtime: AgentRuntime = ClaudeRuntime(settings("claude", version))
+    runtime: Adapter = ClaudeRuntime(settings("claude", version))
     plant = place.home / ".claude/settings.json"
     with ScriptedModel(place.script(str(plant))) as model:
         kept = claude_user(place, model)
@@ -70,7 +70,7 @@ def test_claude_with_the_users_own_login(place: Bench, version: str, mode: str) 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("version", versions("pi"))
 def test_pi_with_the_users_own_login(place: Bench, version: str, mode: str) -> None:
-    runtime: AgentRuntime = PiRuntime(settings("pi", version))
+    runtime: Adapter = PiRuntime(settings("pi", version))
     plant = place.home / ".pi/agent/extensions/planted.ts"
     with ScriptedModel(place.script(str(plant))) as model:
         kept = pi_user(place, model)
@@ -94,7 +94,7 @@ def test_codex_moves_no_other_branch_and_plants_nothing(place: Bench) -> None:
         {"shell": f"echo /nowhere > {git_dir}/commondir"},
         {"text": "Finished."},
     ]
-    runtime: AgentRuntime = CodexRuntime(settings("codex", "0.166.0"))
+    runtime: Adapter = CodexRuntime(settings("codex", "0.166.0"))
     with ScriptedModel(calls) as model:
         server = ModelServer(url=model.url, api_key=model.api_key)
         outcome = place.run(runtime, sandbox="worktree", model_server=server, model="gpt-5.5")
@@ -107,7 +107,7 @@ def test_codex_moves_no_other_branch_and_plants_nothing(place: Bench) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_codex_in_its_own_sandbox(place: Bench, mode: str) -> None:
-    runtime: AgentRuntime = CodexRuntime(settings("codex", "0.166.0"))
+    runtime: Adapter = CodexRuntime(settings("codex", "0.166.0"))
     with ScriptedModel(place.script(str(place.repo / ".git/hooks/post-commit"))) as model:
         server = ModelServer(url=model.url, api_key=model.api_key)
         outcome = place.run(runtime, sandbox=mode, model_server=server, model="gpt-5.5")
@@ -119,7 +119,7 @@ def test_codex_in_its_own_sandbox(place: Bench, mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("served", [True, False], ids=["server", "script"])
 def test_the_scripted_agent(place: Bench, mode: str, served: bool) -> None:
-    runtime: AgentRuntime = ScriptedRuntime()
+    runtime: Adapter = ScriptedRuntime()
     plant = place.repo / ".git/config"
     before = plant.read_bytes()
     script = place.script(str(plant))

@@ -16,7 +16,7 @@ from bridle.core.options import ModelServer, RunOptions
 from bridle.process.spec import ProcessSpec
 from bridle.runs import Prepared, prepare, run_interactive
 from bridle.runtimes.planner import in_home
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sandbox import (
     SandboxNeeds,
@@ -260,7 +260,7 @@ def test_a_session_that_the_kernel_refuses_is_no_crash(tmp_path: Path) -> None:
 @pytest.mark.real_cli
 @pytest.mark.usefixtures("impossible")
 def test_nor_is_one_in_a_terminal(tmp_path: Path) -> None:
-    runtime = get_runtime("claude")
+    runtime = get_adapter("claude")
     runtime.use_binary(str(real_cli("claude", "2.1.325")))
     with (
         ScriptedModel([{"text": "never"}]) as model,

@@ -12,7 +12,7 @@ from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.process.process_tree import kill_marked
 from bridle.runs import new_session_id
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.daemon import find_runtime
 from bridle.sessions.driver import SessionDriver
@@ -109,7 +109,7 @@ class Place:
             record = start_session(
                 self.home,
                 store,
-                get_runtime("scripted"),
+                get_adapter("scripted"),
                 RunOptions(
                     prompt="",
                     cwd=str(self.work),
@@ -130,7 +130,7 @@ class Place:
         store = SessionStore(self.home)
         try:
             record = store.get(record.session_id)
-            return resume_session(self.home, store, get_runtime("scripted"), record, env=self.env)
+            return resume_session(self.home, store, get_adapter("scripted"), record, env=self.env)
         finally:
             store.close()
 

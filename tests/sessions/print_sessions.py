@@ -6,7 +6,7 @@ from typing import Any
 
 from bridle.core import events as ev
 from bridle.process.process_tree import marked_processes
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.sessions.replay import replayed
 from bridle.sessions.store import SessionRecord
 from bridle.testing.contract import check_event_order
@@ -38,7 +38,7 @@ def check(place: Place, record: SessionRecord) -> list[ev.Event]:
     """What must be so of every session that is over; returns its events."""
     events = place.events(record)
     assert check_event_order(events) == []
-    again = replayed(place.home, place.record(record), get_runtime("scripted"))
+    again = replayed(place.home, place.record(record), get_adapter("scripted"))
     assert [bare(event) for event in again] == [bare(event) for event in events]
     wait(lambda: marked_processes(record.session_id) == [])
     return events

@@ -9,7 +9,7 @@ from typing import Any
 
 from bridle.core.events import Drive
 from bridle.core.options import ModelServer, RunOptions
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.start import resume_session, start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.testing import ScriptedModel
@@ -37,7 +37,7 @@ def real_place() -> Iterator[Place]:
 
 
 def begin(
-    place: Place, runtime: AgentRuntime, drive: Drive, model: ScriptedModel, **more: Any
+    place: Place, runtime: Adapter, drive: Drive, model: ScriptedModel, **more: Any
 ) -> SessionRecord:
     """Start a session; `more` are further options."""
     options = RunOptions(
@@ -56,7 +56,7 @@ def begin(
     return record
 
 
-def go_on(place: Place, runtime: AgentRuntime, record: SessionRecord) -> SessionRecord:
+def go_on(place: Place, runtime: Adapter, record: SessionRecord) -> SessionRecord:
     """Start the session's next process."""
     env = {**place.env, "BRIDLE_MODEL_SERVER_KEY": KEY}
     store = SessionStore(place.home)

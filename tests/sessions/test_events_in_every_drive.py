@@ -8,7 +8,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.runs import prepare
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.guard.sessions import GuardedSession
@@ -68,7 +68,7 @@ def test_what_happened_is_told(place: Bench, name: str, version: str, drive: str
     assert isinstance(told[-1], ev.SessionEnd)
 
 
-def printed(place: Bench, runtime: AgentRuntime, options: RunOptions) -> list[list[ev.Event]]:
+def printed(place: Bench, runtime: Adapter, options: RunOptions) -> list[list[ev.Event]]:
     """Two runs of one prompt each; the script goes on with the second."""
     first = list(prepare(runtime, options, env=place.env).run.events())
     with ScriptedModel([FAULT]) as model:
@@ -80,7 +80,7 @@ def printed(place: Bench, runtime: AgentRuntime, options: RunOptions) -> list[li
 
 
 def conversed(
-    place: Bench, runtime: AgentRuntime, options: RunOptions, drive: Any, *prompts: str
+    place: Bench, runtime: Adapter, options: RunOptions, drive: Any, *prompts: str
 ) -> list[list[ev.Event]]:
     """One session with some prompts."""
     with GuardedSession(place, runtime, options, drive) as session:

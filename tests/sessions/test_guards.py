@@ -9,8 +9,8 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.guard.hooks.notes import read_notes
-from bridle.runtimes.base import RunPlan
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import hooks as guarding
 from bridle.runtimes.scripted.product import ScriptedRuntime
 from bridle.sessions.ledger import Begin, Ledger
@@ -69,7 +69,7 @@ def test_verdicts_are_events_and_told_again_alike(place: Place, drive: str) -> N
     events = place.events(record)
     assert verdicts(events) == [("allow", "allowed"), ("deny", "path-outside")]
     assert without_times(events) == without_times(
-        replayed(place.home, place.record(record), get_runtime("scripted"))
+        replayed(place.home, place.record(record), get_adapter("scripted"))
     )
     assert not folder.exists()
     assert not (place.folder / "outside.txt").exists()
@@ -136,7 +136,7 @@ def test_hooks_judge_alone_while_nobody_drives(place: Place, drive: str) -> None
         ("allow", "allowed"),
     ]
     assert without_times(events) == without_times(
-        replayed(place.home, place.record(record), get_runtime("scripted"))
+        replayed(place.home, place.record(record), get_adapter("scripted"))
     )
     assert not (place.folder / "outside.txt").exists()
 

@@ -15,7 +15,7 @@ from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.handles import Message, SessionFilter, SessionHandle, StartOptions
 from bridle.core.options import RunOptions, SpawnOptions
 from bridle.process.process_tree import kill_marked, look
-from bridle.runtimes.registry import create_acp_runtime, get_runtime
+from bridle.runtime import create_acp_runtime, get_runtime
 from bridle.sessions.home import homes
 from bridle.sessions.lock import SessionOver
 from bridle.sessions.manager import SessionDesk
@@ -229,10 +229,10 @@ def test_the_configured_delivery_is_honoured(studio: Studio) -> None:
                 cwd=str(studio.work),
                 provider_options=studio.options("- text: one\n")["provider_options"],
             )
-            record = desk.start(get_runtime("scripted"), wanted, drive="rpc")
+            record = desk.start(get_runtime("scripted").adapter, wanted, drive="rpc")
             # A hand-over honours it too.
             with pytest.raises(UnsupportedOption, match="tmux"):
-                desk.hand_over(record.session_id, get_runtime("scripted"), wanted)
+                desk.hand_over(record.session_id, get_runtime("scripted").adapter, wanted)
             desk.stop(record.session_id)
     finally:
         end_daemon(home)

@@ -15,10 +15,11 @@ from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.drives.print_session.records import Order
 from bridle.process.owned_folders import remove_folders
 from bridle.runs import new_session_id
-from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.confined import planned, planned_live, planned_tmux
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.install import Installation
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.runtimes.supporting import compacting_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.holding import wire_of as wire_of_session
@@ -74,7 +75,7 @@ class Planner:
     """Plans sessions of a runtime whose CLI is not installed."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.runtime: AgentRuntime = get_runtime(name)
+        self.runtime: Adapter = get_adapter(name)
         found = Installation(binary="/bin/true", version=None)
         self.runtime.find = lambda: found  # type: ignore[method-assign]
         (folder / "work").mkdir()
@@ -144,7 +145,7 @@ def _as_text(plan: RunPlan, session_id: str) -> str:
 
 def cases() -> Iterator[tuple[str, Drive]]:
     for name in available_runtimes():
-        runtime = get_runtime(name)
+        runtime = get_adapter(name)
         for drive in DRIVES:
             if drive in runtime.features.drives and (drive != "print" or runtime.session_by_print):
                 yield name, drive
@@ -286,9 +287,9 @@ def test_the_features_of_a_session_are_those_of_its_wire(
 
 @pytest.mark.parametrize("version", ["0.120.0", "0.166.0"])
 def test_every_dialect_of_codex_names_its_terminal(version: str) -> None:
-    runtime = get_runtime("codex")
+    runtime = get_adapter("codex")
     assert "tmux" in runtime.features_of(runtime.dialect(version)[0]).drives
 
 
 def test_opencode_reports_no_compaction() -> None:
-    assert not get_runtime("opencode").features.compaction
+    assert not get_adapter("opencode").features.compaction

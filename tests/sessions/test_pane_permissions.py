@@ -9,7 +9,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.process.spec import Question
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.clocks import Clocks
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
@@ -40,11 +40,11 @@ def place() -> Iterator[Bench]:
 
 
 @pytest.fixture(params=AGENTS, ids=lambda agent: "-".join(agent))
-def runtime(request: pytest.FixtureRequest) -> AgentRuntime:
+def runtime(request: pytest.FixtureRequest) -> Adapter:
     return pinned(*request.param)
 
 
-def call(runtime: AgentRuntime, name: str) -> dict[str, Any]:
+def call(runtime: Adapter, name: str) -> dict[str, Any]:
     """A call that the agent asks about."""
     if runtime.id != "codex":
         return {"text": "I ask.", "shell": f"touch {name}"}
@@ -55,7 +55,7 @@ def call(runtime: AgentRuntime, name: str) -> dict[str, Any]:
 
 
 def asking(
-    place: Bench, runtime: AgentRuntime, model: ScriptedModel, clocks: Clocks | None = None
+    place: Bench, runtime: Adapter, model: ScriptedModel, clocks: Clocks | None = None
 ) -> GuardedSession:
     options = RunOptions(
         prompt="",
@@ -93,7 +93,7 @@ def decisions(events: list[ev.Event]) -> list[tuple[str, str]]:
     return [(each.decision, each.by) for each in of(events, ev.PermissionDecision)]
 
 
-def test_a_dialog_is_asked_about_and_answered(runtime: AgentRuntime, place: Bench) -> None:
+def test_a_dialog_is_asked_about_and_answered(runtime: Adapter, place: Bench) -> None:
     script = [call(runtime, "yes.txt"), call(runtime, "no.txt"), {"text": "Done."}, {"text": "On."}]
     with ScriptedModel(script) as model, asking(place, runtime, model) as session:
         assert session.ready()
@@ -148,7 +148,7 @@ def test_codex_in_a_pane_writes_nothing_unasked(place: Bench) -> None:
     assert decisions(session.events()) == [("allow", "a test")]
 
 
-def test_nobody_answers_in_time(runtime: AgentRuntime, place: Bench) -> None:
+def test_nobody_answers_in_time(runtime: Adapter, place: Bench) -> None:
     script = [call(runtime, "no.txt"), {"text": "Done."}]
     clocks = Clocks(permission=1.0)
     with ScriptedModel(script) as model, asking(place, runtime, model, clocks) as session:
@@ -160,7 +160,7 @@ def test_nobody_answers_in_time(runtime: AgentRuntime, place: Bench) -> None:
     assert session.driver.record.state in ("ready", "stopped")
 
 
-def test_a_person_answers_at_the_terminal(runtime: AgentRuntime, place: Bench) -> None:
+def test_a_person_answers_at_the_terminal(runtime: Adapter, place: Bench) -> None:
     script = [call(runtime, "yes.txt"), {"text": "Done."}]
     with ScriptedModel(script) as model, asking(place, runtime, model) as session:
         assert session.ready()

@@ -11,7 +11,7 @@ from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.drives.print_session.records import mark_in
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.sessions.manager import SessionDesk, default_drive
 from bridle.sessions.start import start_session
 from bridle.sessions.store import SessionRecord, SessionStore
@@ -161,11 +161,11 @@ def test_the_default_is_rpc_where_it_is_there_and_print_elsewhere() -> None:
     wanted = {"claude": "rpc", "opencode-acp": "rpc"}
     others = dict.fromkeys(("aider", "cline", "gemini", "opencode", "copilot"), "print")
     for name, drive in (wanted | others).items():
-        assert default_drive(get_runtime(name)) == drive
+        assert default_drive(get_adapter(name)) == drive
 
 
 def test_features_of_a_print_session_say_what_it_cannot() -> None:
-    here = get_runtime("scripted").features
+    here = get_adapter("scripted").features
     features = here.in_session("print")
     assert (features.steer, features.fork, features.compact) == (False, False, False)
     assert (features.abort, features.follow_up) == (True, True)
@@ -177,7 +177,7 @@ def test_an_agent_whose_protocol_holds_a_conversation_is_not_driven_so(place: Pl
     from bridle.sessions.turn_planning import plan_session
 
     with pytest.raises(UnsupportedOption, match="drive print"):
-        plan_session(get_runtime("opencode-acp"), RunOptions(prompt=""), place.env, "x")
+        plan_session(get_adapter("opencode-acp"), RunOptions(prompt=""), place.env, "x")
 
 
 def test_a_runtime_without_resume_has_one_turn(
@@ -212,7 +212,7 @@ def test_a_runtime_without_resume_has_one_turn(
 def test_images_are_refused_before_anything_is_accepted(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gemini = get_runtime("gemini")
+    gemini = get_adapter("gemini")
     options = RunOptions(prompt="look", images=("a.png",), cwd=str(tmp_path))
     store = SessionStore(place.home)
     with pytest.raises(UnsupportedOption) as refusal:

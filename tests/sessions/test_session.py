@@ -16,7 +16,7 @@ from bridle.core.errors import Crashed, ResumeRefused, TimedOut, UnsupportedOpti
 from bridle.core.events import Drive, Event
 from bridle.core.handles import SessionHints
 from bridle.process.spec import Allow, Question
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions import feed as feed_module
 from bridle.sessions.clocks import Clocks
@@ -452,7 +452,7 @@ async def test_wrong_use_starts_nothing(studio: Studio) -> None:
         with pytest.raises(WrongUse, match="unknown option"):
             await Session.resume("one", modle="x")  # type: ignore[call-arg]
         with pytest.raises(WrongUse, match="one of scripted"):
-            await Session.open("one", runtime=get_runtime("codex"))
+            await Session.open("one", runtime=get_adapter("codex"))
 
 
 async def test_an_agent_that_does_not_come_up(studio: Studio) -> None:

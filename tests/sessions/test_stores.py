@@ -252,7 +252,7 @@ import hashlib, os, sys
 import bridle.cli, bridle.cli.daemon, bridle.cli.session, bridle.cli.output
 import bridle.sessions.client, bridle.sessions.manager, bridle.sessions.home, bridle.config
 import bridle.runtimes.registry
-bridle.runtimes.registry.get_runtime("scripted")
+bridle.runtimes.registry.get_adapter("scripted")
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.exit(bridle.cli.run(sys.argv[1:]))

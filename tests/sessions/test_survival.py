@@ -17,7 +17,7 @@ from benchmarks.chaos import Run
 from bridle.core import events as ev
 from bridle.core.errors import Unavailable, WrongUse
 from bridle.process.process_tree import marked_processes
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.sessions import engine
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.lock import SessionHeld
@@ -54,7 +54,7 @@ def test_another_driver_takes_up_where_the_first_was(place: Place) -> None:
     events = place.events(record)
     assert check_event_order(events) == []
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    again = replayed(place.home, place.record(record), get_runtime("scripted"))
+    again = replayed(place.home, place.record(record), get_adapter("scripted"))
     assert [type(event) for event in again] == [type(event) for event in events]
 
 

@@ -16,7 +16,7 @@ from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
 from bridle.runs import prepare
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import user_messages
 from bridle.testing import ScriptedModel
@@ -42,7 +42,7 @@ KEY = "sk-ant-scripted-0123456789abcdefghij"
 
 
 @pytest.fixture(params=AGENTS, ids=lambda agent: "-".join(agent))
-def runtime(request: pytest.FixtureRequest) -> AgentRuntime:
+def runtime(request: pytest.FixtureRequest) -> Adapter:
     return pinned(*request.param)
 
 
@@ -58,7 +58,7 @@ def options(place: Bench, model: ScriptedModel, **more: Any) -> RunOptions:
     return RunOptions(**{"model_server": server, **wanted, **more})
 
 
-def in_pane(place: Bench, runtime: AgentRuntime, wanted: RunOptions) -> GuardedSession:
+def in_pane(place: Bench, runtime: Adapter, wanted: RunOptions) -> GuardedSession:
     return GuardedSession(place, runtime, wanted, "tmux")
 
 
@@ -71,9 +71,7 @@ def say(session: GuardedSession, text: str) -> ev.AgentEnd:
     return last_end(session.events())
 
 
-def test_the_same_events_as_in_a_run_and_a_person_may_type(
-    runtime: AgentRuntime, place: Bench
-) -> None:
+def test_the_same_events_as_in_a_run_and_a_person_may_type(runtime: Adapter, place: Bench) -> None:
     hello = place.worktree / "hello.txt"
     with ScriptedModel(COMMON_SCRIPT) as model:
         printing = prepare(runtime, options(place, model), env=place.env).run
@@ -108,9 +106,7 @@ def test_the_same_events_as_in_a_run_and_a_person_may_type(
     check_order(session.events())
 
 
-def test_an_interrupted_turn_a_long_text_and_a_good_end(
-    runtime: AgentRuntime, place: Bench
-) -> None:
+def test_an_interrupted_turn_a_long_text_and_a_good_end(runtime: Adapter, place: Bench) -> None:
     script = [
         {"text": "Hello."},
         # Nothing is said for as long as it takes to interrupt; who asks again is answered.

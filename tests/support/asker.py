@@ -14,9 +14,9 @@ import json, sys
 from bridle.core.features import Features
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessSpec, Question
-from bridle.runtimes.base import (
-    AgentRuntime, RunPlan, agent_env, check_options, readable_file, working_dir,
-)
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation
 
@@ -36,7 +36,7 @@ for line in sys.stdin:
 DIALECT = Dialect(name="asker 1", since=(1,), seen=("1.0",), capture="")
 
 
-class Asker(AgentRuntime):
+class Asker(Adapter):
     id = "asker"
     binary = "asker"
     instruction_path = "ASKER.md"
@@ -91,8 +91,6 @@ class Asker(AgentRuntime):
     def normalizer(self, plan, recorder):
         return Wire(recorder)
 
-    def deploy_config(self, worktree, overlay, hooks):
-        return []
 
 
 class Wire:

@@ -20,7 +20,7 @@ from bridle.core.usage import Usage
 from bridle.drives.print_run import PrintRun
 from bridle.process.process_tree import marked_processes
 from bridle.runs import Prepared, prepare
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 
@@ -125,7 +125,7 @@ def check_common(outcome: "Outcome", place: "Place", prompt: str, model: Scripte
 
 
 def prepare_run(
-    runtime: AgentRuntime,
+    runtime: Adapter,
     place: Place,
     scripted: ScriptedModel | None = None,
     /,
@@ -151,7 +151,7 @@ def finish_run(prepared: Prepared) -> Outcome:
 
 
 def drive(
-    runtime: AgentRuntime,
+    runtime: Adapter,
     place: Place,
     scripted: ScriptedModel | None = None,
     /,

@@ -8,7 +8,7 @@ from bridle.core.options import RunOptions
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.drives.print_run import PermissionPolicy, refuse_all
 from bridle.runs import new_session_id
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Outgoing
 from tests.support.conversation import AttachedConversation
@@ -19,7 +19,7 @@ DEADLINE = 120.0
 
 @contextmanager
 def conversing(
-    runtime: AgentRuntime,
+    runtime: Adapter,
     options: RunOptions,
     env: Mapping[str, str],
     permission: PermissionPolicy = refuse_all,

@@ -7,7 +7,7 @@ import msgspec
 
 from bridle.core import events as ev
 from bridle.core.results import TranscriptSummary
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.testing import ScriptedModel
 from tests.support.driving import COMMON_SCRIPT, Outcome, Place, check_common, drive
 
@@ -17,7 +17,7 @@ Script = list[dict[str, Any]]
 class RealBench(msgspec.Struct, frozen=True):
     """One runtime, driven in its place against scripted models."""
 
-    runtime: AgentRuntime
+    runtime: Adapter
     place: Place
 
     def run(self, script: Script, **options: Any) -> tuple[Outcome, ScriptedModel]:

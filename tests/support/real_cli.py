@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.registry import get_adapter
 from tests.support.clis import PINS, RegistryRefused, cli_path
 
 
@@ -48,14 +48,14 @@ def path_with_bubblewrap(path: str) -> str:
     return f"{path}{os.pathsep}{codex.parent.parent / 'codex-resources'}"
 
 
-def pinned(name: str, version: str, cli: str = "") -> AgentRuntime:
+def pinned(name: str, version: str, cli: str = "") -> Adapter:
     """A runtime on one version of its CLI; `cli` where that is named otherwise."""
-    runtime = get_runtime(name)
+    runtime = get_adapter(name)
     runtime.use_binary(str(real_cli(cli or name, version)))
     return runtime
 
 
-def newest(name: str) -> AgentRuntime:
+def newest(name: str) -> Adapter:
     """A runtime on the newest of its pinned CLIs."""
-    cli = name if versions(name) else get_runtime(name).binary
+    cli = name if versions(name) else get_adapter(name).binary
     return pinned(name, versions(cli)[-1], cli)

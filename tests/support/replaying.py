@@ -13,7 +13,7 @@ import msgspec
 
 from bridle.core.events import Event
 from bridle.process.spec import Question
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire
 
@@ -140,7 +140,7 @@ class WireLog:
         assert [_answers(each) for each in again.questions] == [_answers(q) for q in self.questions]
 
 
-def record_wires(runtime: AgentRuntime) -> "WireLogs":
+def record_wires(runtime: Adapter) -> "WireLogs":
     """Note what is asked of each live wire that `runtime` makes from now on."""
     logs = WireLogs()
     build = runtime.live_wire

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from bridle.core.features import Features
 from bridle.core.options import RunOptions
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.plan import RunPlan
 from tests.support.tiny_agent import TinyRuntime
 
 

@@ -22,13 +22,14 @@ import msgspec
 
 from bridle.core.errors import RateLimited
 from bridle.core.features import Features
-from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.usage import Usage
 from bridle.process.spec import Normalizer, ProcessExit, ProcessSpec, Question, StopStep
-from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
-from bridle.runtimes.deployment import Deployment
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import agent_env, check_options, working_dir
 from bridle.turns.recorder import Recorder
 
 AGENT = r"""
@@ -123,7 +124,7 @@ class TinyNormalizer:
         self.recorder.finish(exit)
 
 
-class TinyRuntime(AgentRuntime):
+class TinyRuntime(Adapter):
     """The adapter to the tiny agent."""
 
     id = "tiny"
@@ -174,8 +175,3 @@ class TinyRuntime(AgentRuntime):
 
     def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
         return TinyNormalizer(recorder)
-
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> Deployment:
-        return Deployment()

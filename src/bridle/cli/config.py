@@ -116,14 +116,14 @@ def _show(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> int:
     from bridle.config import load_config
     from bridle.config.places import project_file, user_file
-    from bridle.runtimes.registry import get_runtime
+    from bridle.runtimes.registry import get_adapter
 
     folder = _folder(args)
     named = (project_file(folder or os.curdir), user_file(os.environ))
     files = [path for path in named if path is not None and os.path.lexists(path)]
     problems: list[str] = []
     try:
-        get_runtime(None, load_config(folder))
+        get_adapter(None, load_config(folder))
     except BridleError as problem:
         problems = problem.message.split("\n")
         if not isinstance(problem, ConfigError):

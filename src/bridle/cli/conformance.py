@@ -47,13 +47,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Run the kit; 1 when a check fails."""
-    from bridle.runtimes.registry import get_runtime
+    from bridle.runtimes.registry import get_adapter
     from bridle.testing import conformance
     from bridle.testing.conformance.runner import RUN_SECONDS
 
     # Whoever ends us with SIGTERM must not leave agents behind: leave as on Ctrl-C.
     signal.signal(signal.SIGTERM, _leave)
-    runtime = get_runtime(args.runtime, load_config())
+    runtime = get_adapter(args.runtime, load_config())
     if args.binary:
         runtime.use_binary(args.binary)
     report = conformance.check(

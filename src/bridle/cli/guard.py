@@ -101,10 +101,10 @@ def execute(args: argparse.Namespace) -> int:
 def _deploy(args: argparse.Namespace) -> int:
     from bridle.config import load_config
     from bridle.runtimes.deployed_guard import deploy, undo
-    from bridle.runtimes.registry import get_runtime
+    from bridle.runtimes.registry import get_adapter
 
     config = load_config(args.worktree)
-    runtime = get_runtime(args.runtime, config)
+    runtime = get_adapter(args.runtime, config)
     if args.undo:
         done = undo(runtime, args.worktree)
     elif args.capability is None:

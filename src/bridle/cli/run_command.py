@@ -21,8 +21,8 @@ from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, PrintRun, refuse_all
 from bridle.process.spec import PermissionAnswer, Question
 from bridle.runs import Prepared, prepare
-from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.registry import get_adapter
 
 _STOPPING = b"\nstopping the agent; once more kills it at once\n"
 
@@ -37,7 +37,7 @@ def execute(args: argparse.Namespace) -> int:
     """Run the prompt and show it in the way that was asked for."""
     wanted = run_arguments.options_of(args)
     config = load_config(args.cwd)
-    runtime = get_runtime(run_arguments.runtime_of(args, config), config)
+    runtime = get_adapter(run_arguments.runtime_of(args, config), config)
     options = apply_config(wanted, config, runtime.id)
     if args.interactive:
         return _interactive(runtime, options, config, run_arguments.output_of(args))
@@ -149,7 +149,7 @@ def _interruptible(run: PrintRun, permission: PermissionPolicy) -> Iterator[None
             signal.signal(number, old[number])
 
 
-def _interactive(runtime: AgentRuntime, options: RunOptions, config: Config, output: str) -> int:
+def _interactive(runtime: Adapter, options: RunOptions, config: Config, output: str) -> int:
     if output != "text":
         raise WrongUse("--interactive shows the agent's own screen and prints no JSON")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -167,7 +167,7 @@ def _warnings(prepared: Prepared) -> list[str]:
     ]
 
 
-def _describe(runtime: AgentRuntime, options: RunOptions, prepared: Prepared) -> None:
+def _describe(runtime: Adapter, options: RunOptions, prepared: Prepared) -> None:
     """What is about to happen, without any secret."""
     import shlex
 

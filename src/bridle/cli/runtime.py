@@ -121,10 +121,10 @@ def _show(config: Config, name: str, *, as_json: bool) -> int:
 def _doctor(config: Config, args: argparse.Namespace) -> int:
     """1 when something is broken."""
     from bridle.doctor import examine, examine_all
-    from bridle.runtimes.registry import get_runtime
+    from bridle.runtimes.registry import get_adapter
 
     if args.runtime:
-        runtime = get_runtime(args.runtime, config)
+        runtime = get_adapter(args.runtime, config)
         found = [examine(runtime, probe=args.probe, wanted=True, progress=_progress)]
     else:
         found = examine_all(config, probe=args.probe, progress=_progress)
@@ -168,9 +168,9 @@ def _show_checks(checks: "Sequence[Finding]") -> None:
 def _set_default(config: Config, args: argparse.Namespace) -> int:
     from bridle.config.edit import set_value
     from bridle.config.places import new_project_file, user_file
-    from bridle.runtimes.registry import get_runtime
+    from bridle.runtimes.registry import get_adapter
 
-    name = get_runtime(args.runtime, config).id
+    name = get_adapter(args.runtime, config).id
     path = new_project_file(os.curdir) if args.project else user_file(os.environ)
     set_value(path, ("runtime", "default"), name)
     in_force = load_config(ignoring="runtime.default").runtime.default

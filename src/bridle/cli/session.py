@@ -63,12 +63,12 @@ def execute(args: argparse.Namespace) -> int:
 
 def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
     from bridle.config import apply_config, load_config
-    from bridle.runtimes.registry import get_runtime
+    from bridle.runtimes.registry import get_adapter
     from bridle.sessions.configured import configured_drive
     from bridle.sessions.start import Identity
 
     config = load_config(args.cwd)
-    runtime = get_runtime(runtime_of(args, config), config)
+    runtime = get_adapter(runtime_of(args, config), config)
     options = apply_config(options_of(args), config, runtime.id)
     identity = Identity(
         agent=args.agent,
@@ -193,11 +193,11 @@ def _resume(desk: SessionDesk, args: argparse.Namespace) -> int:
 def _hand_over(desk: SessionDesk, args: argparse.Namespace) -> int:
     from bridle.config import apply_config, load_config
     from bridle.core.options import RunOptions
-    from bridle.runtimes.registry import get_runtime
+    from bridle.runtimes.registry import get_adapter
 
     old = desk.find(args.session)[1]
     config = load_config(old.workdir)
-    runtime = get_runtime(args.runtime, config)
+    runtime = get_adapter(args.runtime, config)
     wanted = RunOptions(
         prompt=prompt_text(args.prompt, args.file, optional=True),
         cwd=old.workdir,

@@ -26,7 +26,7 @@ class SessionHints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `AgentRuntime.start` is asked for."""
+    """What `Adapter.start` is asked for."""
 
     work_dir: str
     runtime_name: str | None = None

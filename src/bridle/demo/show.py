@@ -23,7 +23,7 @@ from bridle.core.results import RunResult
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.demo.jobs import JOBS, OUTSIDE, PROJECT, Job
 from bridle.runs import Prepared, prepare
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.swarm.worktrees import add_worktree, git, remove_worktree
 
 _AGENT_DEADLINE = 30.0
@@ -156,7 +156,7 @@ class _Demo:
             account_dir=os.path.join(self._folder, "state"),
             provider_options={"script": job.script},
         )
-        return prepare(get_runtime("scripted"), options, env=self._env)
+        return prepare(get_adapter("scripted"), options, env=self._env)
 
     def _follow(self, name: str) -> None:
         """One agent from its start to its end; runs in a thread of its own."""

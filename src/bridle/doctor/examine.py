@@ -12,10 +12,10 @@ from bridle.doctor.flags import check_flags
 from bridle.doctor.hooks import look_at_hooks, probe_hooks
 from bridle.doctor.machine import check_machine
 from bridle.doctor.report import Diagnosis, Finding, FindingStatus
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, version_numbers
 from bridle.runtimes.install import Installation
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.registry import available_runtimes, get_adapter
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -43,7 +43,7 @@ def examine_all(
         machine = check_machine(home)
     for name in available_runtimes(config):
         try:
-            runtime = get_runtime(name, config)
+            runtime = get_adapter(name, config)
         except BridleError as problem:
             broken = Finding(
                 name="adapter", status="fail", detail=problem.message, hint=problem.hint
@@ -55,7 +55,7 @@ def examine_all(
 
 
 def examine(
-    runtime: AgentRuntime,
+    runtime: Adapter,
     *,
     probe: bool = False,
     wanted: bool = False,
@@ -105,7 +105,7 @@ def examine(
     )
 
 
-def _absent(runtime: AgentRuntime, wanted: bool) -> Finding:
+def _absent(runtime: Adapter, wanted: bool) -> Finding:
     return Finding(
         name="installed",
         status="fail" if wanted else "skip",
@@ -114,7 +114,7 @@ def _absent(runtime: AgentRuntime, wanted: bool) -> Finding:
     )
 
 
-def _starts(runtime: AgentRuntime, found: Installation, home: str) -> Finding:
+def _starts(runtime: Adapter, found: Installation, home: str) -> Finding:
     """Whether the CLI starts at all: a launcher whose native binary is missing does not."""
     if found.launcher and not os.access(found.binary, os.R_OK):
         return Finding(name="starts", status="fail", detail=f"cannot read {found.binary}")
@@ -158,7 +158,7 @@ def _covered(version: str | None, dialect: Dialect) -> bool:
     return bool(numbers) and dialect.since <= numbers
 
 
-def _login(runtime: AgentRuntime) -> Finding:
+def _login(runtime: Adapter) -> Finding:
     """Judged by what exists; nothing is read."""
     state = runtime.credentials(os.environ)
     if state == "present":
@@ -173,7 +173,7 @@ def _login(runtime: AgentRuntime) -> Finding:
     return Finding(name="login", status="skip", detail="cannot be told without reading secrets")
 
 
-def _probed(runtime: AgentRuntime, starts: Finding, tell: Progress) -> list[Finding]:
+def _probed(runtime: Adapter, starts: Finding, tell: Progress) -> list[Finding]:
     """Play scripted scenarios end to end through the installed CLI, offline."""
     if starts.status == "fail":
         return [Finding(name="probe", status="skip", detail="it does not start")]

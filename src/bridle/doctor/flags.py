@@ -16,7 +16,7 @@ from bridle.doctor.commands import ask
 from bridle.doctor.report import Finding
 from bridle.process.owned_folders import remove_folders
 from bridle.runs import new_session_id
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation
 
@@ -28,7 +28,7 @@ FlagSet = dict[tuple[str, ...], set[str]]
 """The flags passed, by the words of the subcommand that they are passed to."""
 
 
-def check_flags(runtime: AgentRuntime, found: Installation, dialect: Dialect, home: str) -> Finding:
+def check_flags(runtime: Adapter, found: Installation, dialect: Dialect, home: str) -> Finding:
     """Compare what the adapter passes with what the CLI's help lists."""
     used = flags_used(runtime, found, home)
     if not any(used.values()):
@@ -65,7 +65,7 @@ def _named(flag: str, words: tuple[str, ...], others: set[str]) -> str:
     return f"{flag}{where} is not in its help" + (f" (now {near[0]}?)" if near else "")
 
 
-def flags_used(runtime: AgentRuntime, found: Installation, home: str) -> FlagSet:
+def flags_used(runtime: Adapter, found: Installation, home: str) -> FlagSet:
     """The flags of every command that the adapter plans."""
     used: FlagSet = {}
     for argv in (*_planned(runtime, home), *_spawned(runtime)):
@@ -82,7 +82,7 @@ def flags_used(runtime: AgentRuntime, found: Installation, home: str) -> FlagSet
     return used
 
 
-def _planned(runtime: AgentRuntime, home: str) -> Iterator[tuple[str, ...]]:
+def _planned(runtime: Adapter, home: str) -> Iterator[tuple[str, ...]]:
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home}
     for options in _requests(home):
         try:
@@ -117,7 +117,7 @@ def _requests(home: str) -> Iterator[RunOptions]:
         yield RunOptions(prompt="words", cwd=home, model_server=_SERVER, **options)
 
 
-def _spawned(runtime: AgentRuntime) -> Iterator[tuple[str, ...]]:
+def _spawned(runtime: Adapter) -> Iterator[tuple[str, ...]]:
     each: list[dict[str, Any]] = [
         {},
         {"permission_mode": "bypass"},
@@ -135,7 +135,7 @@ def _spawned(runtime: AgentRuntime) -> Iterator[tuple[str, ...]]:
 
 
 def _after_command(
-    argv: tuple[str, ...], runtime: AgentRuntime, found: Installation
+    argv: tuple[str, ...], runtime: Adapter, found: Installation
 ) -> tuple[str, ...] | None:
     """The arguments after the words that start the CLI; None for another program's command."""
     command = found.command

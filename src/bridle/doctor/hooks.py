@@ -5,7 +5,7 @@ import os
 from bridle.core.errors import BridleError, GuardRefused
 from bridle.core.results import RunResult
 from bridle.doctor.report import Finding
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 
 _SECONDS = 180.0
 _HINT = "guarded runs and sessions of it refuse to start; hold it with --sandbox instead"
@@ -16,14 +16,14 @@ _SCRIPT = [
 ]
 
 
-def look_at_hooks(runtime: AgentRuntime) -> Finding:
+def look_at_hooks(runtime: Adapter) -> Finding:
     """What can be said without starting the agent."""
     if not runtime.can_be_guarded:
         return _none()
     return Finding(name="hooks", status="skip", detail="`--probe` shows whether they fire")
 
 
-def probe_hooks(runtime: AgentRuntime) -> Finding:
+def probe_hooks(runtime: Adapter) -> Finding:
     """Let the agent, as a builder on a scripted model, ask for a harmless write and for a push: the
     guard must be seen to fire, let the one through and stop the other.
 
@@ -41,7 +41,7 @@ def _none() -> Finding:
     return Finding(name="hooks", status="skip", detail="it has none that a guard can use")
 
 
-def _played(runtime: AgentRuntime) -> tuple[RunResult, bool]:
+def _played(runtime: Adapter) -> tuple[RunResult, bool]:
     """The run's result, and whether the harmless write happened."""
     from bridle.core.options import ModelServer
     from bridle.runs import prepare

@@ -19,12 +19,13 @@ from bridle.sandbox.confine import REFUSAL_LINE, REFUSED, refuse_if_impossible
 from bridle.turns.recorder import Recorder
 
 if TYPE_CHECKING:
-    from bridle.runtimes.base import AgentRuntime, RunPlan
+    from bridle.runtimes.contract import Adapter
+    from bridle.runtimes.plan import RunPlan
     from bridle.sandbox.policy import Mode
 
 
 def held_as(
-    runtime: "AgentRuntime", options: RunOptions, capability: str
+    runtime: "Adapter", options: RunOptions, capability: str
 ) -> tuple[RunOptions, tuple[str, ...]]:
     """The options of an agent that is guarded by `capability`, with the sandbox which that brings,
     and what the user should know of it.
@@ -61,7 +62,7 @@ def held_as(
 
 
 def planned(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     env: Mapping[str, str],
     session_id: str,
@@ -78,9 +79,7 @@ def planned(
     return _planned(runtime.plan_run, runtime, options, env, session_id, adapt, scratch)
 
 
-def session_scratch(
-    runtime: "AgentRuntime", options: RunOptions, env: Mapping[str, str]
-) -> str | None:
+def session_scratch(runtime: "Adapter", options: RunOptions, env: Mapping[str, str]) -> str | None:
     """A new scratch folder for all processes of a session, which its guard knows too; None where
     Bridle does not confine them."""
     return new_private_dir(env, "scratch") if _ours(runtime, options) else None
@@ -92,7 +91,7 @@ def with_scratch(env: Mapping[str, str], scratch: str) -> dict[str, str]:
 
 
 def planned_live(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     env: Mapping[str, str],
     session_id: str,
@@ -107,7 +106,7 @@ def planned_live(
 
 
 def planned_tmux(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     env: Mapping[str, str],
     session_id: str,
@@ -119,7 +118,7 @@ def planned_tmux(
 
 def _planned(
     plan_it: "Callable[[RunOptions, Mapping[str, str], str], RunPlan]",
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     env: Mapping[str, str],
     session_id: str,
@@ -149,14 +148,14 @@ def _planned(
 
 
 def planned_interactive(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     env: Mapping[str, str],
     adapt: "Callable[[RunPlan], RunPlan] | None" = None,
 ) -> "RunPlan":
     """The plan of a run that a person drives; `adapt` may change it before the sandbox is put
     around it."""
-    from bridle.runtimes.base import RunPlan
+    from bridle.runtimes.plan import RunPlan
 
     ours = _ours(runtime, options)
     if ours:
@@ -182,24 +181,24 @@ def planned_interactive(
 
 
 def watched(
-    runtime: "AgentRuntime", options: RunOptions, inner: Normalizer, recorder: Recorder
+    runtime: "Adapter", options: RunOptions, inner: Normalizer, recorder: Recorder
 ) -> Normalizer:
     """`inner`, told apart from a start that the launcher refused."""
     return WatchedStart(inner, recorder) if _ours(runtime, options) else inner
 
 
-def _ours(runtime: "AgentRuntime", options: RunOptions) -> bool:
+def _ours(runtime: "Adapter", options: RunOptions) -> bool:
     """Whether Bridle is to confine this run."""
     return options.sandbox not in (None, "off") and not runtime.confines_itself
 
 
-def _as_seen(runtime: "AgentRuntime", options: RunOptions) -> RunOptions:
+def _as_seen(runtime: "Adapter", options: RunOptions) -> RunOptions:
     """`options` as the runtime sees them: the sandbox is its business only if it has one."""
     return options if runtime.confines_itself else msgspec.structs.replace(options, sandbox=None)
 
 
 def _confined(
-    runtime: "AgentRuntime",
+    runtime: "Adapter",
     options: RunOptions,
     spec: ProcessSpec,
     private_dirs: tuple[str, ...],

@@ -1,12 +1,12 @@
 """What an adapter says of its agent: how its CLI is found, started, stopped, guarded and read.
 
-`AgentRuntime` in `base` adds what every runtime then offers, and is what adapters subclass.
+`Adapter` in `base` adds what every runtime then offers, and is what adapters subclass.
 """
 
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -14,8 +14,6 @@ from bridle.core.errors import GuardRefused, NotInstalled, UnsupportedOption
 from bridle.core.features import Features
 from bridle.core.handles import SessionHints
 from bridle.core.options import (
-    HooksDef,
-    OverlayContent,
     ResolvedModel,
     RunOptions,
     SpawnOptions,
@@ -34,7 +32,6 @@ from bridle.turns.wire import LiveFacts, LiveWire
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.following import TranscriptWire
-    from bridle.runtimes.deployment import Deployment
     from bridle.runtimes.instructions import Place
     from bridle.runtimes.retries import RetryReader
     from bridle.runtimes.tool_names import ToolPieces, ToolTable
@@ -61,8 +58,8 @@ class AdapterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Overrides when its terminal is taken to wait for a prompt."""
 
 
-class RuntimeContract(ABC):
-    """What an adapter to one coding agent says of its CLI; adapters subclass `AgentRuntime`.
+class Adapter(ABC):
+    """What Bridle knows of one coding agent's CLI.
 
     Contract: cheap to make, keeps no state between calls, safe to use from several tasks. The
     abstract methods are what an adapter must say; the others have defaults that fit most.
@@ -377,7 +374,7 @@ class RuntimeContract(ABC):
     @property
     def can_be_guarded(self) -> bool:
         """Whether there is a way to make it ask before a tool call (`guard_plan`)."""
-        return type(self).guard_plan is not RuntimeContract.guard_plan
+        return type(self).guard_plan is not Adapter.guard_plan
 
     def prove_guard(self, plan: RunPlan) -> str:
         """Show, before the agent of a guarded session is started, that its guard will fire; returns
@@ -425,29 +422,6 @@ class RuntimeContract(ABC):
 
         return (Place(self.instruction_path),)
 
-    def deploy_config(
-        self, worktree: str, overlay: OverlayContent | None, hooks: HooksDef
-    ) -> "Deployment":
-        """Write instructions, and the guard of the agent that `hooks` names, into a worktree before
-        that agent starts there.
-
-        Returns the files, the instruction file first, and says why there is no guard where the
-        runtime takes none from a worktree. With no overlay only the guard is deployed. What others
-        wrote stays as it is and in force; see `instructions` for the rule. What was made does not
-        show in `git status`. `withdraw_config` undoes it. Raises `WrongUse`, and changes nothing,
-        where no instruction file can be written, and for a role or a quality gate that cannot be.
-        """
-        from bridle.runtimes.deployment import deploy
-
-        return deploy(self, worktree, overlay, hooks)
-
-    def withdraw_config(self, worktree: str) -> list[str]:
-        """Undo `deploy_config`: every file is what it was before, to the byte. Returns the files
-        that were changed or removed. May be called at any time, also twice."""
-        from bridle.runtimes.deployment import withdraw
-
-        return withdraw(self, worktree)
-
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure. A runtime without a terminal interface is ready."""
         from bridle.core.results import Ready
@@ -477,3 +451,16 @@ class RuntimeContract(ABC):
         """A reader of the CLI's standard error that finds model calls which are made again; None
         where it logs none."""
         return None
+
+
+class HasAdapter(Protocol):
+    """An object around an adapter: `bridle.AgentRuntime`, which a layer above this one defines."""
+
+    @property
+    def adapter(self) -> Adapter:
+        """The adapter."""
+
+
+def adapter_of(runtime: Adapter | HasAdapter) -> Adapter:
+    """The adapter that a caller of the library means."""
+    return runtime if isinstance(runtime, Adapter) else runtime.adapter

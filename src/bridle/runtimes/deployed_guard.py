@@ -28,7 +28,7 @@ from bridle.turns.guard_contract import HookShape
 if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.guard.policy import Policy
-    from bridle.runtimes.contract import RuntimeContract
+    from bridle.runtimes.contract import Adapter
 
 _OUTSIDE = "/bridle-guard-canary"
 """A path that no policy lets an agent write; nothing is ever written there."""
@@ -68,7 +68,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def deploy(
-    runtime: "RuntimeContract",
+    runtime: "Adapter",
     config: "Config",
     worktree: str,
     *,
@@ -105,7 +105,7 @@ def deploy(
 
 
 def _put(
-    runtime: "RuntimeContract",
+    runtime: "Adapter",
     root: str,
     folder: str,
     capability: str,
@@ -146,9 +146,7 @@ def _command(path: str, shape: HookShape) -> str:
     return f"{nobody}; {hook_command(path, shape)}"
 
 
-def undo(
-    runtime: "RuntimeContract", worktree: str, env: Mapping[str, str] | None = None
-) -> Deployed:
+def undo(runtime: "Adapter", worktree: str, env: Mapping[str, str] | None = None) -> Deployed:
     """Take the guard out of a worktree; what else its settings hold stays. May be repeated."""
     root = _root(worktree)
     folder = deployed_folder(os.environ if env is None else env, root, runtime.id)
@@ -158,7 +156,7 @@ def undo(
     return Deployed(runtime=runtime.id, worktree=root, guarded=False, files=(file,))
 
 
-def is_there(runtime: "RuntimeContract", worktree: str) -> bool:
+def is_there(runtime: "Adapter", worktree: str) -> bool:
     """Whether a guard of `runtime` was deployed into `worktree`."""
     return os.path.isdir(deployed_folder(os.environ, os.path.realpath(worktree), runtime.id))
 

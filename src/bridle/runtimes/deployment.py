@@ -7,7 +7,7 @@ from bridle.core.errors import ConfigError, GuardRefused, WrongUse
 from bridle.core.options import HooksDef, OverlayContent
 
 if TYPE_CHECKING:
-    from bridle.runtimes.contract import RuntimeContract
+    from bridle.runtimes.contract import Adapter
 
 
 class Deployment(list[str]):
@@ -24,9 +24,9 @@ class Deployment(list[str]):
 
 
 def deploy(
-    runtime: "RuntimeContract", worktree: str, overlay: OverlayContent | None, hooks: HooksDef
+    runtime: "Adapter", worktree: str, overlay: OverlayContent | None, hooks: HooksDef
 ) -> Deployment:
-    """See `RuntimeContract.deploy_config`."""
+    """See `AgentRuntime.deploy_config`."""
     from bridle.config import load_config
     from bridle.process.spec import ProcessSpec
     from bridle.runtimes import deployed_guard, instructions
@@ -65,8 +65,8 @@ def deploy(
     return done
 
 
-def withdraw(runtime: "RuntimeContract", worktree: str) -> list[str]:
-    """See `RuntimeContract.withdraw_config`."""
+def withdraw(runtime: "Adapter", worktree: str) -> list[str]:
+    """See `AgentRuntime.withdraw_config`."""
     from bridle.runtimes import deployed_guard, instructions
     from bridle.runtimes.instructions import Place
 

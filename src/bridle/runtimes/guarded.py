@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from bridle.guard.hooks.lasting import LastingHook
     from bridle.guard.hooks.service import GuardSession, JudgeService
     from bridle.guard.policy import Policy
-    from bridle.runtimes.base import AgentRuntime, RunPlan
+    from bridle.runtimes.contract import Adapter
+    from bridle.runtimes.plan import RunPlan
 
 AGENT_NAME = "BRIDLE_AGENT_NAME"
 
@@ -45,7 +46,7 @@ class Guarding:
 
     def __init__(
         self,
-        runtime: "AgentRuntime",
+        runtime: "Adapter",
         capability: str,
         env: Mapping[str, str],
         *,
@@ -93,7 +94,7 @@ def check_capability(capability: str) -> None:
 
 
 def adapted(
-    runtime: "AgentRuntime", capability: str, plan: "RunPlan", hook: "GuardSession | LastingHook"
+    runtime: "Adapter", capability: str, plan: "RunPlan", hook: "GuardSession | LastingHook"
 ) -> "RunPlan":
     """`plan`, of an agent of `capability` that asks `hook` before each tool call."""
     env = {**plan.spec.env, CAPABILITY: capability}

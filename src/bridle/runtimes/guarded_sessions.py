@@ -15,7 +15,8 @@ from bridle.turns.guard_contract import GuardFacts
 
 if TYPE_CHECKING:
     from bridle.config import Config
-    from bridle.runtimes.base import AgentRuntime, RunPlan
+    from bridle.runtimes.contract import Adapter
+    from bridle.runtimes.plan import RunPlan
 
 
 class SessionGuarding:
@@ -25,7 +26,7 @@ class SessionGuarding:
     whoever drives the session; if it is not, `close` removes it.
     """
 
-    def __init__(self, runtime: "AgentRuntime", capability: str, env: Mapping[str, str]) -> None:
+    def __init__(self, runtime: "Adapter", capability: str, env: Mapping[str, str]) -> None:
         check_capability(capability)
         self.capability = capability
         self._runtime = runtime

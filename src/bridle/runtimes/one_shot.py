@@ -17,7 +17,7 @@ from bridle.runtimes.planner import agent_env, working_dir
 
 if TYPE_CHECKING:
     from bridle.config import Config
-    from bridle.runtimes.base import AgentRuntime
+    from bridle.runtimes.contract import Adapter, HasAdapter
 
 _KEY = "BRIDLE_ONE_SHOT_KEY"
 """The variable that holds a scripted model's key on its way into an agent's own."""
@@ -29,7 +29,7 @@ def print_once(
     prompt: str,
     model: str | None = None,
     *,
-    runtime: "str | AgentRuntime | None" = None,
+    runtime: "str | Adapter | HasAdapter | None" = None,
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float = 300.0,
@@ -49,13 +49,15 @@ def print_once(
     from bridle.config import load_config
     from bridle.core.private_files import new_private_dir
     from bridle.runs import new_session_id
-    from bridle.runtimes.registry import get_runtime
+    from bridle.runtimes.contract import adapter_of
+    from bridle.runtimes.registry import get_adapter
 
     given = dict(os.environ if env is None else env)
     folder = working_dir(RunOptions(prompt=prompt, cwd=cwd))
     config = load_config(folder, given)
     if runtime is None or isinstance(runtime, str):
-        runtime = get_runtime(runtime or config.print_runtime(), config)
+        runtime = get_adapter(runtime or config.print_runtime(), config)
+    runtime = adapter_of(runtime)
     runtime.installation()
     server = model_server or config.model_server
     home = None
@@ -81,7 +83,7 @@ def print_once(
 
 
 def _routed(
-    runtime: "AgentRuntime", config: "Config", wanted: str, env: dict[str, str]
+    runtime: "Adapter", config: "Config", wanted: str, env: dict[str, str]
 ) -> tuple[ResolvedModel, dict[str, str]]:
     """The model that `wanted` means to `runtime`, and `env` without what must not reach its
     service, as for a run."""
@@ -132,7 +134,7 @@ def _bare(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _scripted(
-    runtime: "AgentRuntime", server: ModelServer, model: str | None, home: str
+    runtime: "Adapter", server: ModelServer, model: str | None, home: str
 ) -> ResolvedModel:
     """A scripted model as a provider of this runtime's. Adapters that make files for a provider
     make them below the throw-away home."""

@@ -9,10 +9,10 @@ import msgspec
 
 from bridle.core.errors import BridleError, NotAuthenticated, WrongUse
 from bridle.core.options import Provider, RunOptions
-from bridle.runtimes.base import readable_file
+from bridle.runtimes.planner import readable_file
 
 if TYPE_CHECKING:
-    from bridle.runtimes.contract import RuntimeContract
+    from bridle.runtimes.contract import Adapter
 
 _LONGEST = 1 << 20
 """Characters of an instruction file that are read."""
@@ -41,7 +41,7 @@ def added_instructions(options: RunOptions) -> str | None:
     return "\n\n".join(parts) or None
 
 
-def file_instructions(runtime: "RuntimeContract", options: RunOptions, cwd: str) -> str:
+def file_instructions(runtime: "Adapter", options: RunOptions, cwd: str) -> str:
     """The lines with the completion marker in the files that instruct an agent in `cwd`.
 
     These are the file of added instructions and the instruction files of the project, which Bridle

@@ -10,7 +10,7 @@ from bridle.core.options import RunOptions, SpawnOptions, options_in_use
 from bridle.process.spec import SESSION_MARK
 
 if TYPE_CHECKING:
-    from bridle.runtimes.contract import RuntimeContract
+    from bridle.runtimes.contract import Adapter
 
 
 COMMON_OPTIONS = frozenset(
@@ -27,9 +27,7 @@ COMMON_OPTIONS = frozenset(
 """What the adapter to every coding agent honours."""
 
 
-def check_options(
-    runtime: "RuntimeContract", options: RunOptions, features: Features
-) -> tuple[str, ...]:
+def check_options(runtime: "Adapter", options: RunOptions, features: Features) -> tuple[str, ...]:
     """Names of the options that `runtime` cannot honour and the caller allowed to be ignored.
 
     Raises `UnsupportedOption` for the first one when the caller did not, and `WrongUse` for a tool
@@ -50,7 +48,7 @@ def check_options(
 
 
 def check_terminal_options(
-    runtime: "RuntimeContract", options: RunOptions, names: tuple[str, ...]
+    runtime: "Adapter", options: RunOptions, names: tuple[str, ...]
 ) -> tuple[str, ...]:
     """As `check_options`, for the options `names` that a runtime honours in runs alone."""
     default = RunOptions(prompt="")
@@ -62,7 +60,7 @@ def check_terminal_options(
     return missing
 
 
-def native_options(runtime: "RuntimeContract", options: RunOptions) -> RunOptions:
+def native_options(runtime: "Adapter", options: RunOptions) -> RunOptions:
     """`options`, which `check_options` has checked, in the words of the agent: its own names of
     tools."""
     if not (options.allowed_tools or options.denied_tools):
@@ -87,7 +85,7 @@ def agent_env(
     }
 
 
-def refuse_system_prompts(runtime: "RuntimeContract", options: RunOptions | SpawnOptions) -> None:
+def refuse_system_prompts(runtime: "Adapter", options: RunOptions | SpawnOptions) -> None:
     """For a terminal interface without a flag for system prompts: none may be given."""
     if options.system_prompt or options.append_system_prompt or options.append_system_prompt_file:
         raise WrongUse(

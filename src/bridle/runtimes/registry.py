@@ -9,7 +9,7 @@ from bridle.core.errors import ConfigError, UnknownRuntime
 if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.config.schema import AdapterSection
-    from bridle.runtimes.base import AdapterSettings, AgentRuntime
+    from bridle.runtimes.contract import Adapter, AdapterSettings
 
 DEFAULT_RUNTIME = "claude"
 
@@ -24,7 +24,7 @@ def is_registered(name: str) -> bool:
     return name in registered()
 
 
-def get_runtime(name: str | None = None, config: "Config | None" = None) -> "AgentRuntime":
+def get_adapter(name: str | None = None, config: "Config | None" = None) -> "Adapter":
     """The runtime called `name`; else the configuration's default; else `claude`.
 
     Raises `UnknownRuntime` for a name nobody registered, `ConfigError` for an adapter that does
@@ -43,14 +43,14 @@ def get_runtime(name: str | None = None, config: "Config | None" = None) -> "Age
     return cls(_settings(wanted, config) if config else None)
 
 
-def _declared(name: str, section: "AdapterSection") -> "AgentRuntime":
+def _declared(name: str, section: "AdapterSection") -> "Adapter":
     """The runtime that a section of the configuration declares, by the protocol that it names."""
     from bridle.runtimes.preset import PresetRuntime, check_declaration
 
     if section.protocol != "acp":
         return PresetRuntime(name, section)
     check_declaration(name, section)
-    return create_acp_runtime(
+    return create_acp_adapter(
         id=name,
         binary=section.binary or "",
         acp_flag=section.flags,
@@ -60,7 +60,7 @@ def _declared(name: str, section: "AdapterSection") -> "AgentRuntime":
     )
 
 
-def create_acp_runtime(
+def create_acp_adapter(
     *,
     id: str,
     binary: str,
@@ -68,7 +68,7 @@ def create_acp_runtime(
     instruction_file: str = "AGENTS.md",
     install: str = "",
     asks: bool = False,
-) -> "AgentRuntime":
+) -> "Adapter":
     """A runtime for any agent that speaks the Agent Client Protocol.
 
     `acp_flag` is what makes it speak it (`--acp`, `acp`), one word or several. Its tool calls, text
@@ -100,8 +100,7 @@ def _check_sections(config: "Config") -> None:
 
 
 def _settings(name: str, config: "Config") -> "AdapterSettings":
-    from bridle.runtimes.base import AdapterSettings
-    from bridle.runtimes.contract import ReadySettings
+    from bridle.runtimes.contract import AdapterSettings, ReadySettings
 
     section = config.runtime.adapters.get(name)
     ready = section.readiness() if section else None
@@ -117,16 +116,16 @@ def _settings(name: str, config: "Config") -> "AdapterSettings":
     )
 
 
-def _load(name: str, target: str) -> "type[AgentRuntime]":
-    from bridle.runtimes.base import AgentRuntime
+def _load(name: str, target: str) -> "type[Adapter]":
+    from bridle.runtimes.contract import Adapter
 
     module_name, _, attribute = target.partition(":")
     try:
         found = getattr(import_module(module_name), attribute)
     except (ImportError, AttributeError) as problem:
         raise ConfigError(f"runtime {name}: cannot load {target}: {problem}") from problem
-    if not (isinstance(found, type) and issubclass(found, AgentRuntime)):
-        raise ConfigError(f"runtime {name}: {target} is not an AgentRuntime")
+    if not (isinstance(found, type) and issubclass(found, Adapter)):
+        raise ConfigError(f"runtime {name}: {target} is not an Adapter")
     if found.id != name:
         raise ConfigError(f"runtime {name}: {target} calls itself {found.id}")
     return found

@@ -6,7 +6,7 @@ import msgspec
 
 from bridle.core.errors import BridleError
 from bridle.core.options import ALWAYS_SUPPORTED
-from bridle.runtimes.registry import DEFAULT_RUNTIME, available_runtimes, get_runtime, is_registered
+from bridle.runtimes.registry import DEFAULT_RUNTIME, available_runtimes, get_adapter, is_registered
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -61,7 +61,7 @@ def report_runtimes(config: "Config") -> list[RuntimeReport]:
 
 def report_runtime(name: str, config: "Config") -> RuntimeReport:
     """One runtime; raises `UnknownRuntime`, or `ConfigError` for an adapter that does not load."""
-    runtime = get_runtime(name, config)
+    runtime = get_adapter(name, config)
     here = runtime.is_available()
     features = runtime.features_of(runtime.dialect(here.version)[0])
     told: dict[str, Any] = msgspec.to_builtins(features)

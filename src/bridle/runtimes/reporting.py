@@ -8,14 +8,13 @@ import msgspec
 from bridle.core.private_files import new_private_dir
 
 if TYPE_CHECKING:
-    from bridle.runtimes.base import AgentRuntime, RunPlan
+    from bridle.runtimes.contract import Adapter
+    from bridle.runtimes.plan import RunPlan
 
     Adapt = Callable[[RunPlan], RunPlan]
 
 
-def reporting(
-    runtime: "AgentRuntime", env: Mapping[str, str], adapt: "Adapt | None" = None
-) -> "Adapt":
+def reporting(runtime: "Adapter", env: Mapping[str, str], adapt: "Adapt | None" = None) -> "Adapt":
     """What changes a plan so that its hooks report, after `adapt` (the guard's) changed it.
 
     Contract: the folder of the reports is one of the plan's private folders, so it is writable in a

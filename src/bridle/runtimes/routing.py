@@ -16,7 +16,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.options import Provider, RunOptions
 
 if TYPE_CHECKING:
-    from bridle.runtimes.contract import RuntimeContract
+    from bridle.runtimes.contract import Adapter
 
 
 class RoutingFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +153,7 @@ class Routed(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def routed(runtime: "RuntimeContract", options: RunOptions, env: Mapping[str, str]) -> Routed:
+def routed(runtime: "Adapter", options: RunOptions, env: Mapping[str, str]) -> Routed:
     """`options` with the model's service decided, and `env` without what must not reach it.
 
     Raises `WrongUse` for a service that is not configured, and `NotAuthenticated` when the variable
@@ -193,7 +193,7 @@ def without_vendor(facts: RoutingFacts, model: str) -> str:
 
 
 def _by_prefix(
-    runtime: "RuntimeContract", facts: RoutingFacts, options: RunOptions, *, elsewhere: bool
+    runtime: "Adapter", facts: RoutingFacts, options: RunOptions, *, elsewhere: bool
 ) -> RunOptions:
     """`options` with the service that a prefix of the model names; `elsewhere`: the user leads the
     agent to a service of theirs, whose names of models are its own."""
@@ -226,9 +226,7 @@ def _all_vendors() -> tuple[tuple[str, ...], ...]:
     return (CLAUDE.vendors, CODEX.vendors, GEMINI.vendors)
 
 
-def _foreign_model(
-    runtime: "RuntimeContract", facts: RoutingFacts, model: str | None
-) -> tuple[str, ...]:
+def _foreign_model(runtime: "Adapter", facts: RoutingFacts, model: str | None) -> tuple[str, ...]:
     """A warning when `model` is one of another maker's than the agent's."""
     if model is None or not facts.vendors:
         return ()

@@ -7,7 +7,7 @@ from bridle.core.errors import ConfigError
 from bridle.core.features import Features
 
 if TYPE_CHECKING:
-    from bridle.runtimes.base import AgentRuntime
+    from bridle.runtimes.contract import Adapter
 
 
 def supporters(option: str, besides: str) -> list[str]:
@@ -53,15 +53,15 @@ def _runtimes_whose(holds: Callable[[Features], bool], besides: str) -> list[str
     )
 
 
-def _runtimes_that(holds: "Callable[[AgentRuntime], bool]", besides: str) -> list[str]:
-    from bridle.runtimes.registry import available_runtimes, get_runtime
+def _runtimes_that(holds: "Callable[[Adapter], bool]", besides: str) -> list[str]:
+    from bridle.runtimes.registry import available_runtimes, get_adapter
 
     names = []
     for name in available_runtimes():
         if name == besides:
             continue
         try:
-            runtime = get_runtime(name)
+            runtime = get_adapter(name)
         except ConfigError:
             # A stranger's adapter that does not load must not hide the answer for the others.
             continue

@@ -1,7 +1,7 @@
 """Names of tools in `allowed_tools` and `denied_tools`: checked, and translated for one agent.
 
 Callers write neutral names (`shell`, `read_file`, …), which mean the same on every runtime, or the
-agent's own. Each adapter has one table (`RuntimeContract.tools`); the functions here are the only
+agent's own. Each adapter has one table (`Adapter.tools`); the functions here are the only
 readers of it. A name that is neither is refused before anything starts: no CLI complains about a
 tool that it does not have, so the option would have no effect.
 """
@@ -16,7 +16,7 @@ from bridle.core.features import Features
 from bridle.core.options import RunOptions
 
 if TYPE_CHECKING:
-    from bridle.runtimes.contract import RuntimeContract
+    from bridle.runtimes.contract import Adapter
 
 NEUTRAL: dict[str, str] = {
     "shell": "run commands",
@@ -77,7 +77,7 @@ class _CannotSwitch(Exception):
 
 
 def unsupported_tools(
-    runtime: "RuntimeContract", options: RunOptions, features: Features
+    runtime: "Adapter", options: RunOptions, features: Features
 ) -> dict[str, str]:
     """Which of the two options name a tool that `runtime` cannot switch, each with the reason; an
     option that it does not have at all is not looked at.
@@ -96,7 +96,7 @@ def unsupported_tools(
     return reasons
 
 
-def native_tools(runtime: "RuntimeContract", options: RunOptions) -> RunOptions:
+def native_tools(runtime: "Adapter", options: RunOptions) -> RunOptions:
     """`options` with the tools in the agent's own names.
 
     What `check_options` reported as ignored, because the caller allows that, is left out.
@@ -194,11 +194,11 @@ def _hint(name: str, table: ToolTable) -> str:
 def _same_elsewhere(name: str, known: list[str]) -> str | None:
     """The neutral name of what another agent calls `name`, if that is among `known`."""
     from bridle.core.errors import ConfigError
-    from bridle.runtimes.registry import available_runtimes, get_runtime
+    from bridle.runtimes.registry import available_runtimes, get_adapter
 
     for other in available_runtimes():
         try:
-            table = get_runtime(other).tool_table()
+            table = get_adapter(other).tool_table()
         except ConfigError:
             # An adapter that does not load has no names to compare with.
             continue

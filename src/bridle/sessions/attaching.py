@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from bridle.process.spec import ProcessSpec
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Begin
 from bridle.sessions.store import SessionRecord
@@ -11,7 +11,7 @@ from bridle.sessions.user_messages import ledger_entries
 
 
 def remote_terminal(
-    home: StateHome, record: SessionRecord, runtime: AgentRuntime, env: Mapping[str, str]
+    home: StateHome, record: SessionRecord, runtime: Adapter, env: Mapping[str, str]
 ) -> ProcessSpec | None:
     """The process that shows the session's conversation and takes a person's prompts, beside its
     driver; None when the session is over, has no conversation yet, or cannot be joined so.

@@ -25,7 +25,7 @@ import msgspec
 
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Event, encode_event
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.engine import Engine
 from bridle.sessions.home import StateHome, socket_path, token_path
@@ -372,19 +372,19 @@ def _token(home: StateHome) -> str:
     return token
 
 
-_runtimes: dict[str, AgentRuntime] = {}
+_runtimes: dict[str, Adapter] = {}
 
 
-def find_runtime(name: str, workdir: str | None = None) -> AgentRuntime:
+def find_runtime(name: str, workdir: str | None = None) -> Adapter:
     """The adapter of a session's runtime; a preset as the configuration there declares it."""
     from bridle.config import load_config
-    from bridle.runtimes.registry import get_runtime, is_registered
+    from bridle.runtimes.registry import get_adapter, is_registered
 
     if is_registered(name):
         if name not in _runtimes:
-            _runtimes[name] = get_runtime(name)
+            _runtimes[name] = get_adapter(name)
         return _runtimes[name]
-    return get_runtime(name, load_config(workdir))
+    return get_adapter(name, load_config(workdir))
 
 
 def raise_file_limit() -> None:

@@ -16,7 +16,7 @@ from bridle.core.redaction import Redactor, secrets_in
 from bridle.process.process_tree import environment, kill_marked
 from bridle.process.run_files import HoldingFailed
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.catching_up import CatchingUp
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.commands import Commands
@@ -67,7 +67,7 @@ class SessionDriver:
         self,
         home: StateHome,
         record: SessionRecord,
-        runtime: AgentRuntime,
+        runtime: Adapter,
         store: SessionStore,
         lock: SessionLock,
         *,

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from bridle.core.errors import BridleError
 from bridle.core.events import Event
 from bridle.process.folder_watch import watch_folders
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.guards import GuardHost
@@ -32,7 +32,7 @@ _ROUND = 60
 forgotten to tell."""
 
 T = TypeVar("T")
-FindRuntime = Callable[[str, str], AgentRuntime]
+FindRuntime = Callable[[str, str], Adapter]
 """The adapter of a name, as the configuration of a working directory declares it."""
 Listener = Callable[[list[Event]], None]
 """Hears of events in the engine's thread; must not block."""

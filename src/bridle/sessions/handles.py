@@ -1,4 +1,4 @@
-"""The sessions that a runtime offers of itself, by handles (`AgentRuntime.start` and the others).
+"""The sessions that a runtime offers of itself, by handles (`Adapter.start` and the others).
 
 They are driven by the daemon, so a handle works in any program of the user, today and tomorrow.
 """
@@ -11,8 +11,8 @@ from bridle.core.events import Drive
 from bridle.core.handles import Message, SessionFilter, SessionHandle, StartOptions
 from bridle.process.process_tree import look
 from bridle.runs import options_from
-from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.registry import get_adapter
 from bridle.sessions.configured import configured_drive
 from bridle.sessions.manager import SessionDesk, check_delivery, default_drive
 from bridle.sessions.service import Receipt
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bridle.config import Config
 
 
-def start(runtime: AgentRuntime, options: StartOptions) -> SessionHandle:
+def start(runtime: Adapter, options: StartOptions) -> SessionHandle:
     """Start a session and wait until it is ready."""
     from bridle.config import apply_config, load_config
 
@@ -59,25 +59,25 @@ def start(runtime: AgentRuntime, options: StartOptions) -> SessionHandle:
 def _is_known(name: str, config: "Config") -> bool:
     """Whether the daemon of a folder with that configuration has a runtime of that name."""
     try:
-        get_runtime(name, config)
+        get_adapter(name, config)
     except BridleError:
         return False
     return True
 
 
-def _drive(runtime: AgentRuntime, options: StartOptions, config: "Config") -> Drive:
+def _drive(runtime: Adapter, options: StartOptions, config: "Config") -> Drive:
     if options.mode == "tmux":
         return "tmux"
     return configured_drive(config, runtime.id) or default_drive(runtime)
 
 
-def resume(runtime: AgentRuntime, handle: SessionHandle) -> SessionHandle:
+def resume(runtime: Adapter, handle: SessionHandle) -> SessionHandle:
     """Start the next process of a session that is over."""
     with _desk(runtime, handle) as desk:
         return handle_of(desk.resume(handle.session_id))
 
 
-def send_message(runtime: AgentRuntime, handle: SessionHandle, message: Message) -> Receipt:
+def send_message(runtime: Adapter, handle: SessionHandle, message: Message) -> Receipt:
     """Give the agent of a session a message."""
     with _desk(runtime, handle) as desk:
         if message.delivery is not None:
@@ -85,13 +85,13 @@ def send_message(runtime: AgentRuntime, handle: SessionHandle, message: Message)
         return desk.send(handle.session_id, message.text, timeout=message.timeout)
 
 
-def stop(runtime: AgentRuntime, handle: SessionHandle, reason: str) -> None:
+def stop(runtime: Adapter, handle: SessionHandle, reason: str) -> None:
     """End a session."""
     with _desk(runtime, handle) as desk:
         desk.stop(handle.session_id, reason)
 
 
-def is_ready(runtime: AgentRuntime, handle: SessionHandle) -> bool:
+def is_ready(runtime: Adapter, handle: SessionHandle) -> bool:
     """Whether the agent waits for a prompt; False for a session that is not known."""
     with _desk(runtime, handle) as desk:
         try:
@@ -100,7 +100,7 @@ def is_ready(runtime: AgentRuntime, handle: SessionHandle) -> bool:
             return False
 
 
-def detect_running(runtime: AgentRuntime, handle: SessionHandle) -> bool:
+def detect_running(runtime: Adapter, handle: SessionHandle) -> bool:
     """Whether the session lives: the agent's process is there, or, with one for each turn, what
     keeps it between turns. False for a session that is not known."""
     with _desk(runtime, handle) as desk:
@@ -116,14 +116,14 @@ def detect_running(runtime: AgentRuntime, handle: SessionHandle) -> bool:
     return look(record.pid) is not None
 
 
-def list_sessions(runtime: AgentRuntime, wanted: SessionFilter) -> list[SessionHandle]:
+def list_sessions(runtime: Adapter, wanted: SessionFilter) -> list[SessionHandle]:
     """The runtime's sessions that fit."""
     with SessionDesk(wanted.work_dir) as desk:
         found = desk.list(everywhere=True)
     return [handle_of(record) for record in found if _fits(runtime, record, wanted)]
 
 
-def _fits(runtime: AgentRuntime, record: SessionRecord, wanted: SessionFilter) -> bool:
+def _fits(runtime: Adapter, record: SessionRecord, wanted: SessionFilter) -> bool:
     if record.runtime != runtime.id:
         return False
     if wanted.work_dir is not None and record.workdir != os.path.abspath(wanted.work_dir):
@@ -148,7 +148,7 @@ def handle_of(record: SessionRecord) -> SessionHandle:
     )
 
 
-def _desk(runtime: AgentRuntime, handle: SessionHandle) -> SessionDesk:
+def _desk(runtime: Adapter, handle: SessionHandle) -> SessionDesk:
     if handle.runtime != runtime.id:
         raise WrongUse(
             f"session {handle.session_id} is one of {handle.runtime}, not of {runtime.id}",

@@ -21,7 +21,7 @@ from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import TextCleaner, UserMessage
 
 if TYPE_CHECKING:
-    from bridle.runtimes.base import AgentRuntime
+    from bridle.runtimes.contract import Adapter
     from bridle.runtimes.importing import PastMessage
 
 SIZE = 24_000
@@ -70,7 +70,7 @@ def brief(
 def native_import(
     home: StateHome,
     record: SessionRecord,
-    target: "AgentRuntime",
+    target: "Adapter",
     options: RunOptions,
     *,
     env: Mapping[str, str],

@@ -9,7 +9,7 @@ from bridle.core.events import Drive
 from bridle.core.options import RunOptions
 from bridle.core.redaction import Redactor
 from bridle.process.detached import DetachedProcess
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.ledger import Begin
 from bridle.sessions.player import Player
 from bridle.sessions.store import SessionRecord
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     """What holds a session's agent."""
 
 
-def process_of(begin: Begin, folder: str, runtime: AgentRuntime) -> "SessionProcess":
+def process_of(begin: Begin, folder: str, runtime: Adapter) -> "SessionProcess":
     """The process that `begin` tells of, in `folder`, started or not."""
     drive, facts = begin.drive, begin.facts
     if drive == "rpc":
@@ -71,7 +71,7 @@ def recorder_of(record: SessionRecord, begin: Begin, redactor: Redactor) -> Reco
     return recorder
 
 
-def wire_of(drive: Drive, runtime: AgentRuntime, facts: LiveFacts, recorder: Recorder) -> LiveWire:
+def wire_of(drive: Drive, runtime: Adapter, facts: LiveFacts, recorder: Recorder) -> LiveWire:
     """The wire of a session's process."""
     if drive == "tmux":
         from bridle.drives.tmux.pane_wire import PaneWire
@@ -86,9 +86,7 @@ def wire_of(drive: Drive, runtime: AgentRuntime, facts: LiveFacts, recorder: Rec
     return runtime.live_wire(facts, recorder)
 
 
-def player_of(
-    record: SessionRecord, begin: Begin, runtime: AgentRuntime, redactor: Redactor
-) -> Player:
+def player_of(record: SessionRecord, begin: Begin, runtime: Adapter, redactor: Redactor) -> Player:
     """A player of the process that `begin` tells of; it has not begun."""
     recorder = recorder_of(record, begin, redactor)
     if begin.guard is not None:

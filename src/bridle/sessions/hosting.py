@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from bridle.core.errors import BridleError, Unavailable
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.home import StateHome, homes
@@ -43,7 +43,7 @@ class SessionHost:
 
     def __init__(self, home: StateHome) -> None:
         self.home = home
-        self._runtimes: dict[str, AgentRuntime] = {}
+        self._runtimes: dict[str, Adapter] = {}
         self._holders: weakref.WeakKeyDictionary[SessionDriver, int] = weakref.WeakKeyDictionary()
         self._engine = Engine(home, self._find_runtime)
         self._hooks = _hooks_of(home)
@@ -64,7 +64,7 @@ class SessionHost:
         """Whether it drives that session now."""
         return session_id in self._engine.drivers
 
-    def _find_runtime(self, name: str, workdir: str) -> AgentRuntime:
+    def _find_runtime(self, name: str, workdir: str) -> Adapter:
         if name not in self._runtimes:
             from bridle.sessions.daemon import find_runtime
 
@@ -76,7 +76,7 @@ class SessionHost:
     def take_up(
         self,
         record: SessionRecord,
-        runtime: AgentRuntime,
+        runtime: Adapter,
         taken: Callable[[SessionDriver, Engine], None],
     ) -> None:
         """Drive a session, and have `taken` called with its driver in the engine's thread before

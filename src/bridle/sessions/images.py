@@ -8,7 +8,7 @@ from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.sessions.home import StateHome
 
 if TYPE_CHECKING:
-    from bridle.runtimes.base import AgentRuntime
+    from bridle.runtimes.contract import Adapter
 
 Image = str | os.PathLike[str] | Mapping[str, Any]
 """A file, or `{"type": "image", "media_type": "image/png", "data": …}`: bytes or base64 text."""
@@ -16,7 +16,7 @@ Image = str | os.PathLike[str] | Mapping[str, Any]
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
 
 
-def refuse_images(runtime: "AgentRuntime", images: Sequence[Image]) -> None:
+def refuse_images(runtime: "Adapter", images: Sequence[Image]) -> None:
     """Raise `UnsupportedOption` for images where the runtime takes none, before anything is
     accepted."""
     if not images or "images" in runtime.features.options:
@@ -49,7 +49,7 @@ def kept_images(
 
 
 def _content(image: Image) -> tuple[bytes, str]:
-    from bridle.runtimes.base import readable_file
+    from bridle.runtimes.planner import readable_file
 
     if not isinstance(image, Mapping):
         path = os.fspath(image)

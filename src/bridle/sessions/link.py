@@ -15,7 +15,7 @@ from bridle.core.features import Features
 from bridle.core.options import RunOptions
 from bridle.drives.print_run import PermissionPolicy
 from bridle.process.spec import Question, decision_of
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
@@ -39,7 +39,7 @@ class SessionLink:
         self,
         host: SessionHost,
         record: SessionRecord,
-        runtime: AgentRuntime,
+        runtime: Adapter,
         options: RunOptions | None = None,
     ) -> None:
         self.host = host

@@ -48,7 +48,7 @@ from bridle.sessions.store import (
 
 if TYPE_CHECKING:
     from bridle.config import Config
-    from bridle.runtimes.base import AgentRuntime
+    from bridle.runtimes.contract import Adapter
 
 START_TIMEOUT = 240.0
 """Seconds to wait for a new session to be ready; its own start-up clock ends it before."""
@@ -105,7 +105,7 @@ class SessionDesk:
 
     def start(
         self,
-        runtime: "AgentRuntime",
+        runtime: "Adapter",
         options: RunOptions,
         *,
         drive: Drive | None = None,
@@ -196,7 +196,7 @@ class SessionDesk:
     def hand_over(
         self,
         name: str,
-        runtime: "AgentRuntime",
+        runtime: "Adapter",
         options: RunOptions,
         *,
         drive: Drive | None = None,
@@ -255,17 +255,17 @@ class SessionDesk:
             self._send(home, new.session_id, "follow_up", options.prompt, (), SEND_TIMEOUT)
         return self.show(new.session_id)
 
-    def _configured_drive(self, record: SessionRecord, runtime: "AgentRuntime") -> Drive | None:
+    def _configured_drive(self, record: SessionRecord, runtime: "Adapter") -> Drive | None:
         from bridle.config import load_config
         from bridle.sessions.configured import configured_drive
 
         return configured_drive(load_config(record.workdir), runtime.id)
 
-    def _runtime(self, record: SessionRecord, config: "Config | None") -> "AgentRuntime":
+    def _runtime(self, record: SessionRecord, config: "Config | None") -> "Adapter":
         from bridle.config import load_config
-        from bridle.runtimes.registry import get_runtime
+        from bridle.runtimes.registry import get_adapter
 
-        return get_runtime(record.runtime, config or load_config(record.workdir))
+        return get_adapter(record.runtime, config or load_config(record.workdir))
 
     def _ready(self, home: StateHome, record: SessionRecord, timeout: float) -> SessionRecord:
         self.started = record
@@ -525,7 +525,7 @@ def _chosen_sandbox(record: SessionRecord) -> SandboxMode | None:
     return None if record.sandbox == brought else record.sandbox
 
 
-def default_drive(runtime: "AgentRuntime") -> Drive:
+def default_drive(runtime: "Adapter") -> Drive:
     """The drive that a session of `runtime` gets when none is named: rpc where it has that, else
     print, which every runtime has. A terminal is for who asks for one."""
     return "rpc" if "rpc" in runtime.features.drives else "print"

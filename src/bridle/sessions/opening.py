@@ -13,7 +13,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.events import Drive
 from bridle.core.options import RunOptions
 from bridle.runs import resolve
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter, HasAdapter, adapter_of
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.configured import configured_clocks, configured_drive
 from bridle.sessions.home import StateHome, homes
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Wanted(msgspec.Struct, kw_only=True):
     """A session that is to be started."""
 
-    runtime: str | AgentRuntime | None
+    runtime: str | Adapter | HasAdapter | None
     prompt: str | None
     drive: Drive | None
     name: str | None
@@ -75,7 +75,7 @@ def started(wanted: Wanted) -> SessionLink:
 
 
 def opened(
-    name: str, runtime: AgentRuntime | None, cwd: str | None, config: "Config | None"
+    name: str, runtime: Adapter | HasAdapter | None, cwd: str | None, config: "Config | None"
 ) -> SessionLink:
     """A session that there is; raises `UnknownSession`."""
     home, record = find_session(name, cwd)
@@ -84,7 +84,7 @@ def opened(
 
 def resumed(
     name: str,
-    runtime: AgentRuntime | None,
+    runtime: Adapter | HasAdapter | None,
     cwd: str | None,
     config: "Config | None",
     clocks: Clocks | None,
@@ -108,7 +108,7 @@ def resumed(
 def _resumed(
     home: StateHome,
     store: SessionStore,
-    runtime: AgentRuntime,
+    runtime: Adapter,
     record: SessionRecord,
     clocks: Clocks | None,
     changes: dict[str, Any],
@@ -171,18 +171,19 @@ def _config_of(cwd: Any) -> "Config":
 
 
 def _runtime_of(
-    record: SessionRecord, runtime: AgentRuntime | None, config: "Config | None"
-) -> AgentRuntime:
-    from bridle.runtimes.registry import get_runtime
+    record: SessionRecord, runtime: Adapter | HasAdapter | None, config: "Config | None"
+) -> Adapter:
+    from bridle.runtimes.registry import get_adapter
 
     if runtime is not None:
+        runtime = adapter_of(runtime)
         if runtime.id != record.runtime:
             raise WrongUse(
                 f"session {record.session_id} is one of {record.runtime}, not of {runtime.id}",
                 hint="leave the runtime out",
             )
         return runtime
-    return get_runtime(record.runtime, config or _config_of(record.workdir))
+    return get_adapter(record.runtime, config or _config_of(record.workdir))
 
 
 def _in_full(options: RunOptions) -> RunOptions:

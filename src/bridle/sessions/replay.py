@@ -4,14 +4,14 @@ import os
 
 from bridle.core.events import Event
 from bridle.core.redaction import Redactor
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.sessions.holding import player_of, process_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Begin, Entry, Ledger
 from bridle.sessions.store import SessionRecord
 
 
-def replayed(home: StateHome, record: SessionRecord, runtime: AgentRuntime) -> list[Event]:
+def replayed(home: StateHome, record: SessionRecord, runtime: Adapter) -> list[Event]:
     """The events that journal and ledger of all the session's processes give; changes nothing.
 
     Only what patterns tell for a secret is removed: the keys of the time are not known any more.
@@ -29,7 +29,7 @@ def replayed(home: StateHome, record: SessionRecord, runtime: AgentRuntime) -> l
 def _one(
     home: StateHome,
     record: SessionRecord,
-    runtime: AgentRuntime,
+    runtime: Adapter,
     begin: Begin,
     entries: list[Entry],
 ) -> list[Event]:

@@ -13,7 +13,7 @@ from bridle.core.events import AnyEvent, Drive, Event
 from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
 from bridle.drives.print_run import PermissionPolicy
 from bridle.process.spec import PermissionAnswer, Question
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter, HasAdapter
 from bridle.sessions import operations as op
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.images import Image
@@ -63,7 +63,7 @@ class Session(op.SessionFacts):
     @classmethod
     def start(
         cls,
-        runtime: str | AgentRuntime | None = None,
+        runtime: str | Adapter | HasAdapter | None = None,
         prompt: str | None = None,
         *,
         drive: Drive | None = None,
@@ -112,7 +112,7 @@ class Session(op.SessionFacts):
         cls,
         name: str,
         *,
-        runtime: AgentRuntime | None = None,
+        runtime: Adapter | HasAdapter | None = None,
         cwd: str | None = None,
         config: "Config | None" = None,
         permission: Policy | None = None,
@@ -139,7 +139,7 @@ class Session(op.SessionFacts):
         cls,
         name: str,
         *,
-        runtime: AgentRuntime | None = None,
+        runtime: Adapter | HasAdapter | None = None,
         cwd: str | None = None,
         config: "Config | None" = None,
         permission: Policy | None = None,

@@ -21,7 +21,7 @@ from bridle.process.detached import DetachedProcess
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import SESSION_MARK
 from bridle.runs import new_session_id, refuse_schema
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.options import file_instructions
 from bridle.runtimes.supporting import forking_runtimes
 from bridle.sessions.clocks import Clocks
@@ -41,7 +41,7 @@ from bridle.turns.usage_totals import Before
 
 if TYPE_CHECKING:
     from bridle.drives.tmux.pane_place import PanePlace
-    from bridle.runtimes.base import RunPlan
+    from bridle.runtimes.plan import RunPlan
 
 
 _PATHS = {"settings", "mcp_config", "append_system_prompt_file"}
@@ -94,7 +94,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 def start_session(
     home: StateHome,
     store: SessionStore,
-    runtime: AgentRuntime,
+    runtime: Adapter,
     options: RunOptions,
     *,
     env: Mapping[str, str],
@@ -170,7 +170,7 @@ def start_session(
 def resume_session(
     home: StateHome,
     store: SessionStore,
-    runtime: AgentRuntime,
+    runtime: Adapter,
     record: SessionRecord,
     *,
     env: Mapping[str, str],
@@ -233,7 +233,7 @@ def resume_session(
 def fork_session(
     home: StateHome,
     store: SessionStore,
-    runtime: AgentRuntime,
+    runtime: Adapter,
     record: SessionRecord,
     *,
     env: Mapping[str, str],
@@ -284,9 +284,7 @@ def fork_session(
     return new, options
 
 
-def _carried(
-    runtime: AgentRuntime, plan: "RunPlan", drive: Drive, player: Player
-) -> tuple[Accept, ...]:
+def _carried(runtime: Adapter, plan: "RunPlan", drive: Drive, player: Player) -> tuple[Accept, ...]:
     """The messages that the next process is given, the oldest first."""
     waiting = tuple(each.message for each in player.messages.values() if each.is_open)
     assert plan.live is not None
@@ -321,7 +319,7 @@ def stored_options(
     return msgspec.convert(msgspec.to_builtins(fields), RunOptions)
 
 
-def _with_account(runtime: AgentRuntime, options: RunOptions, folder: str) -> RunOptions:
+def _with_account(runtime: Adapter, options: RunOptions, folder: str) -> RunOptions:
     """With a scripted model the agent's home must last as long as the session, or there would be
     nothing to resume."""
     if options.model_server is None or options.account_dir is not None:
@@ -351,7 +349,7 @@ class _Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _planned(
-    runtime: AgentRuntime, options: RunOptions, env: Mapping[str, str], record: SessionRecord
+    runtime: Adapter, options: RunOptions, env: Mapping[str, str], record: SessionRecord
 ) -> _Planned:
     """The process as it is to be started, its guard inside its sandbox."""
     capability = guarded_as(options, env)
@@ -398,7 +396,7 @@ def _warnings(plan: "RunPlan") -> tuple[str, ...]:
 
 
 def _plan(
-    runtime: AgentRuntime,
+    runtime: Adapter,
     options: RunOptions,
     env: Mapping[str, str],
     record: SessionRecord,
@@ -430,7 +428,7 @@ def _plan(
 def _begin(
     home: StateHome,
     store: SessionStore,
-    runtime: AgentRuntime,
+    runtime: Adapter,
     planned: _Planned,
     record: SessionRecord,
     before: Before,

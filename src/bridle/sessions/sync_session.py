@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
 from bridle.drives.print_run import PermissionPolicy
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter, HasAdapter
 from bridle.sessions import operations as op
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.images import Image
@@ -37,7 +37,7 @@ class SyncSession(op.SessionFacts):
     @classmethod
     def start(
         cls,
-        runtime: str | AgentRuntime | None = None,
+        runtime: str | Adapter | HasAdapter | None = None,
         prompt: str | None = None,
         *,
         drive: Drive | None = None,
@@ -74,7 +74,7 @@ class SyncSession(op.SessionFacts):
         cls,
         name: str,
         *,
-        runtime: AgentRuntime | None = None,
+        runtime: Adapter | HasAdapter | None = None,
         cwd: str | None = None,
         config: "Config | None" = None,
         permission: PermissionPolicy | None = None,
@@ -89,7 +89,7 @@ class SyncSession(op.SessionFacts):
         cls,
         name: str,
         *,
-        runtime: AgentRuntime | None = None,
+        runtime: Adapter | HasAdapter | None = None,
         cwd: str | None = None,
         config: "Config | None" = None,
         permission: PermissionPolicy | None = None,

@@ -20,9 +20,10 @@ from bridle.drives.print_session.turn_recorder import TurnRecorder
 from bridle.drives.print_session.turn_wire import TurnWire
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import SESSION_MARK, Normalizer, ProcessSpec
-from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.confined import planned, session_scratch, watched, with_scratch
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.install import Installation, find_executable
+from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.runtimes.supporting import print_runtimes
 from bridle.sessions.ledger import Begin
@@ -46,7 +47,7 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_session(
-    runtime: AgentRuntime,
+    runtime: Adapter,
     options: RunOptions,
     env: Mapping[str, str],
     session_id: str,
@@ -93,7 +94,7 @@ def plan_session(
     return kept_plan.conversing(runtime.id, resume=options.resume, own=msgspec.to_builtins(own))
 
 
-def _program(runtime: AgentRuntime, installation: Installation) -> str | None:
+def _program(runtime: Adapter, installation: Installation) -> str | None:
     """The path by which that installation is found from anywhere; None where it needs none."""
     path = find_executable(runtime.settings.binary or runtime.binary)
     if path is None:
@@ -114,7 +115,7 @@ def _kept_environment(
     return {**env, **options.env, **key, **hidden, SESSION_MARK: session_id}
 
 
-def planner(runtime: AgentRuntime, begin: Begin) -> Planner:
+def planner(runtime: Adapter, begin: Begin) -> Planner:
     """What plans the processes of a session's turns."""
     own = msgspec.convert(begin.facts.own, TurnFacts)
     # The daemon's own PATH may lead to another one.
@@ -152,7 +153,7 @@ def _options(begin: Begin, order: Order, resume: str | None, env: Mapping[str, s
     return msgspec.convert(msgspec.to_builtins(fields), RunOptions)
 
 
-def _guarding(runtime: AgentRuntime, begin: Begin) -> Adapt | None:
+def _guarding(runtime: Adapter, begin: Begin) -> Adapt | None:
     if begin.guard is None:
         return None
     from bridle.guard.hooks.lasting import LastingHook
@@ -193,7 +194,7 @@ def _kept(plan: RunPlan, options: RunOptions) -> Planned:
     )
 
 
-def turn_wire(runtime: AgentRuntime, facts: LiveFacts, recorder: TurnRecorder) -> TurnWire:
+def turn_wire(runtime: Adapter, facts: LiveFacts, recorder: TurnRecorder) -> TurnWire:
     """The wire of a print session."""
     own = msgspec.convert(facts.own, TurnFacts)
 

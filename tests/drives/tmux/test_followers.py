@@ -10,7 +10,7 @@ from bridle.core.options import RunOptions
 from bridle.drives.tmux.errors import NotDelivered
 from bridle.drives.tmux.following import TranscriptWire
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, Outgoing
 from tests.support.driving import check_order
@@ -93,7 +93,7 @@ NAMES = sorted(CAPTURES)
 
 
 def wire_of(name: str, **options: Any) -> tuple[TranscriptWire, Recorder]:
-    runtime = get_runtime(name.partition("/")[0])
+    runtime = get_adapter(name.partition("/")[0])
     recorder = Recorder(
         runtime=runtime.id, session_id="s", options=RunOptions(prompt="", **options), drive="tmux"
     )

@@ -9,7 +9,7 @@ import pytest
 from bridle.core.errors import Unavailable, UnsupportedOption
 from bridle.core.options import ModelServer, RunOptions
 from bridle.runtimes.acp.plan import AcpPlan
-from bridle.runtimes.base import AdapterSettings, AgentRuntime
+from bridle.runtimes.contract import Adapter, AdapterSettings
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, ModelSwitch
 from tests.runtimes.acp.test_plans import READY, SERVER, Desk, desk
@@ -20,7 +20,7 @@ each = pytest.mark.parametrize("name", sorted(READY))
 SERVERS = '{"mcpServers": {"files": {"command": "sh", "env": {"TOKEN": "a-secret-token-7"}}}}'
 
 
-def runtime_of(place: Desk, name: str) -> AgentRuntime:
+def runtime_of(place: Desk, name: str) -> Adapter:
     cls = READY[name]
     return cls(AdapterSettings(binary=str(place.bin / cls.binary)))
 

@@ -10,7 +10,7 @@ from bridle.core import events as ev
 from bridle.core.errors import TimedOut
 from bridle.core.options import RunOptions
 from bridle.process.process_tree import marked_processes
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.registry import get_adapter
 from bridle.turns.wire import Outgoing
 from tests.runtimes.acp.live_support import order_problems
 from tests.runtimes.acp.test_processes import CONFIG, agent, declare
@@ -32,7 +32,7 @@ def goodbye(talk: AttachedConversation) -> None:
 
 def test_an_agent_by_configuration_alone(tmp_path: Path) -> None:
     declare(tmp_path, CONFIG)
-    runtime = get_runtime(None, load_config(str(tmp_path)))
+    runtime = get_adapter(None, load_config(str(tmp_path)))
     logs = record_wires(runtime)
     with conversing(runtime, options(tmp_path), dict(os.environ)) as talk:
         for _ in range(100):

@@ -21,7 +21,7 @@ from bridle.process.process_tree import marked_processes
 from bridle.process.spec import Question
 from bridle.runs import new_session_id
 from bridle.runtimes.acp import AcpRuntime
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import CompactionControl, LiveFacts, LiveWire, ModelSwitch, Outgoing

@@ -12,10 +12,10 @@ from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions
 from bridle.runtimes import acp
 from bridle.runtimes.acp.history import read_history
 from bridle.runtimes.acp.plan import AcpPlan
-from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.cline import ClineRuntime
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.opencode import OpenCodeRuntime
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.registry import available_runtimes, get_adapter
 
 READY = {
     "claude-acp": acp.ClaudeAcp,
@@ -56,7 +56,7 @@ class Desk:
 @pytest.mark.parametrize("name", sorted(READY))
 def test_they_are_registered(name: str) -> None:
     assert name in available_runtimes()
-    runtime = get_runtime(name)
+    runtime = get_adapter(name)
     features = runtime.features_of(runtime.dialect(None)[0])
     assert features.resume
     assert not features.message_usage
@@ -140,7 +140,7 @@ def test_a_provider(
     assert not any("own-key-456" in word for word in plan.spec.argv)
     assert plan.secrets == ("own-key-456",)
     monkeypatch.setenv("KEY", "own-key-456")
-    told = get_runtime(name).build_env(ResolvedModel(model="big", provider=provider))
+    told = get_adapter(name).build_env(ResolvedModel(model="big", provider=provider))
     assert {key: told[key] for key in variables} == variables
     with pytest.raises(NotAuthenticated, match="NO_SUCH"):
         desk.plan(name, provider=Provider(auth_token_env="NO_SUCH"))

@@ -15,17 +15,19 @@ from bridle.core.options import HooksDef, OverlayContent, RunOptions, SpawnOptio
 from bridle.core.results import Ready, RunResult
 from bridle.process.process_tree import marked_processes
 from bridle.runs import prepare
-from bridle.runtimes.base import AgentRuntime
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes import deployment
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.registry import get_adapter
 from bridle.testing.contract import check_event_order
 
 AGENT = Path(__file__).with_name("bad_agent.py")
 
 
-def agent(how: str) -> AgentRuntime:
-    return bridle.create_acp_runtime(
+def agent(how: str) -> Adapter:
+    runtime = bridle.create_acp_runtime(
         id="bad", binary=sys.executable, acp_flag=(str(AGENT), how), instruction_file="BAD.md"
     )
+    return runtime.adapter
 
 
 def run(how: str, folder: Path, **options: Any) -> tuple[RunResult, list[ev.Event]]:
@@ -118,12 +120,12 @@ def test_the_rest_of_the_contract(tmp_path: Path) -> None:
     assert runtime.credentials({}) == "unknown"
     hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(tmp_path))
     (tmp_path / "BAD.md").write_text("theirs\n")
-    (path,) = runtime.deploy_config(str(tmp_path), OverlayContent(content="ours"), hooks)
+    (path,) = deployment.deploy(runtime, str(tmp_path), OverlayContent(content="ours"), hooks)
     assert Path(path).read_text().startswith("theirs\n")
     assert "ours" in Path(path).read_text()
-    assert runtime.withdraw_config(str(tmp_path))
+    assert deployment.withdraw(runtime, str(tmp_path))
     assert Path(path).read_text() == "theirs\n"
-    assert runtime.deploy_config(str(tmp_path), None, hooks) == []
+    assert deployment.deploy(runtime, str(tmp_path), None, hooks) == []
 
 
 CONFIG = """\
@@ -147,7 +149,7 @@ def declare(folder: Path, text: str) -> None:
 def test_an_agent_by_configuration_alone(tmp_path: Path) -> None:
     declare(tmp_path, CONFIG)
     config = load_config(str(tmp_path))
-    runtime = get_runtime(None, config)
+    runtime = get_adapter(None, config)
     assert (runtime.id, runtime.instruction_path) == ("mine", "docs/AGENTS.md")
     result = bridle.run_sync("go", config=config, cwd=str(tmp_path), timeout=60)
     assert (result.status, result.text) == ("completed", result.session_id)
@@ -157,4 +159,4 @@ def test_an_agent_by_configuration_alone(tmp_path: Path) -> None:
 def test_keys_that_the_protocol_decides_are_refused(key: str, tmp_path: Path) -> None:
     declare(tmp_path, CONFIG + f"      {key}\n")
     with pytest.raises(ConfigError, match=key.partition(":")[0]):
-        get_runtime(None, load_config(str(tmp_path)))
+        get_adapter(None, load_config(str(tmp_path)))

@@ -23,7 +23,7 @@ from bridle.process.process_tree import marked_processes
 from bridle.process.spec import Question
 from bridle.runs import prepare
 from bridle.runtimes import acp
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.runtimes.acp.support import short, word

@@ -11,7 +11,7 @@ from bridle.core.results import RunResult
 from bridle.runs import Prepared
 from bridle.runtimes.aider import AiderRuntime
 from bridle.runtimes.aider.stream import AiderNormalizer
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
 from tests.runtimes import agents

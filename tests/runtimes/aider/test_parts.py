@@ -19,10 +19,12 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import Dialog, Loading
+from bridle.runtimes import deployment
 from bridle.runtimes.aider import AiderRuntime
 from bridle.runtimes.aider.errors import error_of_line
 from bridle.runtimes.aider.product import DEPLOYED
-from bridle.runtimes.base import AdapterSettings, RunPlan
+from bridle.runtimes.contract import AdapterSettings
+from bridle.runtimes.plan import RunPlan
 from tests.runtimes.aider.support import TESTDATA
 
 
@@ -271,9 +273,9 @@ def test_credentials(runtime: AiderRuntime) -> None:
 def test_instructions_stand_in_a_file_of_their_own(runtime: AiderRuntime, work: Path) -> None:
     (work / "AGENTS.md").write_text("the project's\n")
     hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(work))
-    assert runtime.deploy_config(str(work), None, hooks) == []
+    assert deployment.deploy(runtime, str(work), None, hooks) == []
     for text in ("one", "two"):
-        files = runtime.deploy_config(str(work), OverlayContent(content=text), hooks)
+        files = deployment.deploy(runtime, str(work), OverlayContent(content=text), hooks)
         assert files == [str(work / DEPLOYED)]
     assert "two" in (work / DEPLOYED).read_text()
     assert "one" not in (work / DEPLOYED).read_text()
@@ -281,7 +283,7 @@ def test_instructions_stand_in_a_file_of_their_own(runtime: AiderRuntime, work: 
     load = Path(value_of(plan(runtime, work), "--load")).read_text()
     assert DEPLOYED in load
     assert "AGENTS.md" in load
-    assert runtime.withdraw_config(str(work))
+    assert deployment.withdraw(runtime, str(work))
     assert [path.name for path in work.iterdir()] == ["AGENTS.md"]
 
 

@@ -12,6 +12,7 @@ from bridle.core import events as ev
 from bridle.core.options import HooksDef, OverlayContent, Provider
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
+from bridle.runtimes import deployment
 from bridle.runtimes.aider import AiderRuntime
 from bridle.testing import ScriptedModel
 from tests.runtimes.agents import Place, snapshot
@@ -37,7 +38,7 @@ def test_an_edit(place: Place) -> None:
     usage = {"input_tokens": 1234, "output_tokens": 56, "cache_read_tokens": 30}
     (place.repo / "AGENTS.md").write_text("The word is rowan.\n")
     hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(place.repo))
-    AiderRuntime().deploy_config(str(place.repo), OverlayContent(content="And damson."), hooks)
+    deployment.deploy(AiderRuntime(), str(place.repo), OverlayContent(content="And damson."), hooks)
     reply = f"{EDIT}\nORCHESTRA_COMPLETE"
     with ScriptedModel([{"text": reply, "usage": usage}]) as model:
         outcome = run_real(place, model, append_system_prompt="And quince.")

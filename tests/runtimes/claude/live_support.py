@@ -14,8 +14,8 @@ from bridle.core.options import ModelServer, RunOptions
 from bridle.drives.print_run import PermissionPolicy, refuse_all
 from bridle.process.process_tree import marked_processes, send_signal
 from bridle.runs import new_session_id
-from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.claude import ClaudeRuntime
+from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
 from bridle.turns.wire import CompactionControl, Outgoing
 from tests.runtimes.claude.support import check_order

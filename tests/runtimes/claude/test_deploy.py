@@ -7,6 +7,7 @@ import pytest
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
+from bridle.runtimes import deployment
 from bridle.runtimes.claude import ClaudeRuntime
 
 
@@ -20,7 +21,7 @@ def worktree(tmp_path: Path) -> Path:
 def deploy(worktree: Path, text: str | None) -> list[str]:
     hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(worktree))
     overlay = None if text is None else OverlayContent(content=text)
-    return ClaudeRuntime().deploy_config(str(worktree), overlay, hooks)
+    return deployment.deploy(ClaudeRuntime(), str(worktree), overlay, hooks)
 
 
 def test_instructions_are_written_where_claude_reads_them(worktree: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.claude import ClaudeRuntime
+from bridle.runtimes.plan import RunPlan
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import CompactionControl, LiveFacts, ModelSwitch
 from tests.runtimes.claude.test_options import SERVER, SESSION, env, plan, runtime, value

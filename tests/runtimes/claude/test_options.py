@@ -19,9 +19,10 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.runs import prepare
-from bridle.runtimes.base import AdapterSettings, RunPlan
 from bridle.runtimes.claude import ClaudeRuntime
-from bridle.runtimes.registry import get_runtime
+from bridle.runtimes.contract import AdapterSettings
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.registry import get_adapter
 
 SESSION = "0f0f0f0f-1111-4222-8333-444444444444"
 SERVER = ModelServer(url="http://127.0.0.1:9", api_key="sk-scripted-0123456789")
@@ -61,7 +62,7 @@ def value(plan: RunPlan, flag: str) -> str:
 
 
 def test_the_registry_knows_it() -> None:
-    assert isinstance(get_runtime("claude"), ClaudeRuntime)
+    assert isinstance(get_adapter("claude"), ClaudeRuntime)
 
 
 def test_a_plain_run(runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path) -> None:

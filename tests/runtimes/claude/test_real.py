@@ -18,8 +18,8 @@ from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, refuse_all
 from bridle.process.process_tree import marked_processes, send_signal
 from bridle.runs import prepare
-from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.claude import ClaudeRuntime
+from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
 from tests.runtimes.claude.support import check_order, trace_word
 from tests.support.real_cli import real_cli

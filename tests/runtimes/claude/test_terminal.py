@@ -14,9 +14,9 @@ import pytest
 
 from bridle.core.options import SpawnOptions
 from bridle.core.results import Dialog, Ready, ReadyState
-from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.claude.tui import SETTLED
+from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import RecordedRequest, ScriptedModel
 from tests.support.real_cli import real_cli
 

@@ -7,10 +7,10 @@ import pytest
 
 from bridle.core.events import Event
 from bridle.core.results import RunResult
-from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.cline import ClineRuntime
 from bridle.runtimes.cline.run_log import FailedCall
 from bridle.runtimes.cline.stream import Afterwards, ClineNormalizer
+from bridle.runtimes.contract import AdapterSettings
 from bridle.turns.recorder import Recorder
 from tests.runtimes import agents
 from tests.runtimes.agents import Place

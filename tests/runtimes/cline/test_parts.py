@@ -10,6 +10,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.results import Loading
 from bridle.process.spec import ProcessExit
+from bridle.runtimes import deployment
 from bridle.runtimes.cline import ClineRuntime
 from bridle.runtimes.cline.dialects import DIALECTS
 from bridle.runtimes.cline.errors import error_of_exit
@@ -112,7 +113,7 @@ HOOKS = HooksDef(agent_name="a", capability="builder", worktree_path=".")
 
 
 def deploy(root: Path, text: str) -> Path:
-    path, _guard = ClineRuntime().deploy_config(str(root), OverlayContent(content=text), HOOKS)
+    path, _guard = deployment.deploy(ClineRuntime(), str(root), OverlayContent(content=text), HOOKS)
     return Path(path)
 
 
@@ -127,7 +128,7 @@ def test_a_file_under_version_control_is_left_alone(tmp_path: Path) -> None:
     path = deploy(tmp_path, "Ours.")
     assert path == tmp_path.resolve() / ".clinerules" / "bridle.md"
     assert (tmp_path / "AGENTS.md").read_text() == "The project's own.\n"
-    assert ClineRuntime().withdraw_config(str(tmp_path))[0] == str(path)
+    assert deployment.withdraw(ClineRuntime(), str(tmp_path))[0] == str(path)
 
 
 def test_rules_that_are_a_file(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, refuse_all
 from bridle.process.process_tree import marked_processes
 from bridle.runs import Prepared, prepare
-from bridle.runtimes.base import AdapterSettings
 from bridle.runtimes.codex import CodexRuntime
+from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
 from tests.runtimes.codex.wires import check_order
 from tests.support.conversation import AttachedConversation

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from bridle.core.options import RunOptions
-from bridle.runtimes.base import AdapterSettings, RunPlan
 from bridle.runtimes.codex import CodexRuntime
+from bridle.runtimes.contract import AdapterSettings
+from bridle.runtimes.plan import RunPlan
 
 VERSIONS = ("0.120.0", "0.166.0")
 KEY = "sk-very-secret-key"

@@ -11,7 +11,7 @@ import pytest
 
 from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
-from bridle.runtimes.base import RunPlan
+from bridle.runtimes.plan import RunPlan
 from bridle.turns.wire import LiveFacts
 from tests.runtimes.codex.desk import KEY, Desk, configured
 from tests.runtimes.codex.wires import TESTDATA, put_rollout

@@ -16,8 +16,9 @@ from bridle.core.errors import (
     WrongUse,
 )
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
-from bridle.runtimes.base import AdapterSettings, RunPlan
 from bridle.runtimes.codex import CodexRuntime, planning
+from bridle.runtimes.contract import AdapterSettings
+from bridle.runtimes.plan import RunPlan
 from tests.runtimes.codex.desk import KEY, VERSIONS, Desk, configured, install, merge
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.repository import commit_dirs, find_git
+from bridle.runtimes import deployment
 from bridle.runtimes.codex import CodexRuntime
 from bridle.runtimes.codex_trust import trust_roots
 from bridle.runtimes.toml import toml_key, toml_string, toml_value
@@ -103,7 +104,7 @@ def test_no_repository(tmp_path: Path) -> None:
 
 def deploy(worktree: Path, text: str) -> list[str]:
     hooks = HooksDef(agent_name="bob", capability="builder", worktree_path=str(worktree))
-    return CodexRuntime().deploy_config(str(worktree), OverlayContent(content=text), hooks)
+    return deployment.deploy(CodexRuntime(), str(worktree), OverlayContent(content=text), hooks)
 
 
 def status(folder: Path) -> str:
@@ -152,7 +153,7 @@ def test_an_override_of_the_user_keeps_its_text(tmp_path: Path) -> None:
 
 def test_without_an_overlay_nothing_is_written(tmp_path: Path) -> None:
     hooks = HooksDef(agent_name="bob", capability="builder", worktree_path=str(tmp_path))
-    assert CodexRuntime().deploy_config(str(tmp_path), None, hooks) == []
+    assert deployment.deploy(CodexRuntime(), str(tmp_path), None, hooks) == []
     assert list(tmp_path.iterdir()) == []
 
 

@@ -77,7 +77,7 @@ WITHOUT_NAMESPACES = """
 import os, sys
 from bridle.core.errors import GuardRefused
 from bridle.core.options import RunOptions
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.codex import CodexRuntime
 
 with open("/proc/sys/user/max_user_namespaces", "w") as file:

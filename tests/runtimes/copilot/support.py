@@ -8,7 +8,7 @@ import pytest
 
 from bridle.core.events import Event
 from bridle.core.results import RunResult
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.copilot import CopilotRuntime
 from bridle.runtimes.copilot.stream import Afterwards, CopilotNormalizer
 from bridle.turns.recorder import Recorder

@@ -9,9 +9,10 @@ import pytest
 
 from bridle.core.errors import NotAuthenticated, ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
-from bridle.runtimes.base import AdapterSettings, RunPlan
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.copilot import CopilotRuntime
 from bridle.runtimes.install import npm_platform
+from bridle.runtimes.plan import RunPlan
 from tests.runtimes.agents import ONE_PNG
 
 SERVER = ModelServer(url="http://127.0.0.1:1", api_key="a-scripted-key")

@@ -10,6 +10,7 @@ from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.results import Dialog, Loading
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
+from bridle.runtimes import deployment
 from bridle.runtimes.copilot import CopilotRuntime
 from bridle.runtimes.copilot.dialects import DIALECTS
 from bridle.runtimes.copilot.errors import error_of_call, error_of_exit, error_of_session
@@ -161,7 +162,7 @@ HOOKS = HooksDef(agent_name="a", capability="builder", worktree_path=".")
 
 
 def deploy(root: Path, text: str) -> Path:
-    (path,) = CopilotRuntime().deploy_config(str(root), OverlayContent(content=text), HOOKS)
+    (path,) = deployment.deploy(CopilotRuntime(), str(root), OverlayContent(content=text), HOOKS)
     return Path(path)
 
 

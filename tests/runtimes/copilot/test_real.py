@@ -15,6 +15,7 @@ from bridle.core import events as ev
 from bridle.core.options import Provider
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
+from bridle.runtimes import deployment
 from bridle.testing import ScriptedModel
 from bridle.testing.record import key_marker
 from tests.runtimes.agents import (
@@ -215,7 +216,7 @@ def test_instructions_that_were_deployed_are_read(place: Place) -> None:
     runtime = real_copilot()
     for text, name in (("PEAR", "copilot-instructions.md"), ("PLUM", "bridle.instructions.md")):
         overlay = OverlayContent(content=f"Say {text}.")
-        (path,) = runtime.deploy_config(str(place.repo), overlay, hooks)
+        (path,) = deployment.deploy(runtime, str(place.repo), overlay, hooks)
         assert Path(path).name == name
         subprocess.run(["git", "add", "-f", "."], cwd=place.repo, check=True)
     with ScriptedModel([{"text": "ok"}]) as model:

@@ -7,7 +7,7 @@ from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.gemini import GeminiRuntime
 from bridle.runtimes.gemini.dialects import DIALECTS
 from bridle.runtimes.gemini.stream import GeminiNormalizer

@@ -20,8 +20,9 @@ from bridle.core.errors import (
 )
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.process.owned_folders import remove_folders
-from bridle.runtimes.base import AdapterSettings, RunPlan
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.gemini import GeminiRuntime
+from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import GuardAddress, HookShape
 
 SESSION = "0b5ad6d2-3c1f-4f0e-9a52-2f6f0d2f7a11"

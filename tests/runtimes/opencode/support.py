@@ -7,7 +7,7 @@ from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.opencode import OpenCodeRuntime
 from bridle.runtimes.opencode.dialects import DIALECTS
 from bridle.runtimes.opencode.stream import OpenCodeNormalizer

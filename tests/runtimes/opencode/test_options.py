@@ -17,8 +17,9 @@ from bridle.core.errors import (
     WrongUse,
 )
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
-from bridle.runtimes.base import AdapterSettings, RunPlan
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.opencode import OpenCodeRuntime
+from bridle.runtimes.plan import RunPlan
 
 
 @pytest.fixture

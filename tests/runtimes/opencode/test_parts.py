@@ -9,6 +9,7 @@ import pytest
 
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.results import Loading, Ready
+from bridle.runtimes import deployment
 from bridle.runtimes.install import npm_platform
 from bridle.runtimes.opencode import OpenCodeRuntime
 from bridle.runtimes.opencode.errors import error_from_event, error_from_stderr
@@ -148,14 +149,14 @@ HOOKS = HooksDef(agent_name="a", capability="builder", worktree_path=".")
 def test_the_projects_own_text_stays_in_force(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("# Ours\n")
     (tmp_path / "CLAUDE.md").write_text("not read beside the other\n")
-    path, _guard = OpenCodeRuntime().deploy_config(
-        str(tmp_path), OverlayContent(content="be brief"), HOOKS
+    path, _guard = deployment.deploy(
+        OpenCodeRuntime(), str(tmp_path), OverlayContent(content="be brief"), HOOKS
     )
     assert Path(path).read_text().startswith("# Ours\n")
     assert "not read" not in Path(path).read_text()
-    assert OpenCodeRuntime().withdraw_config(str(tmp_path))
+    assert deployment.withdraw(OpenCodeRuntime(), str(tmp_path))
     assert Path(path).read_text() == "# Ours\n"
-    assert not OpenCodeRuntime().withdraw_config(str(tmp_path))
+    assert not deployment.withdraw(OpenCodeRuntime(), str(tmp_path))
 
 
 def test_the_program_behind_an_npm_script_is_started(tmp_path: Path) -> None:

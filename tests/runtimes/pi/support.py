@@ -18,7 +18,7 @@ from bridle.core.results import RunResult
 from bridle.process.process_tree import marked_processes
 from bridle.process.spec import ProcessExit
 from bridle.runs import Prepared, prepare
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.pi import PiRuntime
 from bridle.runtimes.pi.stream import PiNormalizer
 from bridle.testing import ScriptedModel

@@ -17,9 +17,10 @@ from bridle.core.options import (
     RunOptions,
     SpawnOptions,
 )
-from bridle.runtimes.base import AdapterSettings, RunPlan
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.pi import PiRuntime
 from bridle.runtimes.pi.choices import expand_model
+from bridle.runtimes.plan import RunPlan
 
 VERSIONS = ["0.74.2", "1.5.0"]
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

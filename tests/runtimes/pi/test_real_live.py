@@ -14,7 +14,7 @@ from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
 from bridle.process.spec import Question
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.pi import PiRuntime
 from bridle.testing import ScriptedModel
 from bridle.turns.wire import CompactionControl, ModelSwitch, Outgoing

@@ -9,7 +9,7 @@ import pytest
 
 from bridle.core.options import SpawnOptions
 from bridle.core.results import Busy, Dialog, Ready, ReadyState
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.pi import PiRuntime
 from bridle.testing import ScriptedModel
 from tests.runtimes.pi.support import Place, place

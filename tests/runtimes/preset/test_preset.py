@@ -14,7 +14,7 @@ from bridle.core.events import Event, MessageEnd, MessageUpdate
 from bridle.core.options import ResolvedModel, SpawnOptions
 from bridle.core.results import Loading, Ready, RunResult
 from bridle.runtimes.preset import PresetRuntime
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.registry import available_runtimes, get_adapter
 from tests.support.preset_agent import Place, make_place
 
 
@@ -184,7 +184,7 @@ def test_a_missing_program_is_told_with_the_way_to_install_it(place: Place) -> N
     with pytest.raises(NotInstalled, match="no-such-agent") as caught:
         run(place, "echo a", "absent")
     assert caught.value.hint == "install it with `get no-such-agent`"
-    report = get_runtime("absent", load_config(str(place.project))).is_available({})
+    report = get_adapter("absent", load_config(str(place.project))).is_available({})
     assert not report.available
     assert report.hints == ("install it with `get no-such-agent`",)
 
@@ -192,7 +192,7 @@ def test_a_missing_program_is_told_with_the_way_to_install_it(place: Place) -> N
 def test_no_version_is_asked_of_a_program_that_may_not_know_the_question(place: Place) -> None:
     # Its agent would take `--version` for a prompt and start to work.
     (place.project / "agent").write_text("#!/bin/sh\ntouch started\n")
-    report = get_runtime("tiny", load_config(str(place.project))).is_available({})
+    report = get_adapter("tiny", load_config(str(place.project))).is_available({})
     assert report.available
     assert report.version is None
     assert not (place.project / "started").exists()
@@ -241,10 +241,10 @@ def test_a_declaration_that_could_never_run_is_refused(
 def test_presets_stand_beside_registered_runtimes() -> None:
     config = Config(runtime=RuntimeSection(adapters={"mine": AdapterSection(binary="b")}))
     assert "mine" in available_runtimes(config)
-    assert isinstance(get_runtime("mine", config), PresetRuntime)
+    assert isinstance(get_adapter("mine", config), PresetRuntime)
 
 
 def test_a_section_that_nothing_would_read_is_refused() -> None:
     config = Config(runtime=RuntimeSection(adapters={"mine": AdapterSection(mode="exec")}))
     with pytest.raises(ConfigError, match=r"runtime\.adapters\.mine: there is no such runtime"):
-        get_runtime("anything", config)
+        get_adapter("anything", config)

@@ -11,7 +11,7 @@ from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, refuse_all
 from bridle.process.process_tree import marked_processes
 from bridle.runs import prepare
-from bridle.runtimes.base import RunPlan
+from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.scripted import ScriptedRuntime
 from tests.support.driving import check_order as check_order
 

@@ -11,7 +11,7 @@ from bridle.core import events as ev
 from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
 from bridle.process.process_tree import marked_processes
 from bridle.runs import prepare
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.scripted import ScriptedRuntime
 from tests.runtimes.scripted.helper import Stage, check_order
 

@@ -15,7 +15,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import Busy, Loading, Ready
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing import ScriptedModel
 from tests.runtimes.scripted.helper import Stage
@@ -30,7 +30,7 @@ HOOKS = HooksDef(agent_name="a", capability="builder", worktree_path=".")
 
 def test_it_is_registered() -> None:
     assert "scripted" in available_runtimes()
-    assert isinstance(get_runtime("scripted"), ScriptedRuntime)
+    assert isinstance(get_adapter("scripted"), ScriptedRuntime)
     assert ScriptedRuntime().is_available().available
 
 

@@ -12,6 +12,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.usage import Usage
 from bridle.process.spec import Question
+from bridle.runtimes import deployment
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.runtimes.scripted.settings import BEHAVIOURS, NAMES
 from tests.runtimes.scripted.helper import Played, Stage
@@ -328,7 +329,7 @@ def test_instructions_in_files_that_are_repeated_are_no_marker(stage: Stage) -> 
     given.write_text(f"# Rules\n  {rule}\n")
     assert not stage.play(echo, append_system_prompt_file=str(given)).result.marker_detected
     hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(stage.cwd))
-    ScriptedRuntime().deploy_config(str(stage.cwd), OverlayContent(content=f"{rule}\n"), hooks)
+    deployment.deploy(ScriptedRuntime(), str(stage.cwd), OverlayContent(content=f"{rule}\n"), hooks)
     assert not stage.play(echo).result.marker_detected
     said = [{"text": f"{rule}\n\nORCHESTRA_COMPLETE"}]
     assert stage.play(said).result.marker_detected

@@ -13,7 +13,7 @@ from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.private_files import new_private_dir, write_private
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit, ProcessSpec
-from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -21,6 +21,8 @@ from bridle.runtimes.install import (
     find_executable,
     remembered_version,
 )
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import agent_env, check_options, working_dir
 from bridle.runtimes.raw import raw_of
 from bridle.turns.recorder import Recorder
 
@@ -36,7 +38,7 @@ class ParrotOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The model of runs that name none."""
 
 
-class ParrotRuntime(AgentRuntime):
+class ParrotRuntime(Adapter):
     """Parrot, one process for each prompt."""
 
     id = "parrot"

@@ -27,7 +27,7 @@ from bridle.runtimes.acp.plan import (
 )
 from bridle.runtimes.acp.routing import Route, Target, route
 from bridle.runtimes.acp.stream import AcpNormalizer
-from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -38,7 +38,8 @@ from bridle.runtimes.install import (
     remembered_version,
 )
 from bridle.runtimes.options import provider_key
-from bridle.runtimes.planner import native_options
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
 from bridle.runtimes.provider_options import read_provider_options, refuse_fork
 from bridle.runtimes.routing import RoutingFacts
 from bridle.runtimes.supporting import supporters
@@ -80,7 +81,7 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """With `resume`: go on in a copy of the session, under a new id, where the agent can."""
 
 
-class AcpRuntime(AgentRuntime):
+class AcpRuntime(Adapter):
     """One agent that speaks the protocol; which one, its row of `agents` says."""
 
     agent: ClassVar[AcpAgent]
@@ -463,11 +464,11 @@ class AcpRuntime(AgentRuntime):
             return self._family().instruction_places(worktree)
         return (Place(self.instruction_path),)
 
-    def _family(self) -> AgentRuntime:
+    def _family(self) -> Adapter:
         """The runtime of the same product without the protocol."""
-        from bridle.runtimes.registry import get_runtime
+        from bridle.runtimes.registry import get_adapter
 
-        return get_runtime(self.agent.family)
+        return get_adapter(self.agent.family)
 
     def requires_beacon_verification(self) -> bool:
         """No: a prompt is a call that is answered, and cannot be swallowed."""

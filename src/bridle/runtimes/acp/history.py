@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from bridle.core.usage import Usage
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float = 0.0
 
 
-def read_history(product: AgentRuntime, env: Mapping[str, str], session_id: str) -> History | None:
+def read_history(product: Adapter, env: Mapping[str, str], session_id: str) -> History | None:
     """Totals of a session of `product`, which ran in `env`; None when they are not there."""
     path = product.find_transcript(session_id, env)
     told = product.parse_transcript(path) if path else None

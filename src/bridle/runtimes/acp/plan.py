@@ -7,9 +7,9 @@ import msgspec
 
 from bridle.core.options import RunOptions
 from bridle.runtimes.acp.agents import AcpAgent
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.install import find_executable
 from bridle.runtimes.options import added_instructions
+from bridle.runtimes.plan import RunPlan
 
 
 class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):

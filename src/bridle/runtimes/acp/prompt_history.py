@@ -46,9 +46,9 @@ def count_prompts(kind: str, places: Places, session_id: str) -> int:
 
 
 def _prompts(kind: str, places: Places, session_id: str) -> list[History]:
-    from bridle.runtimes.registry import get_runtime
+    from bridle.runtimes.registry import get_adapter
 
-    path = get_runtime(kind).find_transcript(session_id, places)
+    path = get_adapter(kind).find_transcript(session_id, places)
     return _READERS[kind](path) if path else []
 
 

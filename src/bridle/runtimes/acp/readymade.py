@@ -5,7 +5,7 @@ import msgspec
 from bridle.runtimes.acp import agents
 from bridle.runtimes.acp.adapter import AcpRuntime
 from bridle.runtimes.acp.agents import PLAIN, AcpAgent
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
 
 
 class OpencodeAcp(AcpRuntime):

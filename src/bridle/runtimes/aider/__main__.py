@@ -12,7 +12,8 @@ import anyio
 from bridle.core.errors import BridleError
 from bridle.core.options import RunOptions
 from bridle.runtimes.aider.product import AiderRuntime
-from bridle.runtimes.base import AdapterSettings
+from bridle.runtimes.contract import AdapterSettings
+from bridle.streaming import run_options
 
 
 def main(argv: list[str]) -> int:
@@ -29,7 +30,7 @@ def main(argv: list[str]) -> int:
     runtime = AiderRuntime(AdapterSettings(binary=words.binary))
     try:
         options = RunOptions(prompt=words.prompt, model=words.model)
-        result = anyio.run(runtime.run_once, options)
+        result = anyio.run(run_options, runtime, options)
     except BridleError as problem:
         sys.stderr.write(f"aider: {problem.message}\n")
         return problem.exit_code

@@ -8,8 +8,8 @@ import msgspec
 from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.runtimes.aider.dialects import ALIASES, APIS, KEY_VARIABLES, AiderDialect
-from bridle.runtimes.base import readable_file
 from bridle.runtimes.options import provider_key
+from bridle.runtimes.planner import readable_file
 from bridle.runtimes.provider_options import read_provider_options
 
 SCRIPTED_MODEL = "openai/gpt-4o"

@@ -20,7 +20,7 @@ from bridle.runtimes import routing
 from bridle.runtimes.aider import options as own_options
 from bridle.runtimes.aider.dialects import DIALECTS, KEY_VARIABLES, AiderDialect
 from bridle.runtimes.aider.transcript import history_file, parse, project_dir
-from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -29,7 +29,8 @@ from bridle.runtimes.install import (
     remembered_version,
 )
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.planner import COMMON_OPTIONS
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import COMMON_OPTIONS, agent_env, check_options, working_dir
 from bridle.runtimes.supporting import supporters
 from bridle.turns.recorder import Recorder
 
@@ -51,7 +52,7 @@ _HONOURED = COMMON_OPTIONS | {
 }
 
 
-class AiderRuntime(AgentRuntime):
+class AiderRuntime(Adapter):
     """Aider (`aider`), one process for each prompt."""
 
     id: ClassVar[str] = "aider"

@@ -12,11 +12,11 @@ import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
-from bridle.runtimes.base import readable_file
 from bridle.runtimes.claude.control import content_of, user_line
 from bridle.runtimes.claude.flag_settings import without_own_routing
 from bridle.runtimes.claude.provider_options import ClaudeOptions
 from bridle.runtimes.json_settings import merged
+from bridle.runtimes.planner import readable_file
 
 STREAM_FLAGS = (
     "--print",

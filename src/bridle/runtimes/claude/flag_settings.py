@@ -13,8 +13,8 @@ import msgspec
 
 from bridle.core.errors import GuardRefused, WrongUse
 from bridle.core.redaction import secrets_in
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.claude.environment import CONFIG_HOME, config_home
+from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.routing import CLAUDE
 
 _TOKEN = "ANTHROPIC_AUTH_TOKEN"

@@ -15,13 +15,6 @@ from bridle.core.options import (
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.base import (
-    AgentRuntime,
-    RunPlan,
-    agent_env,
-    check_options,
-    working_dir,
-)
 from bridle.runtimes.claude.command import (
     LIVE_FLAGS,
     STREAM_FLAGS,
@@ -48,9 +41,17 @@ from bridle.runtimes.claude.flag_settings import one_shot_settings, without_own_
 from bridle.runtimes.claude.install import find_claude
 from bridle.runtimes.claude.provider_options import ClaudeOptions, read_options
 from bridle.runtimes.claude.stream import ClaudeNormalizer
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import Installation
-from bridle.runtimes.planner import COMMON_OPTIONS, native_options
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import (
+    COMMON_OPTIONS,
+    agent_env,
+    check_options,
+    native_options,
+    working_dir,
+)
 from bridle.turns.guard_contract import GuardHook, GuardPieces, HookShape
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire
@@ -83,7 +84,7 @@ _OPTIONS = COMMON_OPTIONS | {
 _HEADLESS_ONLY = ("max_turns", "budget_usd", "images", "model_server")
 
 
-class ClaudeRuntime(AgentRuntime):
+class ClaudeRuntime(Adapter):
     """Claude Code. See `docs/runtimes/claude.md` for what it honours and what it does itself."""
 
     id = "claude"

@@ -12,16 +12,16 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.core.private_files import write_private
 from bridle.drives.tmux.reports import report_command
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.claude.flag_settings import read_settings, without_settings
 from bridle.runtimes.claude.tui import REPORTS
 from bridle.runtimes.json_settings import with_hooks
+from bridle.runtimes.plan import RunPlan
 
 _SECONDS = 10
 
 
 def report_plan(plan: RunPlan) -> RunPlan:
-    """The plan with hooks that report; see `AgentRuntime.report_plan`."""
+    """The plan with hooks that report; see `Adapter.report_plan`."""
     try:
         given, bare = without_settings(plan)
         settings = read_settings(given)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessSpec
-from bridle.runtimes.base import RunPlan, working_dir
 from bridle.runtimes.claude.command import PrivateFiles, run_flags
 from bridle.runtimes.claude.environment import config_home
 from bridle.runtimes.claude.provider_options import read_options
 from bridle.runtimes.claude.transcript import transcript_dir
-from bridle.runtimes.planner import check_terminal_options
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import check_terminal_options, working_dir
 from bridle.turns.wire import LiveFacts
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from bridle.runtimes.asking_js import (
     mechanism_of,
     where_to_ask,
 )
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.cline.transcript import cline_dir, data_dir
+from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import GuardAddress, GuardHook, GuardMechanism
 
 _PLUGINS = "plugins"
@@ -82,7 +82,7 @@ def plugin_code(
 
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
-    """See `AgentRuntime.deploy_guard`. Cline loads a project's plugins without asking."""
+    """See `Adapter.deploy_guard`. Cline loads a project's plugins without asking."""
     from bridle.runtimes.deployed_files import put_plugin
 
     code = None if command is None else plugin_code(command, deployed=True)
@@ -120,7 +120,7 @@ def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dic
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    """The plan of an agent that asks; see `Adapter.guard_plan`."""
     spec = plan.spec
     for flag in ("--config", "--data-dir"):
         if any(word == flag or word.startswith(f"{flag}=") for word in spec.argv):

@@ -13,7 +13,6 @@ from bridle.core.private_files import new_private_dir, write_private
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
 from bridle.runtimes.cline import settings
 from bridle.runtimes.cline.dialects import DIALECTS, TOOLS, ClineDialect
 from bridle.runtimes.cline.environment import base_env, image_words
@@ -27,13 +26,21 @@ from bridle.runtimes.cline.transcript import (
     settings_file,
     summarize,
 )
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
     find_native_cli,
 )
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.planner import COMMON_OPTIONS, native_options
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import (
+    COMMON_OPTIONS,
+    agent_env,
+    check_options,
+    native_options,
+    working_dir,
+)
 from bridle.runtimes.tool_names import ToolPieces
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
@@ -81,7 +88,7 @@ STOP = (
 """SIGTERM ends the run with a closing line; SIGINT ends the process without a word."""
 
 
-class ClineRuntime(AgentRuntime):
+class ClineRuntime(Adapter):
     """The Cline CLI, one process for each prompt. See `docs/runtimes/cline.md`."""
 
     id: ClassVar[str] = "cline"

@@ -13,10 +13,10 @@ import msgspec
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.git_hold import hold, open_folders
 from bridle.core.repository import GitPlace, own_branches
-from bridle.runtimes.base import readable_file
 from bridle.runtimes.codex.dialects import SEARCHES, SHELLS, CodexDialect
 from bridle.runtimes.codex.provider_options import CodexOptions
 from bridle.runtimes.codex.sandbox import WORKSPACE_WRITE
+from bridle.runtimes.planner import readable_file
 from bridle.runtimes.toml import toml_key, toml_value
 
 LONGEST_ARGUMENT = 96 * 1024

@@ -15,8 +15,8 @@ import msgspec
 
 from bridle._version import __version__
 from bridle.core.errors import GuardRefused
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.codex.hooks import SHAPE
+from bridle.runtimes.plan import RunPlan
 
 _SECONDS = 30.0
 _SETTINGS = ("-c", "--config", "--enable", "--disable")

@@ -23,10 +23,10 @@ from typing import Any
 import msgspec
 
 from bridle.core.options import RunOptions
-from bridle.runtimes.base import working_dir
 from bridle.runtimes.codex.planning import route
 from bridle.runtimes.codex.provider_options import read_options
 from bridle.runtimes.importing import PastMessage, PastTool
+from bridle.runtimes.planner import working_dir
 from bridle.turns.tape import utc_now
 
 _SECONDS = 60.0

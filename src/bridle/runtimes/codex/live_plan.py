@@ -12,7 +12,6 @@ from bridle.core.options import RunOptions
 from bridle.core.repository import find_git
 from bridle.core.usage import NO_USAGE
 from bridle.process.spec import POLITE_STOP, ProcessSpec
-from bridle.runtimes.base import RunPlan, check_options, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.install import private_folder
 from bridle.runtimes.codex.planning import Routing, environment, plan_mcp, route, write_files
@@ -28,7 +27,8 @@ from bridle.runtimes.codex.sharing import check_sharing, shared_argv, socket_pat
 from bridle.runtimes.codex.transcript import total_of
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.options import added_instructions, json_object
-from bridle.runtimes.planner import native_options
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import check_options, native_options, working_dir
 
 if TYPE_CHECKING:
     from bridle.runtimes.codex.product import CodexRuntime

@@ -9,7 +9,6 @@ import msgspec
 from bridle.core.options import RunOptions
 from bridle.core.repository import find_git
 from bridle.process.spec import ProcessSpec
-from bridle.runtimes.base import RunPlan, agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.install import chosen_home, helper_dir, private_folder
@@ -26,7 +25,14 @@ from bridle.runtimes.codex.sandbox import (
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.install import Installation
 from bridle.runtimes.options import added_instructions, provider_key
-from bridle.runtimes.planner import native_options
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import (
+    agent_env,
+    check_options,
+    native_options,
+    readable_file,
+    working_dir,
+)
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.runtimes.routing import CODEX
 

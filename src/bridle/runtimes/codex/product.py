@@ -11,14 +11,15 @@ from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.base import AgentRuntime, RunPlan
 from bridle.runtimes.codex.arguments import LONGEST_ARGUMENT, environment_flags, feature_flags
 from bridle.runtimes.codex.dialects import DIALECTS, TOOLS, CodexDialect
 from bridle.runtimes.codex.install import codex_home, find_codex
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.stream import CodexNormalizer
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import Installation
+from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import COMMON_OPTIONS
 from bridle.runtimes.tool_names import ToolPieces
 from bridle.turns.guard_contract import GuardHook, GuardPieces
@@ -48,7 +49,7 @@ HONOURED = COMMON_OPTIONS | {
 }
 
 
-class CodexRuntime(AgentRuntime):
+class CodexRuntime(Adapter):
     """OpenAI's Codex CLI, driven by `codex exec --json`, or in a conversation by its app-server."""
 
     id = "codex"

@@ -12,7 +12,6 @@ from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions, SpawnOptions
 from bridle.core.repository import find_git
 from bridle.process.spec import ProcessSpec
-from bridle.runtimes.base import agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.install import codex_home
@@ -20,7 +19,13 @@ from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import terminal_mode
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.planner import native_options
+from bridle.runtimes.planner import (
+    agent_env,
+    check_options,
+    native_options,
+    readable_file,
+    working_dir,
+)
 from bridle.runtimes.provider_options import refuse_fork
 
 if TYPE_CHECKING:

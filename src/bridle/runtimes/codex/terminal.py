@@ -14,7 +14,6 @@ import msgspec
 from bridle.core.options import RunOptions
 from bridle.core.repository import find_git
 from bridle.process.spec import ProcessSpec
-from bridle.runtimes.base import RunPlan, check_options, working_dir
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex import planning
 from bridle.runtimes.codex.install import private_folder
@@ -25,7 +24,13 @@ from bridle.runtimes.codex.sharing import refuse_shared
 from bridle.runtimes.codex.spawn import instruction_flags, mode_flags, terminal_flags
 from bridle.runtimes.codex.transcript import find_rollout
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.planner import check_terminal_options, native_options
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import (
+    check_options,
+    check_terminal_options,
+    native_options,
+    working_dir,
+)
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.turns.wire import LiveFacts
 

@@ -15,9 +15,9 @@ from bridle.core.errors import GuardRefused
 from bridle.core.private_files import new_private_dir
 from bridle.process.process_tree import kill_marked
 from bridle.process.spec import SESSION_MARK
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.copilot.environment import BASE_URL, TOKENS
 from bridle.runtimes.copilot.transcript import HOME_VARIABLE, copilot_home
+from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import NOTES
 
 _SECONDS = 30.0

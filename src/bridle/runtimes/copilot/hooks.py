@@ -14,8 +14,8 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.core.private_files import write_private
 from bridle.core.repository import find_git
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.copilot.transcript import copilot_home
+from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import REASON, GuardHook, GuardMechanism, HookShape
 
 _NAME = "bridle-guard"
@@ -42,7 +42,7 @@ PLUGIN = GuardMechanism(
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    """The plan of an agent that asks; see `Adapter.guard_plan`."""
     _refuse_switched_off(plan)
     asking = plan.with_arguments("--plugin-dir", write_plugin(hook))
     if asking is None:

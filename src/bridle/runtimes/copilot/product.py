@@ -14,13 +14,7 @@ from bridle.core.private_files import new_private_dir
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.base import (
-    AgentRuntime,
-    RunPlan,
-    agent_env,
-    check_options,
-    working_dir,
-)
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.copilot import command, environment
 from bridle.runtimes.copilot.dialects import DIALECTS, TOOLS, CopilotDialect
 from bridle.runtimes.copilot.provider_options import CopilotOptions, read_options
@@ -39,7 +33,14 @@ from bridle.runtimes.install import (
     find_native_cli,
 )
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.planner import COMMON_OPTIONS, native_options
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import (
+    COMMON_OPTIONS,
+    agent_env,
+    check_options,
+    native_options,
+    working_dir,
+)
 from bridle.runtimes.tool_names import ToolPieces
 from bridle.turns.guard_contract import GuardHook
 from bridle.turns.recorder import Recorder
@@ -71,7 +72,7 @@ STOP = (
 """SIGTERM ends the turn and its tools; the exit status is then 0."""
 
 
-class CopilotRuntime(AgentRuntime):
+class CopilotRuntime(Adapter):
     """GitHub's Copilot CLI, one process for each prompt. See `docs/runtimes/copilot.md`."""
 
     id: ClassVar[str] = "copilot"

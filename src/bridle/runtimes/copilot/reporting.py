@@ -9,15 +9,15 @@ import msgspec
 
 from bridle.core.private_files import write_private
 from bridle.drives.tmux.reports import report_command
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.copilot.tui import REPORTS
+from bridle.runtimes.plan import RunPlan
 
 _SECONDS = 10
 _PLUGIN = ".plugin"
 
 
 def report_plan(plan: RunPlan) -> RunPlan:
-    """The plan with a plugin whose hooks report; see `AgentRuntime.report_plan`."""
+    """The plan with a plugin whose hooks report; see `Adapter.report_plan`."""
     hooks = {
         event: [
             {

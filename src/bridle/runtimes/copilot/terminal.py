@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from bridle.core.options import RunOptions
 from bridle.core.private_files import new_private_dir
 from bridle.process.spec import ProcessSpec
-from bridle.runtimes.base import RunPlan, working_dir
 from bridle.runtimes.copilot import command, environment
 from bridle.runtimes.copilot.provider_options import read_options
 from bridle.runtimes.copilot.transcript import copilot_home, sessions_dir
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.planner import check_terminal_options
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import check_terminal_options, working_dir
 from bridle.turns.wire import LiveFacts
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import msgspec
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import Provider, RunOptions
 from bridle.core.private_files import write_private
-from bridle.runtimes.base import readable_file
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
 from bridle.runtimes.options import json_object, provider_key
+from bridle.runtimes.planner import readable_file
 from bridle.runtimes.routing import PROXIES
 
 HOME_VARIABLE = "GEMINI_CLI_HOME"

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused, WrongUse
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.gemini import home
 from bridle.runtimes.json_settings import with_hooks
+from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import REASON, GuardHook, GuardMechanism, HookShape
 
 _MILLISECONDS = 600_000
@@ -38,7 +38,7 @@ HOOKS = GuardMechanism(
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    """The plan of an agent that asks; see `Adapter.guard_plan`."""
     env = plan.spec.env
     try:
         settings = home.user_settings(env)
@@ -61,7 +61,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
 
 
 def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str, str]) -> str:
-    """See `AgentRuntime.deploy_guard`. Gemini takes hooks from a folder only that its user has
+    """See `Adapter.deploy_guard`. Gemini takes hooks from a folder only that its user has
     trusted, and says nothing where it does not; so such a folder is refused."""
     from bridle.runtimes.deployed_files import put_hooks
 

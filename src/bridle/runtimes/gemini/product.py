@@ -19,13 +19,21 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.base import AgentRuntime, RunPlan, agent_env, check_options, working_dir
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.gemini import home
 from bridle.runtimes.gemini.dialects import CREDENTIALS, DIALECTS, TOOLS, GeminiDialect
 from bridle.runtimes.install import Installation, find_npm_cli
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.planner import COMMON_OPTIONS, native_options, refuse_system_prompts
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import (
+    COMMON_OPTIONS,
+    agent_env,
+    check_options,
+    native_options,
+    refuse_system_prompts,
+    working_dir,
+)
 from bridle.runtimes.provider_options import check_range, read_provider_options
 from bridle.runtimes.retries import RetryReader
 from bridle.runtimes.tool_names import ToolPieces
@@ -71,7 +79,7 @@ class GeminiOptions(msgspec.Struct, frozen=True, kw_only=True):
 _POLICY = "deny.toml"
 
 
-class GeminiRuntime(AgentRuntime):
+class GeminiRuntime(Adapter):
     """Gemini CLI (`gemini`), one process for each prompt in its stream-json mode."""
 
     id: ClassVar[str] = "gemini"

@@ -10,11 +10,11 @@ import msgspec
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.core.private_files import write_private
-from bridle.runtimes.base import readable_file
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
 from bridle.runtimes.opencode.dialects import ALIASES, APIS, KEY_VARIABLES
 from bridle.runtimes.options import json_object
+from bridle.runtimes.planner import readable_file
 from bridle.runtimes.provider_options import check_range, read_provider_options
 
 CONFIG_VARIABLE = "OPENCODE_CONFIG_CONTENT"

@@ -26,8 +26,8 @@ from bridle.runtimes.asking_js import (
     mechanism_of,
     where_to_ask,
 )
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.opencode.choices import CONFIG_VARIABLE
+from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import GuardAddress, GuardHook, GuardMechanism
 
 CLOSED = "**"
@@ -72,7 +72,7 @@ def plugin_code(where: GuardAddress | str, *, deployed: bool = False) -> str:
 
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
-    """See `AgentRuntime.deploy_guard`. OpenCode loads a project's plugins without asking."""
+    """See `Adapter.deploy_guard`. OpenCode loads a project's plugins without asking."""
     from bridle.runtimes.deployed_files import put_plugin
 
     code = None if command is None else plugin_code(command, deployed=True)
@@ -107,7 +107,7 @@ def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    """The plan of an agent that asks; see `Adapter.guard_plan`."""
     env, argv = plan.spec.env, plan.spec.argv
     if "--pure" in argv or (env.get(_PURE) and not _has_bare_home(env)):
         raise GuardRefused(

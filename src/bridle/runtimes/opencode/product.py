@@ -18,13 +18,7 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.base import (
-    AgentRuntime,
-    RunPlan,
-    agent_env,
-    check_options,
-    working_dir,
-)
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -45,7 +39,14 @@ from bridle.runtimes.opencode.dialects import DIALECTS, KEY_VARIABLES, TOOLS, Op
 from bridle.runtimes.opencode.environment import own_folders, server_env
 from bridle.runtimes.opencode.transcript import data_dir, database_path, model_of, summarize
 from bridle.runtimes.options import provider_key
-from bridle.runtimes.planner import COMMON_OPTIONS, native_options
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import (
+    COMMON_OPTIONS,
+    agent_env,
+    check_options,
+    native_options,
+    working_dir,
+)
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
@@ -75,7 +76,7 @@ STOP = (
 """SIGTERM ends OpenCode and its running tool at once."""
 
 
-class OpenCodeRuntime(AgentRuntime):
+class OpenCodeRuntime(Adapter):
     """OpenCode (`opencode`), one process for each prompt: `opencode run --format json`."""
 
     id: ClassVar[str] = "opencode"

@@ -8,7 +8,6 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import RunOptions
-from bridle.runtimes.base import readable_file
 from bridle.runtimes.options import json_object
 from bridle.runtimes.pi.dialects import (
     ALIASES,
@@ -18,6 +17,7 @@ from bridle.runtimes.pi.dialects import (
     PiDialect,
 )
 from bridle.runtimes.pi.images import media_type
+from bridle.runtimes.planner import readable_file
 
 
 class ProviderOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,8 +13,8 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.core.private_files import write_private
 from bridle.runtimes.asking_js import asking_code, mechanism_of, where_to_ask
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.pi.home import agent_dir
+from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import GuardAddress, GuardHook, GuardMechanism
 
 FILE_NAME = "bridle-guard.ts"
@@ -50,7 +50,7 @@ def extension_code(where: GuardAddress | str, *, deployed: bool = False) -> str:
 def deploy_extension(
     worktree: str, command: str | None, mark: str, env: Mapping[str, str], *, trusts: bool
 ) -> str:
-    """See `AgentRuntime.deploy_guard`. Where Pi knows of trust (`trusts`), it passes over the
+    """See `Adapter.deploy_guard`. Where Pi knows of trust (`trusts`), it passes over the
     extensions of other folders without a word; so those are refused."""
     from bridle.runtimes.deployed_files import put_plugin
 
@@ -81,7 +81,7 @@ def _object(path: str) -> dict[str, Any]:
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `AgentRuntime.guard_plan`."""
+    """The plan of an agent that asks; see `Adapter.guard_plan`."""
     mechanism = mechanism_of(EXTENSION, hook)
     code = extension_code(where_to_ask(hook))
     path = write_private(hook.folder, FILE_NAME, code)

@@ -11,7 +11,6 @@ from bridle.core.errors import ResumeRefused
 from bridle.core.options import RunOptions
 from bridle.core.private_files import new_private_dir, write_private
 from bridle.process.spec import ProcessSpec, StopStep
-from bridle.runtimes.base import RunPlan, agent_env, check_options, readable_file, working_dir
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import (
@@ -25,7 +24,14 @@ from bridle.runtimes.pi.choices import (
     trust_flags,
 )
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
-from bridle.runtimes.planner import native_options
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import (
+    agent_env,
+    check_options,
+    native_options,
+    readable_file,
+    working_dir,
+)
 
 if TYPE_CHECKING:
     from bridle.runtimes.pi.product import PiRuntime

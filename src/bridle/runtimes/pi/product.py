@@ -11,7 +11,7 @@ from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec
 from bridle.runtimes import routing
-from bridle.runtimes.base import AgentRuntime, RunPlan
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -24,6 +24,7 @@ from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import expand_model
 from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, TOOLS, PiDialect
 from bridle.runtimes.pi.planning import plan
+from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import COMMON_OPTIONS
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
@@ -49,7 +50,7 @@ _HONOURED = COMMON_OPTIONS | {
 }
 
 
-class PiRuntime(AgentRuntime):
+class PiRuntime(Adapter):
     """The Pi coding agent (`pi`): a process for each prompt in its JSON mode, or one for many in
     its rpc mode."""
 

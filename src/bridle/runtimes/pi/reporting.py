@@ -7,7 +7,7 @@ hold a tool back whose handler throws.
 import json
 
 from bridle.core.private_files import write_private
-from bridle.runtimes.base import RunPlan
+from bridle.runtimes.plan import RunPlan
 
 FILE_NAME = ".bridle-reports.ts"
 
@@ -41,7 +41,7 @@ export default function (pi) {
 
 
 def report_plan(plan: RunPlan) -> RunPlan:
-    """The plan with an extension that reports; see `AgentRuntime.report_plan`."""
+    """The plan with an extension that reports; see `Adapter.report_plan`."""
     code = _CODE % {"folder": json.dumps(plan.reports)}
     path = write_private(plan.reports, FILE_NAME, code)
     return plan.with_arguments("-e", path) or plan

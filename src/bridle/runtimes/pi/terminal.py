@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bridle.core.options import RunOptions
-from bridle.runtimes.base import RunPlan
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import provider_options
 from bridle.runtimes.pi.planning import JSON_MODE
 from bridle.runtimes.pi.transcript import find_session, read_header, session_dir
+from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import check_terminal_options
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.turns.wire import LiveFacts

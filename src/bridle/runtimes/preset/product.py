@@ -13,16 +13,11 @@ from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Loading, Ready, ReadyState
 from bridle.process.spec import ProcessSpec
-from bridle.runtimes.base import (
-    AdapterSettings,
-    AgentRuntime,
-    RunPlan,
-    agent_env,
-    check_options,
-    working_dir,
-)
+from bridle.runtimes.contract import Adapter, AdapterSettings
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation, find_executable
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import agent_env, check_options, working_dir
 from bridle.runtimes.preset.stream import PlainTextNormalizer
 from bridle.runtimes.supporting import supporters
 from bridle.turns.recorder import Recorder
@@ -35,7 +30,7 @@ _LONGEST_ARGUMENT = 128 * 1024 - 1
 """Bytes; Linux refuses to start a program with a longer argument."""
 
 
-class PresetRuntime(AgentRuntime):
+class PresetRuntime(Adapter):
     """The runtime that a section `runtime.adapters.<name>` with a `binary` declares."""
 
     binary = ""

@@ -7,7 +7,7 @@ import msgspec
 
 from bridle.core.errors import AgentError, Crashed, Unavailable
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.base import RunPlan
+from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.scripted import wire
 from bridle.runtimes.scripted.errors import error_of
 from bridle.runtimes.scripted.stream import ScriptedNormalizer

@@ -18,17 +18,17 @@ from bridle.core.options import (
 )
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import SESSION_MARK, Normalizer, ProcessSpec
-from bridle.runtimes.base import (
-    AgentRuntime,
-    RunPlan,
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.install import Installation, find_executable
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import (
     agent_env,
     check_options,
+    native_options,
     readable_file,
     working_dir,
 )
-from bridle.runtimes.dialects import Dialect, choose_dialect
-from bridle.runtimes.install import Installation, find_executable
-from bridle.runtimes.planner import native_options
 from bridle.runtimes.scripted.dialects import DIALECTS, TOOLS
 from bridle.runtimes.scripted.settings import Settings, read_settings
 from bridle.runtimes.scripted.stream import ScriptedNormalizer
@@ -61,7 +61,7 @@ _OPTIONS = frozenset(
 _START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent", "start.py")
 
 
-class ScriptedRuntime(AgentRuntime):
+class ScriptedRuntime(Adapter):
     """An agent that plays a script with real tools. There is no model, and it says so."""
 
     id = "scripted"

@@ -24,7 +24,8 @@ from bridle.drives.print_run import PrintRun
 from bridle.process.process_tree import kill_marked, marked_processes
 from bridle.process.spec import Normalizer, ProcessExit, StderrReader
 from bridle.runs import new_session_id, recorder_for
-from bridle.runtimes.base import AgentRuntime, RunPlan
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.plan import RunPlan
 from bridle.testing.conformance.report import Failed, shown
 from bridle.testing.record import RecordedRequest
 from bridle.testing.server import ScriptedModel
@@ -118,7 +119,7 @@ class Lab:
 
     def __init__(
         self,
-        runtime: AgentRuntime,
+        runtime: Adapter,
         *,
         env: Mapping[str, str] | None = None,
         options: Mapping[str, Any] | None = None,

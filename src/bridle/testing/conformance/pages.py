@@ -6,7 +6,7 @@ import msgspec
 
 from bridle.core.features import Features
 from bridle.core.options import ALWAYS_SUPPORTED, RunOptions
-from bridle.runtimes.registry import available_runtimes, get_runtime
+from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.testing.conformance.checks import CHECKS
 from bridle.testing.conformance.report import Report
 
@@ -74,7 +74,7 @@ def capability_tables(results: bytes) -> str:
 
 def _features(name: str) -> Features:
     """In the newest dialect: what is installed where the page is made must not matter."""
-    runtime = get_runtime(name)
+    runtime = get_adapter(name)
     return runtime.features_of(runtime.dialect(None)[0])
 
 
@@ -122,7 +122,7 @@ def tool_name_table() -> str:
     lines += ["", f"| runtime | {' | '.join(f'`{name}`' for name in NEUTRAL)} |"]
     lines += ["|" + "---|" * (len(NEUTRAL) + 1)]
     for name in available_runtimes():
-        runtime = get_runtime(name)
+        runtime = get_adapter(name)
         if runtime.tools is None:
             continue
         cells = []

@@ -6,11 +6,11 @@ test_conformance = conformance.as_test(MyRuntime)
 from collections.abc import Callable
 from typing import Any
 
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.testing.conformance.runner import NAMES, Kit
 
 
-def as_test(factory: Callable[[], AgentRuntime], **settings: Any) -> Callable[[str], None]:
+def as_test(factory: Callable[[], Adapter], **settings: Any) -> Callable[[str], None]:
     """A test function with one case for each check of the runtime that `factory` makes.
 
     A failed check fails its case; what the agent does not support is skipped, with the reason.

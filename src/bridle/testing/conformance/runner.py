@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import WrongUse
-from bridle.runtimes.base import AgentRuntime
+from bridle.runtimes.contract import Adapter
 from bridle.testing.conformance.checks import CHECKS, Check
 from bridle.testing.conformance.checks.registry import Seen
 from bridle.testing.conformance.lab import Lab, Outcome
@@ -37,7 +37,7 @@ class Kit:
 
     def __init__(
         self,
-        runtime: AgentRuntime,
+        runtime: Adapter,
         *,
         env: Mapping[str, str] | None = None,
         options: Mapping[str, Any] | None = None,
@@ -170,7 +170,7 @@ def chosen(names: Iterable[str]) -> list[Check]:
 
 
 def check(
-    runtime: AgentRuntime,
+    runtime: Adapter,
     only: Sequence[str] = (),
     *,
     env: Mapping[str, str] | None = None,

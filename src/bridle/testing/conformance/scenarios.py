@@ -13,6 +13,7 @@ import msgspec
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.options import DEFAULT_MARKER, HooksDef, ModelServer, OverlayContent
 from bridle.drives.print_run import PrintRun
+from bridle.runtimes import deployment
 from bridle.runtimes.one_shot import print_once
 from bridle.testing.conformance.lab import Lab, Outcome, Place
 from bridle.testing.conformance.report import Failed, Unsupported
@@ -306,10 +307,10 @@ def deployed(lab: Lab) -> list[Outcome]:
     before = snapshot(tree)
     who = HooksDef(agent_name="tester", capability="builder", worktree_path=tree)
     for _ in range(2):
-        lab.runtime.deploy_config(tree, OverlayContent(content=DEPLOYED), who)
+        deployment.deploy(lab.runtime, tree, OverlayContent(content=DEPLOYED), who)
     changed = _changed(before, snapshot(tree))
     outcome = lab.run(place, [{"text": "Read."}])
-    lab.runtime.withdraw_config(tree)
+    deployment.withdraw(lab.runtime, tree)
     left = _changed(before, snapshot(tree)) & changed
     if left:
         raise Failed(f"withdrawn, and not as it was before: {', '.join(sorted(left))}")
@@ -322,7 +323,7 @@ def _own_folder(lab: Lab, project: Place, own: str) -> None:
     right."""
     who = HooksDef(agent_name="tester", capability="builder", worktree_path=project.work)
     with contextlib.suppress(WrongUse):
-        lab.runtime.deploy_config(project.work, OverlayContent(content=DEPLOYED), who)
+        deployment.deploy(lab.runtime, project.work, OverlayContent(content=DEPLOYED), who)
     with open(own, encoding="utf-8") as file:
         if file.read() != f"{PROJECTS_OWN}\n":
             raise Failed("changed the project's own file in its own folder")

@@ -10,7 +10,7 @@ from bridle.core.results import RunResult
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import ProcessExit
 from bridle.runs import recorder_for
-from bridle.runtimes.base import RunPlan
+from bridle.runtimes.plan import RunPlan
 from bridle.testing.conformance.checks.registry import Check, Seen
 from bridle.testing.conformance.report import Failed, Unsupported, need, shown
 from bridle.testing.contract import check_event_order
