@@ -47,7 +47,7 @@ def print_once(
     for a call that failed or answered nothing.
     """
     from bridle.config import load_config
-    from bridle.core.private_files import new_private_dir
+    from bridle.core.files import new_private_dir
     from bridle.runs import new_session_id
     from bridle.runtimes.registry import get_runtime
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bridle.core.errors import ResumeRefused, UnsupportedOption
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir, write_private
 from bridle.core.options import (
     ResolvedModel,
     RunOptions,
     SpawnOptions,
 )
-from bridle.core.private_files import new_private_dir, write_private
 from bridle.core.repository import GitPlace, find_git
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec

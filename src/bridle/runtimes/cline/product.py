@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir, write_private
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
-from bridle.core.private_files import new_private_dir, write_private
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
@@ -362,7 +362,7 @@ class ClineRuntime(AgentRuntime):
             return routed
         from hashlib import sha256
 
-        from bridle.core.private_files import state_dir
+        from bridle.core.files import state_dir
 
         env = {**os.environ, **model.env}
         wanted = f"{model.provider.base_url} {model.provider.auth_token_env} {model.model}"

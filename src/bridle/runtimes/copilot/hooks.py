@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.core.private_files import write_private
+from bridle.core.files import write_private
 from bridle.core.repository import find_git
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.copilot.transcript import copilot_home

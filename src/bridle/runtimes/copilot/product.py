@@ -9,8 +9,8 @@ import msgspec
 
 from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
-from bridle.core.private_files import new_private_dir
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing

@@ -9,12 +9,12 @@ import msgspec
 
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir, state_dir, write_private
 from bridle.core.options import (
     ResolvedModel,
     RunOptions,
     SpawnOptions,
 )
-from bridle.core.private_files import new_private_dir, state_dir, write_private
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.core.private_files import write_private
+from bridle.core.files import write_private
 from bridle.core.repository import find_git
 from bridle.runtimes.asking_js import (
     PLUGIN_FILE,

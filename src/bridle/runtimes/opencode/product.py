@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir
 from bridle.core.options import (
     ResolvedModel,
     RunOptions,
     SpawnOptions,
 )
-from bridle.core.private_files import new_private_dir
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
