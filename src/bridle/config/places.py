@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 
 from bridle.core.files import config_dir, home_dir
-from bridle.core.repository import find_git
+from bridle.core.git import find_git
 
 PROJECT_FILE = os.path.join(".bridle", "config.yaml")
 _MAC_FOLDER = os.path.join("Library", "Application Support")

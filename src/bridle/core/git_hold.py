@@ -27,7 +27,7 @@ from bridle.core.files import (
     write_atomic,
     write_new,
 )
-from bridle.core.repository import GitPlace, commit_dirs
+from bridle.core.git import GitPlace, commit_dirs
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ import msgspec
 
 from bridle.core.errors import ConfigError, GuardRefused, WrongUse
 from bridle.core.files import new_private_dir
+from bridle.core.git import find_git
 from bridle.core.options import CAPABILITY
-from bridle.core.repository import find_git
 from bridle.guard.policy import CAPABILITIES
 from bridle.process.owned_folders import claim_folders, remove_folders
 from bridle.process.spec import ProcessSpec

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bridle.core.errors import Crashed, TimedOut
+from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.process.process_tree import kill_marked
@@ -48,7 +49,6 @@ def print_once(
     """
     from bridle.config import load_config
     from bridle.core.files import new_private_dir
-    from bridle.runs import new_session_id
     from bridle.runtimes.registry import get_runtime
 
     given = dict(os.environ if env is None else env)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.files import new_private_dir, write_private
+from bridle.core.ids import new_session_id
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
@@ -302,8 +303,6 @@ class ClineRuntime(AgentRuntime):
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """Cline's own terminal interface; the prompt is its first message."""
-        from bridle.runs import new_session_id
-
         found = self.installation()
         dialect = self.dialect(found.version)[0]
         options, _ = self._checked(options, dialect)

@@ -13,7 +13,7 @@ import msgspec
 
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
-from bridle.core.repository import find_git
+from bridle.core.git import find_git
 from bridle.runtimes.base import RunPlan
 from bridle.runtimes.copilot.transcript import copilot_home
 from bridle.turns.guard_contract import REASON, GuardHook, GuardMechanism, HookShape
