@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from bridle.core import events as ev
+from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import GuardReport
 from bridle.drives.print_run import PrintRun
-from bridle.runs import new_session_id, recorder_for
+from bridle.runs import recorder_for
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.guarded import Guarding
 from bridle.testing import ScriptedModel

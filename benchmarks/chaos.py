@@ -43,9 +43,9 @@ import msgspec
 
 from bridle.core.errors import BridleError, ResumeRefused
 from bridle.core.events import Drive, Event
+from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions
 from bridle.process.process_tree import kill_marked, look, marked_processes
-from bridle.runs import new_session_id
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.registry import get_adapter
 from bridle.sessions.client import DaemonClient

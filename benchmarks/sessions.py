@@ -38,8 +38,8 @@ from benchmarks._measure import print_table
 from benchmarks._subscribing import Subscriber, stamps
 
 from bridle.core.events import AnyEvent
+from bridle.core.ids import new_session_id
 from bridle.process.process_tree import look
-from bridle.runs import new_session_id
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.store import SessionRecord

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from bridle import runs
+import bridle.runs  # noqa: F401  (so that `nothing_left` finds it)
 from bridle.process.process_tree import kill_marked, marked_processes
 from tests.process.children import children_of_ours
 from tests.support import real_cli
@@ -103,7 +104,9 @@ def nothing_left(
     no_leftovers: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], str]]:
     """Every run's mark is one of `no_leftovers`; our own children, zombies too, are counted."""
-    monkeypatch.setattr(runs, "new_session_id", no_leftovers)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("bridle.") and hasattr(module, "new_session_id"):
+            monkeypatch.setattr(module, "new_session_id", no_leftovers)
     children = set(children_of_ours())
     yield no_leftovers
     assert set(children_of_ours()) <= children

@@ -11,14 +11,34 @@ from bridle.core.errors import UnknownRuntime
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 
-NAMED_BY_THE_DESIGN = """
-id instruction_path features stability dialect binary is_available
-build_spawn_command build_print_command build_env
-deploy_config requires_beacon_verification detect_ready
-parse_transcript transcript_dir connect
-start resume send_message stop is_ready detect_running list_sessions
-run_once run_streaming run_interactive
-""".split()
+NAMED_BY_THE_DESIGN = [
+    "id",
+    "instruction_path",
+    "features",
+    "stability",
+    "dialect",
+    "binary",
+    "is_available",
+    "build_spawn_command",
+    "build_print_command",
+    "build_env",
+    "deploy_config",
+    "requires_beacon_verification",
+    "detect_ready",
+    "parse_transcript",
+    "transcript_dir",
+    "connect",
+    "start",
+    "resume",
+    "send_message",
+    "stop",
+    "is_ready",
+    "detect_running",
+    "list_sessions",
+    "run_once",
+    "run_streaming",
+    "run_interactive",
+]
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ import msgspec
 
 from bridle.core.errors import BridleError, UnsupportedOption, WrongUse
 from bridle.core.events import AnyEvent, Drive
+from bridle.core.git import find_project
+from bridle.core.ids import new_session_id
 from bridle.core.options import PROJECT, RunOptions, guarded_as, without_outer_agent
 from bridle.core.redaction import Redactor, secrets_in
-from bridle.core.repository import find_project
 from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, PrintRun, refuse_all
 from bridle.process.owned_folders import claim_folders, remove_folders
@@ -33,15 +34,6 @@ if TYPE_CHECKING:
     from bridle.streaming import AsyncPermissionPolicy
 
 _T = TypeVar("_T")
-
-
-def new_session_id() -> str:
-    """A fresh random UUID (version 4)."""
-    raw = bytearray(os.urandom(16))
-    raw[6] = raw[6] & 0x0F | 0x40
-    raw[8] = raw[8] & 0x3F | 0x80
-    text = raw.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 class Prepared(msgspec.Struct, frozen=True):

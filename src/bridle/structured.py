@@ -62,7 +62,7 @@ class Asking:
         keeps_home = options.account_dir is not None or options.model_server is None
         if self.can_repair and not keeps_home and "account_dir" in features.options:
             # The throw-away home of a scripted model would take the conversation with it.
-            from bridle.core.private_files import new_private_dir
+            from bridle.core.files import new_private_dir
 
             self.folders = (new_private_dir(env, runtime.id),)
             options = msgspec.structs.replace(options, account_dir=self.folders[0])

@@ -9,7 +9,7 @@ from bridle.cli import COMMANDS, load, parser_of
 from bridle.cli.parsing import CommandParser, verbs_of
 from bridle.core.capabilities import CAPABILITY_NAMES
 from bridle.core.errors import WrongUse
-from bridle.core.words import nearest
+from bridle.core.spelling import nearest
 from bridle.guard.policy import CAPABILITIES
 from tests.support.preset_agent import Place
 from tests.support.terminal import Terminal

@@ -1,5 +1,6 @@
 """An unchanged file is not parsed twice, and a changed one always is."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -72,7 +73,7 @@ def test_another_schema_forgets(project: Project, monkeypatch: pytest.MonkeyPatc
     assert len(project.parsed) == 2
 
 
-@pytest.mark.parametrize("damage", ["", "{", '{"files": 3}', "\x00"])
+@pytest.mark.parametrize("damage", ["", "{", '{"entries": 3}', "\x00"])
 def test_a_damaged_memory_is_made_anew(project: Project, damage: str) -> None:
     project.file.write_text("runtime: {default: pi}\n")
     project.default()
@@ -94,7 +95,7 @@ def test_only_so_many_files_are_remembered(project: Project, tmp_path: Path) -> 
         file = tmp_path / f"{number}.yaml"
         file.write_text(f"runtime: {{default: r{number}}}\n")
         remembered.read_remembered(str(file), project.env)
-    kept = remembered._recall(str(project.memory)).files
+    kept = json.loads(project.memory.read_text())["entries"]
     assert len(kept) == remembered._MOST_FILES
     assert str(file) in kept
 

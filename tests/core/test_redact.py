@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from bridle.core.redaction import REDACTED, Redactor, secrets_in
 
 KEY = "sk-ant-api03-Zz9/+x=_Q7"
+OWN_KEY = "own-key-api03-Zz9/+x=_Q7"
+"""A secret without a known shape: shapes are only found where one piece of a stream holds them."""
 
 ORDINARY = {
     "SSH_AUTH_SOCK": "/run/user/1000/keyring/ssh",
@@ -116,13 +118,15 @@ def test_a_command_is_cleaned_before_it_is_quoted() -> None:
 
 @given(
     pieces=st.lists(
-        st.sampled_from(["s", "sk", "sk-", KEY, KEY + "tail9999", KEY[:9], "x", " ", KEY[5:]])
+        st.sampled_from(
+            ["o", "ow", "own", OWN_KEY, OWN_KEY + "tail9999", OWN_KEY[:9], "x", " ", OWN_KEY[5:]]
+        )
     ),
     cuts=st.lists(st.integers(0, 200)),
 )
 def test_no_secret_passes_wherever_the_stream_is_cut(pieces: list[str], cuts: list[int]) -> None:
     text = "".join(pieces)
-    redactor = Redactor([KEY, KEY + "tail9999"])
+    redactor = Redactor([OWN_KEY, OWN_KEY + "tail9999"])
     marks = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     shown, held = "", ""
     for start, end in pairwise(marks):
@@ -130,7 +134,7 @@ def test_no_secret_passes_wherever_the_stream_is_cut(pieces: list[str], cuts: li
         shown += out
     shown += redactor.text(held)
     assert shown == redactor.text(text)
-    assert KEY not in shown
+    assert OWN_KEY not in shown
 
 
 @given(st.text(alphabet="ab-", max_size=40), st.lists(st.text("ab-", min_size=8, max_size=12)))

@@ -14,10 +14,10 @@ from bridle.core import events as ev
 from bridle.core.errors import Crashed, TimedOut, UnsupportedOption, WrongUse
 from bridle.core.events import Event
 from bridle.core.handles import ConnectionState
+from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions
 from bridle.drives.connection import RuntimeConnection
 from bridle.process.spec import Question
-from bridle.runs import new_session_id
 from bridle.runtime import get_runtime
 from bridle.runtimes.plan import RunPlan
 from bridle.testing.contract import check_event_order

@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 
 from bridle.core import events as ev
+from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.drives.print_run import PrintRun
 from bridle.guard.hooks.service import GuardSession
 from bridle.process.process_tree import marked_processes
-from bridle.runs import new_session_id, prepare, recorder_for
+from bridle.runs import prepare, recorder_for
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.guarded import Guarding
 from bridle.runtimes.registry import get_adapter

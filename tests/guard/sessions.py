@@ -8,12 +8,12 @@ from typing import TypeVar
 from unittest import mock
 
 from bridle.core import events as ev
+from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
 from bridle.drives.tmux.server import TmuxServer, server_folder
 from bridle.guard.hooks.service import GuardSession
 from bridle.process.process_tree import kill_marked
-from bridle.runs import new_session_id
 from bridle.runtimes.contract import Adapter
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver

@@ -18,11 +18,12 @@ import pytest
 
 from bridle.config import load_config
 from bridle.core.errors import GuardRefused
+from bridle.core.ids import new_session_id
 from bridle.core.options import Provider, RunOptions
 from bridle.drives.print_run import PrintRun
 from bridle.guard.hooks.notes import read_notes
 from bridle.guard.hooks.service import GuardSession
-from bridle.runs import new_session_id, prepare, recorder_for
+from bridle.runs import prepare, recorder_for
 from bridle.runtimes.guarded_sessions import SessionGuarding
 from bridle.runtimes.opencode.hooks import CLOSED, guarded_env
 from bridle.testing import ScriptedModel

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from bridle.core.errors import Crashed, NotInstalled, WrongUse
+from bridle.core.ids import new_session_id
 from bridle.process.detached import DetachedProcess
 from bridle.process.process_tree import kill_marked, marked_processes
 from bridle.process.run_files import HoldingFailed, RunFiles
 from bridle.process.spec import SESSION_MARK, ProcessSpec
-from bridle.runs import new_session_id
 
 ECHO = """
 import sys

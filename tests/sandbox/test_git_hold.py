@@ -11,8 +11,8 @@ import pytest
 from tests.sandbox.test_confinement import GIT, MEANS, Place
 
 from bridle.core.errors import GuardRefused
+from bridle.core.git import find_git, own_branches
 from bridle.core.git_hold import FOLDER, hold, release
-from bridle.core.repository import find_git, own_branches
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 

@@ -130,7 +130,9 @@ def test_what_the_machine_can_do_is_tried_once(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(PREFLIGHT, "_try_all", no_more)
     assert preflight() == can
     cache = Path(os.environ["XDG_CACHE_HOME"], "bridle/versions.json")
-    assert any(key.startswith("sandbox:") for key in msgspec.json.decode(cache.read_bytes()))
+    assert any(
+        key.startswith("sandbox:") for key in msgspec.json.decode(cache.read_bytes())["entries"]
+    )
     cache.write_bytes(b"{")
     with pytest.raises(AssertionError, match="tried again"):
         preflight()

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bridle.core.events import Event
+from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions
 from bridle.process.process_tree import kill_marked
-from bridle.runs import new_session_id
 from bridle.runtimes.registry import get_adapter
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.daemon import find_runtime

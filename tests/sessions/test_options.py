@@ -11,10 +11,10 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.events import Drive
+from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.drives.print_session.records import Order
 from bridle.process.owned_folders import remove_folders
-from bridle.runs import new_session_id
 from bridle.runtimes.confined import planned, planned_live, planned_tmux
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.install import Installation

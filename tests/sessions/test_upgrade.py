@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from bridle._version import __version__
+from bridle.core.ids import new_session_id
 from bridle.process.process_tree import look
-from bridle.runs import new_session_id
 from bridle.sessions.client import DaemonClient, daemon_status
 from bridle.sessions.protocol import PROTOCOL, DaemonAhead, Peer, standing
 from tests.sessions.place import DEADLINE, Place, wait

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from bridle.core.events import AgentEnd, Event
+from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.drives.print_run import PermissionPolicy, refuse_all
-from bridle.runs import new_session_id
 from bridle.runtimes.contract import Adapter
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Outgoing

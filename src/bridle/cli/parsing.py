@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from bridle.core.errors import WrongUse
-from bridle.core.words import nearest
+from bridle.core.spelling import nearest
 
 WIDEST = 96
 """Columns of help text on a wide terminal, and wherever stdout is not a terminal."""

@@ -1,6 +1,7 @@
 """`bridle session`: conversations with agents that go on."""
 
 import argparse
+import contextlib
 import os
 import sys
 import time
@@ -18,6 +19,7 @@ from bridle.cli.session_questions import tell_failure, tell_questions, wait_idle
 from bridle.cli.session_view import Transcript, called, place_of, write_list, write_record
 from bridle.core.errors import WrongUse, exit_code_of
 from bridle.core.events import encode_event
+from bridle.core.files import atomic_file
 from bridle.core.options import ModelServer, RunOptions, options_in_use
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.sessions.ledger import MessageKind
@@ -426,17 +428,15 @@ def _export(desk: SessionDesk, args: argparse.Namespace) -> int:
         return 0
     if os.path.isdir(args.out):
         raise WrongUse(f"cannot write {args.out}: it is a folder", hint="name a file in it")
-    partial = f"{args.out}.part"
-    try:
-        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    except OSError as problem:
-        raise WrongUse(
-            f"cannot write {args.out}: {problem.strerror}",
-            hint="does its folder exist, and may you write there?",
-        ) from None
-    with os.fdopen(handle, "wb") as file:
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(atomic_file(args.out))
+        except OSError as problem:
+            raise WrongUse(
+                f"cannot write {args.out}: {problem.strerror}",
+                hint="does its folder exist, and may you write there?",
+            ) from None
         export(home, record, chosen, file)
-    os.replace(partial, args.out)
     _print(args, {"session_id": record.session_id, "file": args.out}, args.out)
     return 0
 

@@ -1,6 +1,5 @@
 """Changes one value in a configuration file; comments and everything else stay as they are."""
 
-import contextlib
 import os
 from io import StringIO
 from typing import Any
@@ -11,6 +10,7 @@ from ruamel.yaml.error import YAMLError
 
 from bridle.config.reading import read_file, yaml_problem
 from bridle.core.errors import ConfigError, WrongUse
+from bridle.core.files import make_private_dir, write_atomic
 
 
 def set_value(path: str, keys: tuple[str, ...], value: str) -> None:
@@ -66,24 +66,8 @@ def _put(root: Any, keys: tuple[str, ...], value: str) -> None:
 
 
 def _replace(path: str, target: str, text: str) -> None:
-    partial = f"{target}.{os.getpid()}"
     try:
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-        try:
-            mode = os.stat(target).st_mode & 0o777
-        except FileNotFoundError:
-            mode = 0o600
-        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with open(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(partial, mode)
-            os.replace(partial, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
-            raise
+        make_private_dir(os.path.dirname(target))
+        write_atomic(target, text, keep_mode=True, sync=True)
     except OSError as problem:
         raise WrongUse(f"cannot write {path}: {problem.strerror}") from None

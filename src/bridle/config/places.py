@@ -4,7 +4,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from bridle.core.repository import find_git
+from bridle.core.files import config_dir, home_dir
+from bridle.core.git import find_git
 
 PROJECT_FILE = os.path.join(".bridle", "config.yaml")
 _MAC_FOLDER = os.path.join("Library", "Application Support")
@@ -16,13 +17,10 @@ def user_file(env: Mapping[str, str]) -> str:
     `$XDG_CONFIG_HOME/bridle/config.yaml`, else `~/.config/bridle/config.yaml`. On macOS a file in
     `~/Library/Application Support/bridle` is used when only that one exists.
     """
-    home = env.get("HOME") or os.path.expanduser("~")
-    base = env.get("XDG_CONFIG_HOME", "")
-    if os.path.isabs(base):
-        return os.path.join(base, "bridle", "config.yaml")
-    usual = os.path.join(home, ".config", "bridle", "config.yaml")
-    if sys.platform == "darwin" and not os.path.exists(usual):
-        native = os.path.join(home, _MAC_FOLDER, "bridle", "config.yaml")
+    usual = os.path.join(config_dir(env), "config.yaml")
+    chosen = os.path.isabs(env.get("XDG_CONFIG_HOME", ""))
+    if sys.platform == "darwin" and not chosen and not os.path.exists(usual):
+        native = os.path.join(home_dir(env), _MAC_FOLDER, "bridle", "config.yaml")
         if os.path.exists(native):
             return native
     return usual

@@ -115,7 +115,7 @@ class UnknownRuntime(WrongUse):
     """No adapter is registered under that name."""
 
     def __init__(self, name: str, available: list[str], *, hint: str = "") -> None:
-        from bridle.core.words import nearest
+        from bridle.core.spelling import nearest
 
         near = nearest(name, available)
         suggested = f"did you mean `{near}`?" if near else "see `bridle runtime list`"

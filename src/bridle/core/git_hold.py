@@ -20,7 +20,14 @@ from typing import TypeVar
 
 import msgspec
 
-from bridle.core.repository import GitPlace, commit_dirs
+from bridle.core.files import (
+    PRIVATE_DIR,
+    PRIVATE_FILE,
+    make_private_dir,
+    write_atomic,
+    write_new,
+)
+from bridle.core.git import GitPlace, commit_dirs
 
 T = TypeVar("T")
 
@@ -77,8 +84,8 @@ def hold(place: GitPlace, name: str, *, mounts: bool, branch_prefix: str | None)
     """
     folders = open_folders(place, branch_prefix)
     folder = os.path.join(place.common_dir, FOLDER, name)
-    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
-    os.mkdir(folder, 0o700)
+    make_private_dir(os.path.dirname(folder))
+    os.mkdir(folder, PRIVATE_DIR)
     kept = {} if mounts else _linked_files(place)
     with _locked(place.common_dir):
         made = _placeholders(place) if mounts else []
@@ -90,7 +97,7 @@ def hold(place: GitPlace, name: str, *, mounts: bool, branch_prefix: str | None)
             kept=kept,
         )
         # On disk before anything is made: a crash in between leaves nothing unaccounted for.
-        _write(os.path.join(folder, _RECORD), _encoded(record))
+        write_new(os.path.join(folder, _RECORD), _encoded(record))
         for path, text in made:
             _make(path, text)
     if not mounts:
@@ -102,8 +109,8 @@ def hold(place: GitPlace, name: str, *, mounts: bool, branch_prefix: str | None)
     objects = os.path.join(place.common_dir, "objects")
     own, base = os.path.join(folder, "objects"), os.path.join(folder, "base")
     for path in (base, os.path.join(own, "info"), os.path.join(own, "pack")):
-        os.makedirs(path, 0o700)
-    _write(os.path.join(own, "info", "alternates"), os.fsencode(f"{base}\n"))
+        os.makedirs(path, PRIVATE_DIR)
+    write_new(os.path.join(own, "info", "alternates"), os.fsencode(f"{base}\n"))
     _edit_alternates(objects, add=own)
     others, notes = _other_branches(place, branch_prefix)
     return GitHold(
@@ -214,7 +221,7 @@ def _other_branches(
         path = os.path.join(heads, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with suppress(FileExistsError):
-            _write(path, packed[name] + b"\n", 0o644)
+            write_new(path, packed[name] + b"\n", mode=0o644)
     return tuple(os.path.join(heads, name) for name in names), ()
 
 
@@ -257,9 +264,7 @@ def _put_back(path: str, content: bytes | None) -> None:
         with suppress(FileNotFoundError):
             os.unlink(path)
     elif os.path.islink(path) or _bytes(path) != content:
-        partial = f"{path}.bridle-{os.getpid()}"
-        _write(partial, content)
-        os.replace(partial, path)
+        write_atomic(path, content)
 
 
 def _remove_placeholder(path: str) -> None:
@@ -301,7 +306,7 @@ def _recorded(folder: str) -> _Record | None:
 def _locked(common_dir: str) -> Iterator[None]:
     """One hold or release at a time: the last to go removes what the next may count on."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    handle = os.open(os.path.join(common_dir, FOLDER, "lock"), flags, 0o600)
+    handle = os.open(os.path.join(common_dir, FOLDER, "lock"), flags, PRIVATE_FILE)
     try:
         _retried(lambda: fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB))
         yield
@@ -347,8 +352,7 @@ def _take_over(own: str, objects: str) -> bool:
                 whole = False
                 continue
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            _write(f"{target}.bridle-{os.getpid()}", packed, 0o444)
-            os.replace(f"{target}.bridle-{os.getpid()}", target)
+            write_atomic(target, packed, mode=0o444)
     return whole
 
 
@@ -414,10 +418,4 @@ def _make(path: str, text: str | None) -> None:
         if text is None:
             os.makedirs(path, 0o755)
         else:
-            _write(path, text.encode(), 0o644)
-
-
-def _write(path: str, content: bytes, mode: int = 0o600) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
+            write_new(path, text, mode=0o644)

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from bridle.core.closed import check_closed
 from bridle.core.events import SessionState
+from bridle.core.options import check_closed
 
 SessionMode = Literal["minimal", "tmux"]
 """`minimal`: by the agent's own protocol on its stdin. `tmux`: its terminal interface in a pane,

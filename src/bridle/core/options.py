@@ -1,12 +1,13 @@
 """What a caller can ask of a runtime: one shape for every agent."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from os import PathLike
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from bridle.core.closed import check_closed
+from bridle.core.errors import WrongUse
 
 PermissionMode = Literal["bypass", "ask"]
 SandboxMode = Literal["off", "read-only", "commit", "worktree"]
@@ -29,6 +30,32 @@ def without_outer_agent(env: Mapping[str, str]) -> dict[str, str]:
 
 DEFAULT_MARKER = "ORCHESTRA_COMPLETE"
 """The completion marker that other programs already print and wait for; never change it."""
+
+
+def check_closed(struct: msgspec.Struct) -> None:
+    """Raise `WrongUse` when a field whose type is a `Literal` holds another value.
+
+    For `__post_init__`: msgspec checks types when it decodes, not when Python builds a struct.
+    """
+    for name, allowed in _closed_fields(type(struct)):
+        value = getattr(struct, name)
+        if value not in allowed:
+            known = ", ".join(str(each) for each in allowed if each is not None)
+            raise WrongUse(
+                f"{type(struct).__name__}.{name} cannot be {value!r}", hint=f"it is one of: {known}"
+            )
+
+
+@lru_cache
+def _closed_fields(cls: type[msgspec.Struct]) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """The fields with a closed set of values, each with those values."""
+    found = []
+    for name, hint in get_type_hints(cls).items():
+        parts = [hint] if get_origin(hint) is Literal else list(get_args(hint))
+        if parts and all(get_origin(each) is Literal or each is type(None) for each in parts):
+            values = [None if each is type(None) else get_args(each) for each in parts]
+            found.append((name, tuple(v for each in values for v in (each or (None,)))))
+    return tuple(found)
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):

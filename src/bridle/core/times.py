@@ -1,10 +1,11 @@
-"""Times as records and events write them, and as people read them."""
+"""Times and durations, as records store them and as people read them."""
 
 from datetime import UTC, datetime
 
 
 def seconds_of(text: str) -> float:
-    """Seconds since 1970 of a time such as `2026-01-31T12:00:00.000Z`; 0 when it is not one."""
+    """Seconds since 1970 for a time such as `2026-01-31T12:00:00.000Z`; 0 when `text` is not a
+    time."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:

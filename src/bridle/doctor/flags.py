@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from bridle.core.errors import BridleError
+from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions, SpawnOptions
 from bridle.doctor.commands import ask
 from bridle.doctor.report import Finding
 from bridle.process.owned_folders import remove_folders
-from bridle.runs import new_session_id
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation

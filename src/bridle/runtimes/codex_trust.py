@@ -5,7 +5,7 @@ Here and not in the folder of `codex`, because the agents that embed Codex need 
 
 import os
 
-from bridle.core.repository import GitPlace
+from bridle.core.git import GitPlace
 from bridle.runtimes.toml import toml_string
 
 

@@ -8,9 +8,9 @@ import msgspec
 
 from bridle.core.capabilities import SANDBOXES
 from bridle.core.errors import AgentError, GuardRefused
+from bridle.core.files import new_private_dir
+from bridle.core.git import find_git, own_branches
 from bridle.core.options import RunOptions
-from bridle.core.private_files import new_private_dir
-from bridle.core.repository import find_git, own_branches
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec, StderrReader
 from bridle.runtimes.routing import routed

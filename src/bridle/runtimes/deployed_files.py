@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused, WrongUse
-from bridle.core.private_files import write_private
+from bridle.core.files import write_private
 from bridle.runtimes.git_files import hide_from_status, is_tracked, show_in_status
 from bridle.runtimes.json_settings import with_hooks
 

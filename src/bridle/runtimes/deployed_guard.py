@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bridle.core.errors import WrongUse
+from bridle.core.files import state_dir, write_private
 from bridle.core.options import CAPABILITY
-from bridle.core.private_files import state_dir, write_private
 from bridle.guard.hooks.hook_script import SECONDS, hook_command, hook_script
 from bridle.guard.hooks.service import alone_command, alone_settings
 from bridle.process.spec import ProcessSpec

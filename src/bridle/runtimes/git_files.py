@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bridle.core.errors import WrongUse
-from bridle.core.repository import find_git
+from bridle.core.git import find_git
 
 _BEGIN = b"# bridle:begin"
 _END = b"# bridle:end\n"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bridle.core.errors import ConfigError, GuardRefused, WrongUse
+from bridle.core.files import new_private_dir
+from bridle.core.git import find_git
 from bridle.core.options import CAPABILITY
-from bridle.core.private_files import new_private_dir
-from bridle.core.repository import find_git
 from bridle.guard.policy import CAPABILITIES
 from bridle.process.owned_folders import claim_folders, remove_folders
 from bridle.process.spec import ProcessSpec

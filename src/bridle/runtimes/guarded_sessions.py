@@ -8,7 +8,7 @@ facts = guarding.begin(plan, config)     # before the agent is started
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bridle.core.private_files import new_private_dir
+from bridle.core.files import new_private_dir
 from bridle.guard.hooks.lasting import LastingHook
 from bridle.runtimes.guarded import adapted, check_capability, policy_of
 from bridle.turns.guard_contract import GuardFacts

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bridle.core.cache import remembered
+from bridle.core.files import cached_text
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +134,7 @@ def remembered_version(binary: str, ask: Callable[[], str | None]) -> str | None
         found = os.stat(binary)
     except OSError:
         return None
-    return remembered(f"{os.path.realpath(binary)}:{found.st_mtime_ns}:{found.st_size}", ask)
+    return cached_text(f"{os.path.realpath(binary)}:{found.st_mtime_ns}:{found.st_size}", ask)
 
 
 def ask_version(command: tuple[str, ...], *, timeout: float = 20.0) -> str | None:

@@ -20,7 +20,7 @@ import os
 import msgspec
 
 from bridle.core.errors import WrongUse
-from bridle.core.repository import find_git
+from bridle.core.git import find_git
 from bridle.runtimes.git_files import hide_from_status, is_tracked, overlook, show_in_status
 
 BEGIN = b"<!-- bridle:begin"

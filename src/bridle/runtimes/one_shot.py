@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bridle.core.errors import Crashed, TimedOut
+from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.process.process_tree import kill_marked
@@ -47,8 +48,7 @@ def print_once(
     for a call that failed or answered nothing.
     """
     from bridle.config import load_config
-    from bridle.core.private_files import new_private_dir
-    from bridle.runs import new_session_id
+    from bridle.core.files import new_private_dir
     from bridle.runtimes.contract import adapter_of
     from bridle.runtimes.registry import get_adapter
 

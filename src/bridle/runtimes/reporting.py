@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bridle.core.private_files import new_private_dir
+from bridle.core.files import new_private_dir
 
 if TYPE_CHECKING:
     from bridle.runtimes.contract import Adapter

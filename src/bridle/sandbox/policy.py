@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 
 from bridle.core.errors import GuardRefused
+from bridle.core.git import GitPlace, find_git
 from bridle.core.git_hold import hold, release
-from bridle.core.repository import GitPlace, find_git
 
 Mode = Literal["read-only", "commit", "worktree"]
 """`SandboxMode` without `off`."""

@@ -6,7 +6,7 @@ import sys
 import msgspec
 
 from bridle._version import __version__
-from bridle.core.cache import forget, remembered
+from bridle.core.files import cached_text, forget_cached_text
 
 LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher.py")
 
@@ -58,7 +58,7 @@ def preflight() -> Enforcement:
         found = _try_all()
         return msgspec.json.encode(found).decode() if found.holds_writes else None
 
-    text = remembered(circumstances(), ask)
+    text = cached_text(circumstances(), ask)
     if found is None:
         try:
             found = msgspec.json.decode(text or "", type=Enforcement)
@@ -69,7 +69,7 @@ def preflight() -> Enforcement:
 
 def not_as_remembered() -> None:
     """Have the machine tried again: a means that worked once was refused."""
-    forget(circumstances())
+    forget_cached_text(circumstances())
 
 
 def circumstances() -> str:

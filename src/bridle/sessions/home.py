@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from bridle.core.errors import WrongUse
-from bridle.core.repository import find_project
+from bridle.core.git import find_project
 
 _NAME_LENGTH = 90
 """Longest path of a Unix socket that every system takes, with some room."""

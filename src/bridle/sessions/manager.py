@@ -23,9 +23,9 @@ from bridle.core.errors import (
     WrongUse,
 )
 from bridle.core.events import AnyEvent, Drive
+from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions, SandboxMode
 from bridle.core.times import seconds_of
-from bridle.runs import new_session_id
 from bridle.sessions.client import DaemonClient, error_from
 from bridle.sessions.home import StateHome, homes, known_homes
 from bridle.sessions.images import kept_images, refuse_images

@@ -7,7 +7,7 @@ from typing import Any
 from bridle.core.errors import TimedOut, Unavailable, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.handles import SessionHints
-from bridle.runs import new_session_id
+from bridle.core.ids import new_session_id
 from bridle.runtimes.supporting import supporters
 from bridle.sessions.history import AgentStep
 from bridle.sessions.images import Image, kept_images

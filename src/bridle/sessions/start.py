@@ -15,12 +15,13 @@ import msgspec
 from bridle.config.environment import model_server
 from bridle.core.errors import BridleError, ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.events import Drive
+from bridle.core.ids import new_session_id
 from bridle.core.options import CAPABILITY, RunOptions, guarded_as, without_outer_agent
 from bridle.core.redaction import secrets_in
 from bridle.process.detached import DetachedProcess
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import SESSION_MARK
-from bridle.runs import new_session_id, refuse_schema
+from bridle.runs import refuse_schema
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.options import file_instructions
 from bridle.runtimes.supporting import forking_runtimes

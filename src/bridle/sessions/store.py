@@ -21,8 +21,8 @@ from bridle.core.errors import ErrorInfo, WrongUse
 from bridle.core.events import Drive, SessionState
 from bridle.core.options import SandboxMode
 from bridle.core.results import CostSource
+from bridle.core.spelling import nearest
 from bridle.core.usage import Usage
-from bridle.core.words import nearest
 from bridle.sessions.home import StateHome
 from bridle.sessions.trouble import StateUnusable, database_error, explained, other_place
 

@@ -15,11 +15,11 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.errors import TimedOut
+from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
 from bridle.process.spec import Question
-from bridle.runs import new_session_id
 from bridle.runtimes.acp import AcpRuntime
 from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from bridle.core import events as ev
+from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions
 from bridle.drives.print_run import PermissionPolicy, refuse_all
 from bridle.process.process_tree import marked_processes, send_signal
-from bridle.runs import new_session_id
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle.core.errors import WrongUse
+from bridle.core.git import commit_dirs, find_git
 from bridle.core.options import HooksDef, OverlayContent
-from bridle.core.repository import commit_dirs, find_git
 from bridle.runtimes import deployment
 from bridle.runtimes.codex import CodexRuntime
 from bridle.runtimes.codex_trust import trust_roots

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from bridle.core.ids import new_session_id
 from bridle.process.process_tree import look, marked_processes
 from bridle.process.spec import SESSION_MARK
-from bridle.runs import new_session_id
 from bridle.runtimes.codex.sharing import RELAY
 from tests.conftest import wait_until
 

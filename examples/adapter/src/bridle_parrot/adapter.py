@@ -9,8 +9,8 @@ import msgspec
 
 from bridle.core.errors import WrongUse, error_for_status
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir, write_private
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
-from bridle.core.private_files import new_private_dir, write_private
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit, ProcessSpec
 from bridle.runtimes.contract import Adapter

@@ -11,8 +11,8 @@ import msgspec
 
 from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir, write_private
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
-from bridle.core.private_files import new_private_dir, write_private
 from bridle.core.results import TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes.acp import client as acp

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.core.private_files import write_private
+from bridle.core.files import write_private
 from bridle.runtimes.acp.plan import AcpPlan, SessionPlan
 from bridle.runtimes.registry import get_adapter
 from bridle.turns.guard_contract import GuardHook, GuardMechanism

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import Unavailable
-from bridle.core.private_files import new_private_dir, write_private
+from bridle.core.files import new_private_dir, write_private
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.live import AcpWire, CompactingWire
 from bridle.runtimes.acp.plan import AcpPlan, SessionPlan

@@ -226,7 +226,7 @@ def _claude(to: Target) -> Route:
 
 
 def _codex(to: Target) -> Route:
-    from bridle.core.repository import find_git
+    from bridle.core.git import find_git
     from bridle.runtimes.codex_trust import trust_flags
     from bridle.runtimes.toml import toml_string
 

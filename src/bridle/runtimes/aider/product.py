@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bridle.core.errors import ResumeRefused, UnsupportedOption
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir, write_private
+from bridle.core.git import GitPlace, find_git
+from bridle.core.ids import new_session_id
 from bridle.core.options import (
     ResolvedModel,
     RunOptions,
     SpawnOptions,
 )
-from bridle.core.private_files import new_private_dir, write_private
-from bridle.core.repository import GitPlace, find_git
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec
 from bridle.runtimes import routing
@@ -199,8 +200,6 @@ class AiderRuntime(Adapter):
                 supporters("interactive", self.id),
                 reason="its terminal interface takes no first prompt",
             )
-        from bridle.runs import new_session_id
-
         installation = self.installation()
         dialect, _, _ = self.dialect(installation.version)
         check_options(self, options, self.features_of(dialect))

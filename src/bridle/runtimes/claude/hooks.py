@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.core.private_files import write_private
+from bridle.core.files import write_private
 from bridle.runtimes.claude.dialects import ClaudeDialect
 from bridle.runtimes.claude.flag_settings import read_settings, without_settings
 from bridle.runtimes.json_settings import with_hooks

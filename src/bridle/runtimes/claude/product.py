@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
+from bridle.core.ids import new_session_id
 from bridle.core.options import (
     ResolvedModel,
     RunOptions,
@@ -281,8 +282,6 @@ class ClaudeRuntime(Adapter):
         own = read_options(options.provider_options)
         cwd = working_dir(options)
         files = _NoFiles("")
-        from bridle.runs import new_session_id
-
         session_id = new_session_id()
         started_in = self._environment(options, own, env, session_id, cwd, files)
         _check_root(options.permission_mode, started_in)

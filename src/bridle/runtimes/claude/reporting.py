@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.core.private_files import write_private
+from bridle.core.files import write_private
 from bridle.drives.tmux.reports import report_command
 from bridle.runtimes.claude.flag_settings import read_settings, without_settings
 from bridle.runtimes.claude.tui import REPORTS

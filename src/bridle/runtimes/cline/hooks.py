@@ -13,8 +13,8 @@ from shutil import rmtree, which
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.core.private_files import write_private
-from bridle.core.repository import find_git
+from bridle.core.files import write_private
+from bridle.core.git import find_git
 from bridle.runtimes.asking_js import (
     PLUGIN_FILE,
     asking_code,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir, write_private
+from bridle.core.ids import new_session_id
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
-from bridle.core.private_files import new_private_dir, write_private
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
@@ -309,8 +310,6 @@ class ClineRuntime(Adapter):
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """Cline's own terminal interface; the prompt is its first message."""
-        from bridle.runs import new_session_id
-
         found = self.installation()
         dialect = self.dialect(found.version)[0]
         options, _ = self._checked(options, dialect)
@@ -369,7 +368,7 @@ class ClineRuntime(Adapter):
             return routed
         from hashlib import sha256
 
-        from bridle.core.private_files import state_dir
+        from bridle.core.files import state_dir
 
         env = {**os.environ, **model.env}
         wanted = f"{model.provider.base_url} {model.provider.auth_token_env} {model.model}"

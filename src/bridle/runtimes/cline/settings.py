@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import WrongUse
+from bridle.core.files import write_private
 from bridle.core.options import ModelServer, Provider, RunOptions
-from bridle.core.private_files import write_private
 from bridle.runtimes.cline.provider_options import ClineOptions
 from bridle.runtimes.cline.transcript import settings_file
 from bridle.runtimes.mcp_servers import McpServer, read_servers

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import ResumeRefused, WrongUse
+from bridle.core.git import GitPlace, own_branches
 from bridle.core.git_hold import hold, open_folders
-from bridle.core.repository import GitPlace, own_branches
 from bridle.runtimes.codex.dialects import SEARCHES, SHELLS, CodexDialect
 from bridle.runtimes.codex.provider_options import CodexOptions
 from bridle.runtimes.codex.sandbox import WORKSPACE_WRITE

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bridle.core.errors import UnsupportedOption
+from bridle.core.git import find_git
 from bridle.core.options import RunOptions
-from bridle.core.repository import find_git
 from bridle.core.usage import NO_USAGE
 from bridle.process.spec import POLITE_STOP, ProcessSpec
 from bridle.runtimes.codex import arguments as args

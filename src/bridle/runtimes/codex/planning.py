@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from bridle.core.git import find_git
 from bridle.core.options import RunOptions
-from bridle.core.repository import find_git
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect

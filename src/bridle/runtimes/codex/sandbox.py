@@ -4,8 +4,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from bridle.core.cache import remembered
 from bridle.core.errors import GuardRefused, UnsupportedOption
+from bridle.core.files import cached_text
 from bridle.core.options import RunOptions
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.install import private_folder
@@ -93,7 +93,7 @@ def check_sandbox(found: Installation, dialect: CodexDialect, env: Mapping[str, 
         complaint = _complaint(found, dialect, env)
         return None if complaint else "works"
 
-    remembered(_machine_key(found), ask)
+    cached_text(_machine_key(found), ask)
     if complaint:
         raise GuardRefused(
             f"codex cannot build its sandbox here: {complaint}",

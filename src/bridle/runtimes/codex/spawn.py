@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.git import find_git
+from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions, SpawnOptions
-from bridle.core.repository import find_git
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex.dialects import CodexDialect
@@ -95,7 +96,6 @@ def plan_terminal(
     runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str]
 ) -> ProcessSpec:
     """The terminal interface for the person at this terminal, with the options of a run."""
-    from bridle.runs import new_session_id
     from bridle.runtimes.codex.planning import route
     from bridle.runtimes.codex.sharing import refuse_shared
 

@@ -12,7 +12,7 @@ import subprocess
 import time
 
 from bridle.core.errors import GuardRefused
-from bridle.core.private_files import new_private_dir
+from bridle.core.files import new_private_dir
 from bridle.process.process_tree import kill_marked
 from bridle.process.spec import SESSION_MARK
 from bridle.runtimes.copilot.environment import BASE_URL, TOKENS

@@ -5,8 +5,8 @@ import os
 import msgspec
 
 from bridle.core.errors import WrongUse
+from bridle.core.files import write_private
 from bridle.core.options import RunOptions
-from bridle.core.private_files import write_private
 from bridle.runtimes.copilot.provider_options import CopilotOptions
 from bridle.runtimes.images import image_data
 from bridle.runtimes.mcp_servers import McpServer, read_servers

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.core.private_files import write_private
-from bridle.core.repository import find_git
+from bridle.core.files import write_private
+from bridle.core.git import find_git
 from bridle.runtimes.copilot.transcript import copilot_home
 from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import REASON, GuardHook, GuardMechanism, HookShape

@@ -9,8 +9,9 @@ import msgspec
 
 from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir
+from bridle.core.ids import new_session_id
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
-from bridle.core.private_files import new_private_dir
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
@@ -307,8 +308,6 @@ class CopilotRuntime(Adapter):
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """Copilot's own terminal interface; the prompt is its first message."""
-        from bridle.runs import new_session_id
-
         found = self.installation()
         options, _ = self._checked(options, self.dialect(found.version)[0])
         for name in (*_HEADLESS_ONLY, "append_system_prompt_file"):

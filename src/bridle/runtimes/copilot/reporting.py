@@ -7,7 +7,7 @@ import os
 
 import msgspec
 
-from bridle.core.private_files import write_private
+from bridle.core.files import write_private
 from bridle.drives.tmux.reports import report_command
 from bridle.runtimes.copilot.tui import REPORTS
 from bridle.runtimes.plan import RunPlan

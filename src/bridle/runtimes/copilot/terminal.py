@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from bridle.core.files import new_private_dir
 from bridle.core.options import RunOptions
-from bridle.core.private_files import new_private_dir
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.copilot import command, environment
 from bridle.runtimes.copilot.provider_options import read_options

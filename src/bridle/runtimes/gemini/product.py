@@ -9,12 +9,13 @@ import msgspec
 
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir, state_dir, write_private
+from bridle.core.ids import new_session_id
 from bridle.core.options import (
     ResolvedModel,
     RunOptions,
     SpawnOptions,
 )
-from bridle.core.private_files import new_private_dir, state_dir, write_private
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
@@ -325,8 +326,6 @@ class GeminiRuntime(Adapter):
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """Gemini's own terminal interface; the prompt is its first message."""
-        from bridle.runs import new_session_id
-
         refuse_system_prompts(self, options)
         for name in ("settings", "mcp_config", "denied_tools", "allowed_tools", "model_server"):
             if getattr(options, name):

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.files import write_private
 from bridle.core.options import ModelServer, Provider, RunOptions
-from bridle.core.private_files import write_private
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
 from bridle.runtimes.opencode.dialects import ALIASES, APIS, KEY_VARIABLES

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
+from bridle.core.files import new_private_dir
+from bridle.core.ids import new_session_id
 from bridle.core.options import (
     ResolvedModel,
     RunOptions,
     SpawnOptions,
 )
-from bridle.core.private_files import new_private_dir
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
@@ -267,8 +268,6 @@ class OpenCodeRuntime(Adapter):
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """OpenCode's own terminal interface; the prompt is its first message."""
-        from bridle.runs import new_session_id
-
         installation = self.installation()
         dialect, _, _ = self.dialect(installation.version)
         options, _ = self._checked(options, dialect)

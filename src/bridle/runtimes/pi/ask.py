@@ -9,7 +9,7 @@ reason too.
 import os
 from collections.abc import Mapping
 
-from bridle.core.private_files import state_dir, write_private
+from bridle.core.files import state_dir, write_private
 
 FILE_NAME = "bridle-ask.ts"
 

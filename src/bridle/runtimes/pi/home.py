@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bridle.core.errors import WrongUse
+from bridle.core.files import state_dir, write_private
 from bridle.core.options import ModelServer, Provider
-from bridle.core.private_files import state_dir, write_private
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.options import provider_key
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.core.private_files import write_private
+from bridle.core.files import write_private
 from bridle.runtimes.asking_js import asking_code, mechanism_of, where_to_ask
 from bridle.runtimes.pi.home import agent_dir
 from bridle.runtimes.plan import RunPlan

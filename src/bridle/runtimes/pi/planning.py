@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bridle.core.errors import ResumeRefused
+from bridle.core.files import new_private_dir, write_private
 from bridle.core.options import RunOptions
-from bridle.core.private_files import new_private_dir, write_private
 from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi import home

@@ -6,7 +6,7 @@ hold a tool back whose handler throws.
 
 import json
 
-from bridle.core.private_files import write_private
+from bridle.core.files import write_private
 from bridle.runtimes.plan import RunPlan
 
 FILE_NAME = ".bridle-reports.ts"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from bridle.core.ids import new_session_id
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.pi import home
@@ -23,8 +24,6 @@ AND_REMOVE = 'folder=$1; shift; trap : INT; "$@"; code=$?; rm -rf -- "$folder"; 
 
 def interactive(runtime: "PiRuntime", options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
     """Pi's own terminal interface with the same choices; the prompt is its first message."""
-    from bridle.runs import new_session_id
-
     plan = runtime.plan_run(options, env, new_session_id())
     dialect, _, _ = runtime.dialect(plan.installation.version)
     words = list(plan.installation.command)

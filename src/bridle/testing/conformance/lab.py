@@ -18,12 +18,13 @@ from bridle.core.errors import BridleError, GuardRefused
 from bridle.core.events import Event
 from bridle.core.features import Features
 from bridle.core.git import run_git
+from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.drives.print_run import PrintRun
 from bridle.process.process_tree import kill_marked, marked_processes
 from bridle.process.spec import Normalizer, ProcessExit, StderrReader
-from bridle.runs import new_session_id, recorder_for
+from bridle.runs import recorder_for
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.plan import RunPlan
 from bridle.testing.conformance.report import Failed, shown

@@ -1,14 +1,14 @@
-"""Finds the word that a mistyped one most likely stands for."""
+"""Suggestions for mistyped words."""
 
 from collections.abc import Iterable
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` is a typing mistake of; None when all of them are too far.
+    """The known word that `word` most likely means; None when no word is close enough.
 
-    A quarter of the letters may be wrong, at least one; two swapped neighbours are one mistake. A
-    beginning of at least three letters stands for the only word that begins so. A wrong suggestion
-    is worse than none, so near misses of another kind are not suggested.
+    A quarter of the letters may be wrong, at least one; two swapped letters count as one mistake.
+    Three letters or more also mean the only word that begins with them. A wrong suggestion is
+    worse than none, so other near misses are not suggested.
     """
     letters = word.strip("-").lower()
     if not letters:
