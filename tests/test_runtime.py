@@ -11,34 +11,14 @@ from bridle.core.errors import UnknownRuntime
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 
-NAMED_BY_THE_DESIGN = [
-    "id",
-    "instruction_path",
-    "features",
-    "stability",
-    "dialect",
-    "binary",
-    "is_available",
-    "build_spawn_command",
-    "build_print_command",
-    "build_env",
-    "deploy_config",
-    "requires_beacon_verification",
-    "detect_ready",
-    "parse_transcript",
-    "transcript_dir",
-    "connect",
-    "start",
-    "resume",
-    "send_message",
-    "stop",
-    "is_ready",
-    "detect_running",
-    "list_sessions",
-    "run_once",
-    "run_streaming",
-    "run_interactive",
-]
+NAMED_BY_THE_DESIGN = (
+    *("id", "instruction_path", "features", "stability", "dialect", "binary", "is_available"),
+    *("build_spawn_command", "build_print_command", "build_env"),
+    *("deploy_config", "requires_beacon_verification", "detect_ready"),
+    *("parse_transcript", "transcript_dir", "connect"),
+    *("start", "resume", "send_message", "stop", "is_ready", "detect_running", "list_sessions"),
+    *("run_once", "run_streaming", "run_interactive"),
+)
 
 
 @pytest.fixture
@@ -92,8 +72,8 @@ def test_it_has_every_method_that_the_design_names() -> None:
 
 
 def test_an_adapter_starts_nothing() -> None:
-    starting = "start resume send_message stop connect run_once run_streaming run_interactive"
-    assert [name for name in starting.split() if hasattr(Adapter, name)] == []
+    starting = ("start", "resume", "send_message", "stop", "connect", "run_once", "run_interactive")
+    assert [name for name in starting if hasattr(Adapter, name)] == []
 
 
 def test_it_asks_its_adapter(tmp_path: Path) -> None:

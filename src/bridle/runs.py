@@ -21,13 +21,14 @@ from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, PrintRun, refuse_all
 from bridle.process.owned_folders import claim_folders, remove_folders
 from bridle.process.spec import Normalizer, ProcessSpec
+from bridle.runtimes.contract import Adapter, HasAdapter, adapter_of, as_guarded
 from bridle.runtimes.routing import routed
+from bridle.runtimes.supporting import as_interactive, as_live
 from bridle.turns.recorder import Recorder
 
 if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.drives.connection import RpcProcess, RuntimeConnection
-    from bridle.runtimes.contract import Adapter, HasAdapter
     from bridle.runtimes.guarded import Guarding
     from bridle.runtimes.permission import Way
     from bridle.runtimes.plan import RunPlan
@@ -45,7 +46,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 def prepare(
-    runtime: "Adapter",
+    runtime: Adapter,
     options: RunOptions,
     *,
     env: Mapping[str, str] | None = None,
@@ -74,7 +75,7 @@ def prepare(
 
 
 def _structured(
-    runtime: "Adapter",
+    runtime: Adapter,
     options: RunOptions,
     environment: dict[str, str],
     permission: PermissionPolicy,
@@ -101,7 +102,7 @@ def _structured(
 
 
 def _prepare(
-    runtime: "Adapter",
+    runtime: Adapter,
     options: RunOptions,
     environment: dict[str, str],
     permission: PermissionPolicy,
@@ -131,7 +132,7 @@ def _prepare(
 
 
 def _held_as(
-    runtime: "Adapter", options: RunOptions, capability: str
+    runtime: Adapter, options: RunOptions, capability: str
 ) -> tuple[RunOptions, tuple[str, ...]]:
     from bridle.runtimes.confined import held_as
     from bridle.runtimes.guarded import check_capability
@@ -160,7 +161,7 @@ def _planned(
     runtime = way.runtime
     if options.sandbox is None:
         options, around, warnings = routed(runtime, options, env)
-        plan_it = runtime.plan_live if way.live else runtime.plan_run
+        plan_it = as_live(runtime).plan_live if way.live else runtime.plan_run
         plan = plan_it(options, around, new_session_id())
         plan = msgspec.structs.replace(plan, warnings=(*plan.warnings, *warnings))
         if guarding is not None:
@@ -194,7 +195,7 @@ def _prepared(
 ) -> Prepared:
     runtime = way.runtime
     if options.images and "images" not in plan.ignored_options:
-        from bridle.runtimes.images import check_images
+        from bridle.runtimes.user_files import check_images
 
         check_images(options.images, runtime.id)
     recorder = recorder_for(runtime, options, plan, "rpc" if way.live else "print", live=False)
@@ -227,11 +228,11 @@ def _normalizer(way: "Way", options: RunOptions, plan: "RunPlan", recorder: Reco
     assert plan.live is not None
     images = tuple(os.path.abspath(os.path.expanduser(path)) for path in options.images)
     prompt = Outgoing(id=new_session_id(), text=options.prompt, images=images)
-    return OnePrompt(way.runtime.live_wire(plan.live, recorder), recorder, prompt)
+    return OnePrompt(as_live(way.runtime).live_wire(plan.live, recorder), recorder, prompt)
 
 
 def recorder_for(
-    runtime: "Adapter",
+    runtime: Adapter,
     options: RunOptions,
     plan: "RunPlan",
     drive: Drive = "print",
@@ -278,7 +279,7 @@ def _check_values(options: RunOptions) -> None:
             raise WrongUse(f"{name} must be more than {least}, not {value}")
 
 
-def refuse_schema(runtime: "Adapter", options: RunOptions, where: str) -> None:
+def refuse_schema(runtime: Adapter, options: RunOptions, where: str) -> None:
     """Refuse `output_schema` where no single answer ends the work."""
     if options.output_schema is not None:
         raise UnsupportedOption(
@@ -287,7 +288,7 @@ def refuse_schema(runtime: "Adapter", options: RunOptions, where: str) -> None:
 
 
 def connection(
-    runtime: "Adapter",
+    runtime: Adapter,
     process: "RpcProcess",
     plan: "RunPlan | None",
     options: RunOptions | None,
@@ -302,7 +303,7 @@ def connection(
     refuse_schema(runtime, options, "a conversation")
     if plan is None:
         options, env, _ = routed(runtime, options, os.environ)
-        plan = runtime.plan_live(options, env, new_session_id())
+        plan = as_live(runtime).plan_live(options, env, new_session_id())
         # They were for a process of the plan's own; this one is there already.
         remove_folders(plan.private_dirs)
     if plan.live is None:
@@ -310,7 +311,7 @@ def connection(
     recorder = recorder_for(runtime, options, plan, drive="rpc")
     return RuntimeConnection(
         process,
-        runtime.live_wire(plan.live, recorder),
+        as_live(runtime).live_wire(plan.live, recorder),
         recorder,
         can_steer=runtime.features_of(plan.dialect).steer,
         permission=permission or refuse_all,
@@ -320,7 +321,7 @@ def connection(
 
 
 def run_interactive(
-    runtime: "Adapter | HasAdapter",
+    runtime: Adapter | HasAdapter,
     options: RunOptions,
     env: Mapping[str, str] | None = None,
     *,
@@ -334,7 +335,6 @@ def run_interactive(
     never asked.
     """
     from bridle.process.terminal import run_at_terminal
-    from bridle.runtimes.contract import adapter_of
 
     runtime = adapter_of(runtime)
     refuse_schema(runtime, options, "a run at the terminal")
@@ -364,7 +364,7 @@ def run_interactive(
 
 
 def _guarding_at_terminal(
-    runtime: "Adapter", options: RunOptions, env: dict[str, str]
+    runtime: Adapter, options: RunOptions, env: dict[str, str]
 ) -> "Guarding | None":
     capability = guarded_as(options, env)
     if capability is None or options.unguarded:
@@ -375,7 +375,7 @@ def _guarding_at_terminal(
 
 
 def _planned_interactive(
-    runtime: "Adapter",
+    runtime: Adapter,
     options: RunOptions,
     env: dict[str, str],
     guarding: "Guarding | None",
@@ -384,7 +384,7 @@ def _planned_interactive(
     """The process of a run that a person drives, folders to remove after it, and warnings."""
     if options.sandbox is None and guarding is None:
         options, env, warnings = routed(runtime, options, env)
-        return runtime.plan_interactive(options, env), (), warnings
+        return as_interactive(runtime).plan_interactive(options, env), (), warnings
     from bridle.runtimes.confined import planned_interactive
 
     adapt = None if guarding is None else guarding.adapt
@@ -392,7 +392,7 @@ def _planned_interactive(
     if guarding is not None:
         guarding.begin(plan, config)
         try:
-            runtime.prove_guard(plan)
+            as_guarded(runtime).prove_guard(plan)
         except BaseException:
             remove_folders(plan.private_dirs)
             raise
@@ -400,10 +400,9 @@ def _planned_interactive(
 
 
 def resolve(
-    prompt: str, runtime: "str | Adapter | HasAdapter | None", config: "Config | None", options: Any
+    prompt: str, runtime: str | Adapter | HasAdapter | None, config: "Config | None", options: Any
 ) -> "tuple[Adapter, RunOptions]":
     """The runtime and the options that keywords ask for, with what the configuration adds."""
-    from bridle.runtimes.contract import adapter_of
     from bridle.runtimes.registry import get_adapter
 
     if runtime is None or isinstance(runtime, str):

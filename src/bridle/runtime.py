@@ -14,9 +14,10 @@ from bridle.core.handles import Message, SessionFilter, SessionHandle, SessionHi
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Availability, ReadyState, RunResult, TranscriptSummary
 from bridle.runtimes import registry
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Adapter, History
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.supporting import as_live
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -188,16 +189,19 @@ class AgentRuntime:
 
     def parse_transcript(self, path: str) -> TranscriptSummary | None:
         """The usage that the transcript at `path` records; None if it is missing or unreadable."""
-        return self.adapter.parse_transcript(path)
+        adapter = self.adapter
+        return adapter.parse_transcript(path) if isinstance(adapter, History) else None
 
     def transcript_dir(self, project: str) -> str | None:
         """The folder where the agent keeps the transcripts of `project`."""
-        return self.adapter.transcript_dir(project)
+        adapter = self.adapter
+        return adapter.transcript_dir(project) if isinstance(adapter, History) else None
 
     def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
         """The transcript of the agent's own session `session_id`, which ran in `env`; None if there
         is none, or if its place is unknown."""
-        return self.adapter.find_transcript(session_id, env)
+        adapter = self.adapter
+        return adapter.find_transcript(session_id, env) if isinstance(adapter, History) else None
 
     # -- runs -----------------------------------------------------------------------------------
 
@@ -230,7 +234,7 @@ class AgentRuntime:
         Raises `NotInstalled`, `UnsupportedOption` (also for an agent without a protocol) and
         `WrongUse`.
         """
-        return self.adapter.plan_live(options, env, session_id)
+        return as_live(self.adapter).plan_live(options, env, session_id)
 
     def connect(
         self,

@@ -11,7 +11,7 @@ import pytest
 
 from bridle.config import load_config
 from bridle.core.errors import GuardRefused, WrongUse
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Adapter, as_guarded
 from bridle.runtimes.deployed_guard import deploy, status, undo
 from bridle.runtimes.registry import get_adapter
 from tests.guard.agents import AGENTS, DRIVES, by_hand, play
@@ -85,7 +85,7 @@ def test_status_notices_what_was_taken_away(place: Bench, name: str) -> None:
     path.unlink()
     put(place, name)
     script = next((place.home / ".local/state/bridle/guard").glob("*/hook.sh"))
-    allowed = get_adapter(name).guard_shape().allowed().decode()
+    allowed = as_guarded(get_adapter(name)).guard_shape().allowed().decode()
     script.write_text(f"echo '{allowed}'\n")
     assert holds(place) == [False]
 

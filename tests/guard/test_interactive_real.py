@@ -11,6 +11,7 @@ import pytest
 from bridle.drives.tmux.server import TmuxServer
 from bridle.drives.tmux.terminal import Terminal
 from bridle.runtimes.contract import Adapter
+from bridle.runtimes.supporting import as_terminal
 from bridle.testing import ScriptedModel
 from tests.conftest import wait_until
 from tests.sandbox.bench import Bench, bench, claude_user, pi_user
@@ -72,7 +73,7 @@ def started(
 ) -> tuple[Terminal, Adapter]:
     """The command at a terminal, brought to the agent's prompt."""
     runtime = begin(server, place, name, version, *words)
-    terminal = Terminal(server, "run", runtime.terminal_facts(), runtime.detect_ready)
+    terminal = Terminal(server, "run", as_terminal(runtime).terminal_facts(), runtime.detect_ready)
     terminal.begin_ready(SECONDS)
     reach(terminal)
     return terminal, runtime

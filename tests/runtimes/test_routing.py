@@ -4,8 +4,9 @@ import pytest
 
 from bridle.core.errors import NotAuthenticated, WrongUse
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions
+from bridle.runtimes.product import RoutingFacts
 from bridle.runtimes.registry import available_runtimes, get_adapter
-from bridle.runtimes.routing import PROVIDERS, PROXIES, Routed, RoutingFacts, routed
+from bridle.runtimes.routing import PROVIDERS, PROXIES, Routed, routed
 
 FOREIGN = Provider(base_url="https://gateway.example", auth_token_env="GATEWAY_KEY")
 PRODUCTS = [n for n in available_runtimes() if get_adapter(n).routing_facts() != RoutingFacts()]

@@ -6,8 +6,8 @@ from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import RunOptions
 from bridle.runtimes.planner import check_options, native_options
+from bridle.runtimes.product import NEUTRAL, ToolTable
 from bridle.runtimes.registry import available_runtimes, get_adapter
-from bridle.runtimes.tool_names import NEUTRAL, ToolTable
 
 BOTH = Features(options=frozenset({"allowed_tools", "denied_tools", "mcp_config"}))
 SERVERS = '{"mcpServers": {"lab": {"command": "x"}}}'

@@ -15,9 +15,9 @@ from bridle.core.errors import GuardRefused
 from bridle.core.options import ModelServer, RunOptions
 from bridle.process.spec import ProcessSpec
 from bridle.runs import Prepared, prepare, run_interactive
-from bridle.runtimes.planner import in_home
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
+from bridle.runtimes.user_files import in_home
 from bridle.sandbox import (
     SandboxNeeds,
     SandboxPolicy,

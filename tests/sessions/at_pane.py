@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from bridle.drives.tmux.pane_place import read_place
 from bridle.drives.tmux.server import TmuxServer
+from bridle.runtimes.supporting import as_terminal
 from tests.conftest import wait_until
 from tests.guard.sessions import DEADLINE, GuardedSession
 
@@ -27,7 +28,7 @@ def looking_at(session: GuardedSession) -> Iterator[tuple[TmuxServer, str]]:
 
 def type_in(session: GuardedSession, text: str) -> None:
     """Type a text and submit it when it shows in the input line."""
-    facts = session.runtime.terminal_facts()
+    facts = as_terminal(session.runtime).terminal_facts()
     with looking_at(session) as (server, name):
         server.type_text(name, text)
         wait_until(lambda: facts.holds(server.capture(name), text), seconds=DEADLINE)

@@ -10,6 +10,7 @@ from bridle.core import events as ev
 from bridle.core.options import ModelServer
 from bridle.process.process_tree import kill_marked
 from bridle.runtimes.registry import get_adapter
+from bridle.runtimes.supporting import as_terminal
 from bridle.sessions.hosting import close_hosts
 from bridle.testing import ScriptedModel
 from tests.sandbox.bench import Bench, bench
@@ -41,10 +42,10 @@ def configure(place: Bench, runtime: str, section: str) -> None:
 def test_an_adapter_is_told(place: Bench) -> None:
     configure(place, "pi", "{ready: {strategy: warmup, warmupSeconds: 7, retries: 1}}")
     config = bridle.load_config(str(place.worktree))
-    facts = get_adapter("pi", config).configured_terminal()
+    facts = as_terminal(get_adapter("pi", config)).configured_terminal()
     assert (facts.ready, facts.warmup, facts.retries) == ("warmup", 7.0, 1)
-    assert facts.input_line is get_adapter("pi").terminal_facts().input_line
-    own = get_adapter("claude", config)
+    assert facts.input_line is as_terminal(get_adapter("pi")).terminal_facts().input_line
+    own = as_terminal(get_adapter("claude", config))
     assert own.configured_terminal() == own.terminal_facts()
 
 

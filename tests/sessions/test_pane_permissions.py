@@ -10,6 +10,7 @@ from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.process.spec import Question
 from bridle.runtimes.contract import Adapter
+from bridle.runtimes.supporting import as_terminal
 from bridle.sessions.clocks import Clocks
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
@@ -166,7 +167,8 @@ def test_a_person_answers_at_the_terminal(runtime: Adapter, place: Bench) -> Non
         assert session.ready()
         session.send("Go")
         question(session)
-        press(session, lambda pane: runtime.terminal_facts().permission_keys(pane, True) or ())
+        facts = as_terminal(runtime).terminal_facts()
+        press(session, lambda pane: facts.permission_keys(pane, True) or ())
         session.wait()
         assert (place.worktree / "yes.txt").exists()
     events = session.events()

@@ -16,7 +16,8 @@ from bridle.core.usage import Usage
 from bridle.process.spec import ProcessSpec, Question
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import agent_env, check_options, readable_file, working_dir
+from bridle.runtimes.planner import agent_env, check_options, working_dir
+from bridle.runtimes.user_files import readable_file
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation
 

@@ -9,6 +9,7 @@ from bridle.core.options import RunOptions
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.drives.print_run import PermissionPolicy, refuse_all
 from bridle.runtimes.contract import Adapter
+from bridle.runtimes.supporting import as_live
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Outgoing
 from tests.support.conversation import AttachedConversation
@@ -25,7 +26,7 @@ def conversing(
     permission: PermissionPolicy = refuse_all,
 ) -> Iterator[AttachedConversation]:
     """A conversation that is ready for its first prompt."""
-    plan = runtime.plan_live(options, env, new_session_id())
+    plan = as_live(runtime).plan_live(options, env, new_session_id())
     assert plan.live is not None
     recorder = Recorder(
         runtime=runtime.id,
@@ -36,7 +37,7 @@ def conversing(
         redactor=Redactor([*secrets_in(plan.spec.env), *plan.secrets]),
         drive="rpc",
     )
-    wire = runtime.live_wire(plan.live, recorder)
+    wire = as_live(runtime).live_wire(plan.live, recorder)
     talk = AttachedConversation(
         plan.spec, wire, recorder, private_dirs=plan.private_dirs, permission=permission
     )

@@ -14,6 +14,7 @@ import msgspec
 from bridle.core.events import Event
 from bridle.process.spec import Question
 from bridle.runtimes.contract import Adapter
+from bridle.runtimes.supporting import as_live
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire
 
@@ -143,7 +144,7 @@ class WireLog:
 def record_wires(runtime: Adapter) -> "WireLogs":
     """Note what is asked of each live wire that `runtime` makes from now on."""
     logs = WireLogs()
-    build = runtime.live_wire
+    build = as_live(runtime).live_wire
 
     def building(facts: LiveFacts, recorder: Recorder) -> LiveWire:
         log = WireLog(build, facts, recorder)

@@ -5,7 +5,7 @@ import os
 from bridle.core.errors import BridleError, GuardRefused
 from bridle.core.results import RunResult
 from bridle.doctor.report import Finding
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Adapter, is_guardable
 
 _SECONDS = 180.0
 _HINT = "guarded runs and sessions of it refuse to start; hold it with --sandbox instead"
@@ -18,7 +18,7 @@ _SCRIPT = [
 
 def look_at_hooks(runtime: Adapter) -> Finding:
     """What can be said without starting the agent."""
-    if not runtime.can_be_guarded:
+    if not is_guardable(runtime):
         return _none()
     return Finding(name="hooks", status="skip", detail="`--probe` shows whether they fire")
 
@@ -29,7 +29,7 @@ def probe_hooks(runtime: Adapter) -> Finding:
 
     Offline, in a home and a repository of its own; ends in bounded time.
     """
-    if not runtime.can_be_guarded:
+    if not is_guardable(runtime):
         return _none()
     try:
         return _judged(*_played(runtime))

@@ -14,6 +14,7 @@ from bridle.core.options import RunOptions
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec, StderrReader
 from bridle.runtimes.routing import routed
+from bridle.runtimes.supporting import as_interactive, as_live, as_terminal
 from bridle.sandbox import cannot_hold, confine, policy_for, preflight, warnings_of
 from bridle.sandbox.confine import REFUSAL_LINE, REFUSED, refuse_if_impossible
 from bridle.turns.recorder import Recorder
@@ -102,7 +103,7 @@ def planned_live(
 
     Raises what `plan_live` raises, and `GuardRefused` when this machine cannot hold the agent.
     """
-    return _planned(runtime.plan_live, runtime, options, env, session_id, adapt)
+    return _planned(as_live(runtime).plan_live, runtime, options, env, session_id, adapt)
 
 
 def planned_tmux(
@@ -113,7 +114,7 @@ def planned_tmux(
     adapt: "Callable[[RunPlan], RunPlan] | None" = None,
 ) -> "RunPlan":
     """The plan of a terminal session; see `planned_live`."""
-    return _planned(runtime.plan_tmux, runtime, options, env, session_id, adapt)
+    return _planned(as_terminal(runtime).plan_tmux, runtime, options, env, session_id, adapt)
 
 
 def _planned(
@@ -162,7 +163,7 @@ def planned_interactive(
         refuse_if_impossible(preflight())
     options, env, cautions = routed(runtime, options, env)
     seen = options if options.sandbox is None else _as_seen(runtime, options)
-    spec = runtime.plan_interactive(seen, env)
+    spec = as_interactive(runtime).plan_interactive(seen, env)
     found = runtime.installation()
     plan = RunPlan(
         spec=spec,

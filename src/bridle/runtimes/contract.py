@@ -1,6 +1,12 @@
 """What an adapter says of its agent: how its CLI is found, started, stopped, guarded and read.
 
-`Adapter` in `base` adds what every runtime then offers, and is what adapters subclass.
+`Adapter` holds what every adapter must say. What only some agents can do is in the abilities, which
+an adapter takes as base classes: `Live`, `Terminal`, `Interactive`, `Guarded`, `History`. Callers
+ask with `isinstance(adapter, Live)`. The registry refuses an adapter whose features promise an
+ability that it does not have (`registration`).
+
+An adapter starts nothing itself: `bridle.runtime` adds runs, sessions and deployment. Authors
+import all of this from `bridle.adapter`.
 """
 
 import os
@@ -10,21 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
 
-from bridle.core.errors import GuardRefused, NotInstalled, UnsupportedOption
+from bridle.core.errors import GuardRefused, NotInstalled
 from bridle.core.features import Features
 from bridle.core.handles import SessionHints
-from bridle.core.options import (
-    ResolvedModel,
-    RunOptions,
-    SpawnOptions,
-)
+from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Availability, ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec
-from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import in_home
-from bridle.runtimes.routing import RoutingFacts
+from bridle.runtimes.product import RoutingFacts, ToolPieces, ToolTable
 from bridle.turns.guard_contract import GuardHook, GuardPieces, HookShape
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire
@@ -34,12 +35,11 @@ if TYPE_CHECKING:
     from bridle.drives.tmux.following import TranscriptWire
     from bridle.runtimes.instructions import Place
     from bridle.runtimes.retries import RetryReader
-    from bridle.runtimes.tool_names import ToolPieces, ToolTable
     from bridle.sandbox import SandboxNeeds
 
 
 class ReadySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How it is known that a terminal waits, where the configuration says so."""
+    """When a terminal is taken to wait for a prompt, as the configuration sets it."""
 
     strategy: Literal["prompt", "warmup"]
     warmup: float
@@ -52,8 +52,8 @@ class AdapterSettings(msgspec.Struct, frozen=True, kw_only=True):
     binary: str | None = None
     """Overrides where the CLI is looked for: a path or a name on PATH."""
     options: dict[str, Any] = {}
-    """The runtime's own settings (`runtime.adapters.<name>.options`; for Pi `runtime.pi`), checked
-    against `options_type` when they came from a file."""
+    """The runtime's own settings (`runtime.adapters.<name>.options`; for Pi `runtime.pi`). Values
+    from a file were checked against `options_type`."""
     ready: ReadySettings | None = None
     """Overrides when its terminal is taken to wait for a prompt."""
 
@@ -62,8 +62,10 @@ class Adapter(ABC):
     """What Bridle knows of one coding agent's CLI.
 
     Contract: cheap to make, keeps no state between calls, safe to use from several tasks. The
-    abstract methods are what an adapter must say; the others have defaults that fit most.
+    abstract methods are what an adapter must define; the others have defaults that fit most agents.
     """
+
+    # -- facts of the class ---------------------------------------------------------------------
 
     id: ClassVar[str]
     """Unique; the registry's key and the value of `--runtime`."""
@@ -71,96 +73,74 @@ class Adapter(ABC):
     """Name of the CLI's command."""
     instruction_path: ClassVar[str]
     """Instruction file, relative to the worktree."""
+    dialects: ClassVar[Sequence[Dialect]]
+    """What each range of versions accepts and prints, the oldest first."""
     stability: ClassVar[Literal["stable", "experimental"]] = "stable"
     install_hint: ClassVar[str] = ""
     """The command that installs the CLI."""
-    worktree_hooks: ClassVar[str] = "it runs no hook that a file there could name"
-    """Why a worktree cannot bring a guard; see `guard_shape`."""
-    confines_itself: ClassVar[bool] = False
-    """Whether it honours the option `sandbox` by means of its own. Every other runtime is confined
-    by Bridle, and its `plan_run` never sees that option."""
-    state_paths: ClassVar[tuple[str, ...]] = ()
-    """Folders, relative to HOME, that its CLI must be able to write in a sandbox. The agent can
-    then write there too, so: no folder whose content the CLI obeys or runs."""
+    tells_version: ClassVar[bool] = True
+    """Whether the CLI answers `--version`."""
     hints: ClassVar[SessionHints] = SessionHints()
     """How it treats its conversation."""
     session_by_print: ClassVar[bool] = True
-    """Whether a session can have a process for each turn: its normalizer needs no more of a plan
-    than dialect, places and native id."""
+    """Whether a session can have one process for each turn. Its normalizer then needs no more of a
+    plan than dialect, folders and native id."""
     options_type: ClassVar[type[msgspec.Struct] | None] = None
-    """The shape of `runtime.adapters.<name>.options` in a configuration; None where the adapter
-    takes no settings of its own. Its keys, types and limits are checked with file and line."""
+    """The type of `runtime.adapters.<name>.options` in a configuration; None if the adapter takes
+    no settings. Keys, types and limits are checked with file and line."""
     provider_path: ClassVar[str] = "/v1"
-    """What the address of a provider ends with, after the host, for its CLI."""
+    """The path of a provider's address that the CLI expects."""
     scripted_model: ClassVar[str] = "scripted"
-    """The model of a one-shot call to a scripted model that names none, as its CLI needs it."""
+    """The model that a one-shot call to a scripted model uses if it names none."""
     asking_sibling: ClassVar[str] = ""
     """The registered runtime that drives the same product by ACP, where `Features.asks` names
     `acp`: it plays the runs in which somebody answers permission requests."""
-    tools: ClassVar["ToolTable | None"] = None
-    """What its tools are called. An adapter that honours `allowed_tools` or `denied_tools` has a
-    table and translates by it (`tool_names.native_tools`); without one, names go through as they
-    are."""
+    tools: ClassVar[ToolTable | None] = None
+    """The names of its tools. An adapter that supports `allowed_tools` or `denied_tools` has a
+    table and translates by it (`tool_names.native_tools`). Without one, names pass unchanged."""
     routing: ClassVar[RoutingFacts] = RoutingFacts()
-    """What leads its CLI to a model service."""
-    tells_version: ClassVar[bool] = True
-    """Whether the CLI answers `--version`."""
+    """The variables that route its CLI to a model service."""
+    confines_itself: ClassVar[bool] = False
+    """Whether it applies the option `sandbox` itself. Bridle confines every other runtime, and its
+    `plan_run` never sees that option."""
+    state_paths: ClassVar[tuple[str, ...]] = ()
+    """Folders, relative to HOME, that its CLI must be able to write in a sandbox. The agent can
+    write there too, so name no folder whose content the CLI obeys or runs."""
+    worktree_hooks: ClassVar[str] = "it runs no hook that a file there could name"
+    """Why a worktree cannot bring a guard; see `Guarded.guard_shape`."""
 
     def __init__(self, settings: AdapterSettings | None = None) -> None:
         self.settings = settings or AdapterSettings()
 
     def use_binary(self, binary: str) -> None:
-        """Use the CLI at `binary` (a path or a name on PATH) from now on; for proofs on a version
-        that is not the installed one."""
+        """Use the CLI at `binary` (a path or a name on PATH) from now on, to prove a version that
+        is not the installed one."""
         self.settings = msgspec.structs.replace(self.settings, binary=binary)
 
     # -- identity and availability --------------------------------------------------------------
 
-    def tool_table(self) -> "ToolTable | None":
-        """What its tools are called; see `tools`."""
-        return self.tools
-
-    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> "ToolPieces":
-        """What switches the tools of `options`, which are in its own names, when the product speaks
-        a protocol. `folder` is where the files will be, `env` tells which settings are the user's.
-        Empty where that goes another way."""
-        from bridle.runtimes.tool_names import ToolPieces
-
-        return ToolPieces()
-
-    def routing_facts(self) -> RoutingFacts:
-        """What leads its CLI to a model service; see `routing`."""
-        return self.routing
-
-    def isolating_settings(
-        self, env: Mapping[str, str], cwd: str, key: str | None
-    ) -> dict[str, Any]:
-        """Settings by which the product, started by another program with `env` in `cwd`, keeps to
-        the model service that `env` leads to, whose key is in the variable `key`. Empty where its
-        own settings cannot lead it elsewhere."""
-        return {}
-
-    @property
-    def features(self) -> Features:
-        """What it can do, in the dialect of the installed version (the newest when none is)."""
-        found = self.find()
-        return self.features_of(self.dialect(found.version if found else None)[0])
-
     @abstractmethod
-    def dialect(self, version: str | None) -> tuple[Dialect, bool, str]:
-        """The dialect of `version`, whether that version was ever run, and a warning if not."""
+    def find(self) -> Installation | None:
+        """The installed CLI, or None. Must be fast: every run calls it; see `installation`."""
 
     @abstractmethod
     def features_of(self, dialect: Dialect) -> Features:
         """What it can do in `dialect`."""
 
     @abstractmethod
-    def find(self) -> Installation | None:
-        """The installed CLI, None when there is none. Must not take long: see `installation`."""
+    def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
+        """Whether a login or key exists, without reading any."""
 
-    def hidden_flags(self, dialect: Dialect) -> frozenset[str]:
-        """Flags that the CLI takes in `dialect` but leaves out of its help."""
-        return frozenset()
+    def dialect(self, version: str | None) -> tuple[Dialect, bool, str]:
+        """The dialect of `version` (the newest for None), whether that version was ever run, and a
+        warning if not."""
+        return choose_dialect(self.id, self.dialects, version)
+
+    @property
+    def features(self) -> Features:
+        """What it can do, in the dialect of the installed version (the newest if none is)."""
+        found = self.find()
+        return self.features_of(self.dialect(found.version if found else None)[0])
 
     def installation(self) -> Installation:
         """The installed CLI; raises `NotInstalled` with the way to install it."""
@@ -174,12 +154,8 @@ class Adapter(ABC):
             )
         return found
 
-    @abstractmethod
-    def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
-        """Whether a login or key is there, without reading any."""
-
     def is_available(self, env: Mapping[str, str] | None = None) -> Availability:
-        """Whether it can be used here, with reasons and hints when it cannot. Starts at most the
+        """Whether it can be used here, with reasons and hints if it cannot. Starts at most the
         CLI's `--version`."""
         found = self.find()
         if found is None:
@@ -204,38 +180,23 @@ class Adapter(ABC):
             hints=("log in with its own CLI, or set its API key variable",) if missing else (),
         )
 
-    # -- spawning -------------------------------------------------------------------------------
+    def hidden_flags(self, dialect: Dialect) -> frozenset[str]:
+        """Flags that the CLI takes in `dialect` but does not list in its help."""
+        return frozenset()
 
     def command_words(self) -> list[str]:
-        """The words that start its CLI; the name alone when it is not installed."""
+        """The words that start its CLI; the name alone if it is not installed."""
         found = self.find()
         return list(found.command) if found else [self.settings.binary or self.binary]
 
-    @abstractmethod
-    def build_spawn_command(self, options: SpawnOptions) -> str:
-        """The shell command of an interactive session; working directory and environment are set
-        on the terminal, never in the command."""
-
-    @abstractmethod
-    def build_print_command(
-        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
-    ) -> list[str]:
-        """The argv of a one-shot call whose answer is plain text on stdout; no shell.
-
-        `env` is what `build_env` gave: a CLI that takes the address of a provider by flag alone
-        finds it there. The process gets no stdin. Raises `WrongUse` where there is no such call.
-        """
-
-    @abstractmethod
-    def build_env(self, model: ResolvedModel) -> dict[str, str]:
-        """Variables that route the agent to `model`'s provider."""
+    # -- one run --------------------------------------------------------------------------------
 
     @abstractmethod
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Everything needed to start a run of `options` in the environment `env`.
 
         Contract: refuses before anything is started: `NotInstalled`, `UnsupportedOption`,
-        `WrongUse`. May make folders, which the plan then names in `private_dirs`.
+        `WrongUse`. May make folders, which the plan names in `private_dirs`.
         """
 
     @abstractmethod
@@ -243,181 +204,85 @@ class Adapter(ABC):
         """The translator of what this plan's process will print."""
 
     def noted_before(self, plan: RunPlan, resume: str) -> dict[str, Any]:
-        """What the agent's files say of conversation `resume` before the process of `plan` goes on
-        with it, as JSON values: a normalizer that is made while it runs gets it by `plan.noted`, to
-        count nothing twice."""
+        """What the agent's files record of the conversation `resume` before the process of `plan`
+        continues it, as JSON values. A normalizer that is made while the process runs finds it in
+        `plan.noted`, so that it counts nothing twice."""
         return {}
 
     def asks_under(self, options: RunOptions) -> bool:
-        """Whether it asks with these options, in the drives that `Features.asks` names."""
+        """Whether it asks for permission with these options, in the drives of `Features.asks`."""
         return True
 
     def unasked(self, options: RunOptions) -> str:
         """What happens to tool calls that need permission in a run where nobody is asked, as a
-        clause for the user; empty where the plan's own warnings say it. The user gets the hint at
-        `--permission bypass` with it, unless the clause itself names that."""
+        clause for the user; empty if the plan's warnings say it. A hint at `--permission bypass`
+        is added, unless the clause names that."""
         return "its permission requests are refused"
 
-    # -- live conversations ---------------------------------------------------------------------
-
-    def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
-        """Everything needed to start a process that takes many prompts (the drive `rpc`), with
-        `RunPlan.live` set and `keep_stdin` in its spec. `options.prompt` and its images play no
-        part: every message comes by the wire.
-
-        Contract: as `plan_run`. What the wire must know goes into `live`, not into the adapter.
-        """
-        from bridle.runtimes.supporting import live_runtimes
-
-        raise UnsupportedOption(
-            self.id,
-            "drive rpc",
-            live_runtimes(self.id),
-            reason="it has no protocol for a conversation",
-        )
-
-    def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:
-        """The wire of a process that `plan_live` planned, now or before a crash of ours."""
-        raise NotImplementedError(f"{self.id} has no live wire")
-
-    def forgotten(self, facts: LiveFacts, messages: tuple[str, ...]) -> tuple[str, ...]:
-        """Which of these messages the conversation `facts.resume` does not hold, although the
-        agent said that it took them: one that is killed right then writes nothing down. `facts`
-        are of `plan_live`.
-
-        Only who keeps the ids of messages can tell; others name none.
-        """
-        return ()
-
-    def remote_terminal(
-        self, facts: LiveFacts, native_id: str, env: Mapping[str, str]
-    ) -> ProcessSpec | None:
-        """The agent's own terminal interface, to be started by a person with the environment
-        `env`, that joins a living process which `plan_live` planned; None where none can."""
+    def retry_log(self) -> "RetryReader | None":
+        """A reader of the CLI's standard error that finds repeated model calls; None if the CLI
+        logs none."""
         return None
-
-    def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
-        """Everything needed to start its terminal interface in a pane (the drive `tmux`), with
-        `RunPlan.live` set. The prompts come by the pane's input, `options.prompt` plays no part.
-
-        Contract: as `plan_run`. `native_session_id` is set where Bridle can choose it.
-        """
-        from bridle.runtimes.supporting import terminal_runtimes
-
-        raise UnsupportedOption(
-            self.id,
-            "drive tmux",
-            terminal_runtimes(self.id),
-            reason="it is not driven in a terminal",
-        )
-
-    def tmux_wire(self, facts: LiveFacts, recorder: Recorder) -> "TranscriptWire":
-        """The reader of the transcript that a session planned by `plan_tmux` writes."""
-        raise NotImplementedError(f"{self.id} has no transcript that can be followed")
-
-    def transcript_path(self, facts: LiveFacts, pid: int | None = None) -> str | None:
-        """The transcript of a session planned by `plan_tmux`; None while it cannot be told, which
-        for some runtimes is until the first prompt. `pid` is the process in the pane."""
-        return None
-
-    def terminal_facts(self) -> "TerminalFacts":
-        """How its terminal interface takes input."""
-        from bridle.drives.tmux.facts import TerminalFacts
-
-        return TerminalFacts()
-
-    def configured_terminal(self) -> "TerminalFacts":
-        """`terminal_facts`, with what the configuration says of readiness."""
-        facts, ready = self.terminal_facts(), self.settings.ready
-        if ready is None:
-            return facts
-        return msgspec.structs.replace(
-            facts, ready=ready.strategy, warmup=ready.warmup, retries=ready.retries
-        )
-
-    def report_plan(self, plan: RunPlan) -> RunPlan:
-        """The plan of a terminal session whose own hooks report into the folder `plan.reports`
-        (`bridle.drives.tmux.reports`), beside those of the user, the project and the guard.
-
-        Contract: as `guard_plan`, but never raises: without reports the transcript still tells. A
-        runtime that reports says in its `terminal_facts` what.
-        """
-        return plan
 
     def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
         """What its CLI, started as `spec`, must be able to write in a sandbox.
 
         The run's private folders and its scratch folder are writable anyway.
         """
+        from bridle.runtimes.user_files import in_home
         from bridle.sandbox import SandboxNeeds
 
         return SandboxNeeds(writable=tuple(in_home(path, spec.env) for path in self.state_paths))
 
-    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
-        """`plan`, made to ask before each tool call, with the mechanism that does it (`guard`).
+    # -- commands for other programs ------------------------------------------------------------
 
-        Contract: works on a plan for any drive; adds flags, variables and files in `hook.folder`,
-        and changes nothing of the user's. Raises `GuardRefused` when the plan cannot be guarded:
-        a version without hooks, or options that switch them off.
+    @abstractmethod
+    def build_spawn_command(self, options: SpawnOptions) -> str:
+        """The shell command of an interactive session. Working directory and environment are set
+        on the terminal, never in the command."""
+
+    @abstractmethod
+    def build_print_command(
+        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """The argv of a one-shot call that prints its answer as plain text; no shell.
+
+        `env` is the result of `build_env`: some CLIs take a provider's address by flag. The process
+        gets no stdin. Raises `WrongUse` if the CLI has no such call.
         """
-        raise GuardRefused(
-            f"{self.id} has no way to ask before a tool call",
-            hint="hold it with --sandbox worktree instead, and say --unguarded",
-            runtime=self.id,
-        )
 
-    def guard_pieces(self, argv: Sequence[str], hook: GuardHook) -> GuardPieces:
-        """What makes the product ask when another program starts it with `argv` (an adapter to a
-        protocol); raises `GuardRefused` where that cannot be said apart from its own command."""
-        raise GuardRefused(f"{self.id} cannot be guarded by way of another program")
+    @abstractmethod
+    def build_env(self, model: ResolvedModel) -> dict[str, str]:
+        """Variables that route the agent to `model`'s provider."""
 
-    @property
-    def can_be_guarded(self) -> bool:
-        """Whether there is a way to make it ask before a tool call (`guard_plan`)."""
-        return type(self).guard_plan is not Adapter.guard_plan
+    # -- a product that another program starts --------------------------------------------------
 
-    def prove_guard(self, plan: RunPlan) -> str:
-        """Show, before the agent of a guarded session is started, that its guard will fire; returns
-        by what, empty when that shows later.
+    def tool_table(self) -> ToolTable | None:
+        """The names of its tools; see `tools`."""
+        return self.tools
 
-        For a runtime whose guard proves itself only with the first prompt, but which can list its
-        hooks. Raises `GuardRefused` when the guard is not among those that will run.
-        """
-        return ""
+    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> ToolPieces:
+        """What switches the tools of `options`, which are in its own names, when the product speaks
+        a protocol. The files will be in `folder`; `env` tells which settings are the user's. Empty
+        if the product is told in another way."""
+        return ToolPieces()
 
-    def guard_shape(self) -> HookShape:
-        """The shape of the hooks that `deploy_guard` puts into a worktree; raises `GuardRefused`
-        where a worktree cannot bring any that hold."""
-        raise GuardRefused(
-            f"{self.id} takes no guard from a worktree: {self.worktree_hooks}",
-            hint="start it with Bridle, which gives it the guard by other means",
-            runtime=self.id,
-        )
+    def routing_facts(self) -> RoutingFacts:
+        """The variables that route its CLI to a model service; see `routing`."""
+        return self.routing
 
-    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
-        """Put a hook that runs `command` into a worktree, for agents that are started there by
-        hand; with None take it out again. Returns the file.
+    def isolating_settings(
+        self, env: Mapping[str, str], cwd: str, key: str | None
+    ) -> dict[str, Any]:
+        """Settings that keep the product, started by another program with `env` in `cwd`, on the
+        model service that `env` routes to, whose key is in the variable `key`. Empty if its own
+        settings cannot route it elsewhere."""
+        return {}
 
-        Contract: may be repeated; whatever else the file holds stays as it is. Our entries are
-        those whose command holds `mark`.
-        """
-        raise GuardRefused(f"{self.id} takes no guard from a worktree", runtime=self.id)
-
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
-        """The process of a run that a person drives at the terminal."""
-        from bridle.runtimes.supporting import supporters
-
-        raise UnsupportedOption(
-            self.id,
-            "interactive",
-            supporters("interactive", self.id),
-            reason="it has no terminal interface",
-        )
-
-    # -- worktree -------------------------------------------------------------------------------
+    # -- worktree and terminal ------------------------------------------------------------------
 
     def instruction_places(self, worktree: str) -> tuple["Place", ...]:
-        """The files in `worktree` that deployed instructions may stand in, the best first."""
+        """The files in `worktree` that may hold deployed instructions, the best first."""
         from bridle.runtimes.instructions import Place
 
         return (Place(self.instruction_path),)
@@ -429,28 +294,181 @@ class Adapter(ABC):
         return Ready()
 
     def requires_beacon_verification(self) -> bool:
-        """Whether the first prompt must be checked and sent again if it was swallowed."""
+        """Whether the first prompt must be checked, and sent again if it was swallowed."""
         return True
 
-    # -- history --------------------------------------------------------------------------------
 
-    def parse_transcript(self, path: str) -> TranscriptSummary | None:
-        """What the transcript at `path` says was used; None when it is missing or unreadable."""
+class Live(Adapter):
+    """An agent with a protocol for a conversation: the drive `rpc`."""
+
+    @abstractmethod
+    def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Everything needed to start a process that takes many prompts, with `RunPlan.live` set and
+        `keep_stdin` in its spec. `options.prompt` and its images are not used: every message comes
+        by the wire.
+
+        Contract: as `plan_run`. What the wire must know goes into `live`, not into the adapter.
+        """
+
+    @abstractmethod
+    def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:
+        """The wire of a process that `plan_live` planned, now or before a crash of ours."""
+
+    def forgotten(self, facts: LiveFacts, messages: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of these messages are missing in the conversation `facts.resume`, although the
+        agent acknowledged them: an agent that is killed at that moment stores nothing. `facts` are
+        of `plan_live`. Empty for an agent that does not keep the ids of messages."""
+        return ()
+
+    def remote_terminal(
+        self, facts: LiveFacts, native_id: str, env: Mapping[str, str]
+    ) -> ProcessSpec | None:
+        """The agent's own terminal interface, for a person to start with the environment `env`,
+        joined to a running process that `plan_live` planned; None if there is none."""
         return None
 
+
+class Interactive(Adapter):
+    """An agent with a terminal interface that a person can use."""
+
+    @abstractmethod
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+        """The process of a run that a person drives at the terminal. Contract: as `plan_run`."""
+
+
+class Terminal(Adapter):
+    """An agent whose terminal interface Bridle drives in a pane: the drive `tmux`."""
+
+    @abstractmethod
+    def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Everything needed to start its terminal interface in a pane, with `RunPlan.live` set.
+        Prompts are typed into the pane; `options.prompt` is not used.
+
+        Contract: as `plan_run`. `native_session_id` is set if Bridle can choose it.
+        """
+
+    @abstractmethod
+    def tmux_wire(self, facts: LiveFacts, recorder: Recorder) -> "TranscriptWire":
+        """The reader of the transcript that a session planned by `plan_tmux` writes."""
+
+    @abstractmethod
+    def transcript_path(self, facts: LiveFacts, pid: int | None = None) -> str | None:
+        """The transcript of a session planned by `plan_tmux`; None while it is unknown, for some
+        agents until the first prompt. `pid` is the process in the pane."""
+
+    def terminal_facts(self) -> "TerminalFacts":
+        """How its terminal interface takes input."""
+        from bridle.drives.tmux.facts import TerminalFacts
+
+        return TerminalFacts()
+
+    def configured_terminal(self) -> "TerminalFacts":
+        """`terminal_facts`, with the configuration's settings of readiness."""
+        facts, ready = self.terminal_facts(), self.settings.ready
+        if ready is None:
+            return facts
+        return msgspec.structs.replace(
+            facts, ready=ready.strategy, warmup=ready.warmup, retries=ready.retries
+        )
+
+    def report_plan(self, plan: RunPlan) -> RunPlan:
+        """The plan of a terminal session whose own hooks report into the folder `plan.reports`
+        (`bridle.drives.tmux.reports`), in addition to the hooks of the user, the project and the
+        guard.
+
+        Contract: as `Guarded.guard_plan`, but never raises: without reports, the transcript still
+        gives the evidence. An agent that reports says in `terminal_facts` what.
+        """
+        return plan
+
+
+class Guarded(Adapter):
+    """An agent that can be made to ask Bridle before each tool call."""
+
+    @property
+    def can_be_guarded(self) -> bool:
+        """Whether this agent has the ability. Only an adapter to many agents (ACP) says no."""
+        return True
+
+    @abstractmethod
+    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
+        """`plan`, changed so that the agent asks before each tool call; `guard` names the
+        mechanism.
+
+        Contract: works on a plan for any drive; adds flags, variables and files in `hook.folder`,
+        and changes nothing of the user's. Raises `GuardRefused` if the plan cannot be guarded:
+        a version without hooks, or options that switch them off.
+        """
+
+    def guard_pieces(self, argv: Sequence[str], hook: GuardHook) -> GuardPieces:
+        """What makes the product ask when another program starts it with `argv` (an adapter to a
+        protocol); raises `GuardRefused` if that cannot be separated from its own command."""
+        raise GuardRefused(f"{self.id} cannot be guarded by way of another program")
+
+    def prove_guard(self, plan: RunPlan) -> str:
+        """Prove, before the agent of a guarded session starts, that its guard will fire; returns
+        the proof, empty if only the session can show it.
+
+        For an agent whose guard proves itself only with the first prompt, but which can list its
+        hooks. Raises `GuardRefused` if the guard is not among those that will run.
+        """
+        return ""
+
+    def guard_shape(self) -> HookShape:
+        """The shape of the hooks that `deploy_guard` puts into a worktree; raises `GuardRefused` if
+        a worktree cannot bring hooks that hold."""
+        raise no_worktree_guard(self)
+
+    def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
+        """Put a hook that runs `command` into a worktree, for agents that are started there by
+        hand; None removes it. Returns the file.
+
+        Contract: may be repeated; everything else in the file stays. Bridle's entries are those
+        whose command contains `mark`.
+        """
+        raise no_worktree_guard(self)
+
+
+class History(Adapter):
+    """An agent whose own transcripts Bridle can read."""
+
+    @abstractmethod
+    def parse_transcript(self, path: str) -> TranscriptSummary | None:
+        """The usage that the transcript at `path` records; None if it is missing or unreadable."""
+
+    @abstractmethod
     def transcript_dir(self, project: str) -> str | None:
         """The folder where the agent keeps the transcripts of `project`."""
-        return None
 
     def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
         """What `parse_transcript` takes for the agent's own session `session_id`, which ran in
-        `env`; None when there is none, or where that is not known."""
+        `env`; None if there is none, or if its place is unknown."""
         return None
 
-    def retry_log(self) -> "RetryReader | None":
-        """A reader of the CLI's standard error that finds model calls which are made again; None
-        where it logs none."""
-        return None
+
+def is_guardable(adapter: Adapter) -> bool:
+    """Whether the agent can be made to ask before each tool call."""
+    return isinstance(adapter, Guarded) and adapter.can_be_guarded
+
+
+def as_guarded(adapter: Adapter) -> Guarded:
+    """The adapter with its guard; raises `GuardRefused` if it has none."""
+    if isinstance(adapter, Guarded):
+        return adapter
+    raise GuardRefused(
+        f"{adapter.id} has no way to ask before a tool call",
+        hint="hold it with --sandbox worktree instead, and say --unguarded",
+        runtime=adapter.id,
+    )
+
+
+def no_worktree_guard(adapter: Adapter) -> GuardRefused:
+    """The refusal to put a guard into a worktree."""
+    return GuardRefused(
+        f"{adapter.id} takes no guard from a worktree: {adapter.worktree_hooks}",
+        hint="start it with Bridle, which gives it the guard by other means",
+        runtime=adapter.id,
+    )
 
 
 class HasAdapter(Protocol):

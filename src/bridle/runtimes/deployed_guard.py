@@ -22,13 +22,13 @@ from bridle.core.options import CAPABILITY
 from bridle.guard.hooks.hook_script import SECONDS, hook_command, hook_script
 from bridle.guard.hooks.service import alone_command, alone_settings
 from bridle.process.spec import ProcessSpec
+from bridle.runtimes.contract import Adapter, Guarded, no_worktree_guard
 from bridle.runtimes.guarded import AGENT_NAME, policy_of
 from bridle.turns.guard_contract import HookShape
 
 if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.guard.policy import Policy
-    from bridle.runtimes.contract import Adapter
 
 _OUTSIDE = "/bridle-guard-canary"
 """A path that no policy lets an agent write; nothing is ever written there."""
@@ -68,7 +68,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def deploy(
-    runtime: "Adapter",
+    runtime: Adapter,
     config: "Config",
     worktree: str,
     *,
@@ -92,12 +92,13 @@ def deploy(
     told = {**environment, **({AGENT_NAME: agent} if agent else {})}
     inside = ProcessSpec(argv=(), env=told, cwd=_root(boundary or root))
     policy = policy_of(config, capability, inside, gates)
-    shape = runtime.guard_shape()
+    adapter = _with_guard(runtime)
+    shape = adapter.guard_shape()
     folder = deployed_folder(environment, root, runtime.id)
     fresh = not os.path.isdir(folder)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     try:
-        return _put(runtime, root, folder, capability, policy, shape)
+        return _put(adapter, root, folder, capability, policy, shape)
     except BaseException:
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
@@ -105,7 +106,7 @@ def deploy(
 
 
 def _put(
-    runtime: "Adapter",
+    runtime: Guarded,
     root: str,
     folder: str,
     capability: str,
@@ -146,17 +147,24 @@ def _command(path: str, shape: HookShape) -> str:
     return f"{nobody}; {hook_command(path, shape)}"
 
 
-def undo(runtime: "Adapter", worktree: str, env: Mapping[str, str] | None = None) -> Deployed:
+def undo(runtime: Adapter, worktree: str, env: Mapping[str, str] | None = None) -> Deployed:
     """Take the guard out of a worktree; what else its settings hold stays. May be repeated."""
     root = _root(worktree)
     folder = deployed_folder(os.environ if env is None else env, root, runtime.id)
-    runtime.guard_shape()
-    file = runtime.deploy_guard(root, None, folder)
+    adapter = _with_guard(runtime)
+    adapter.guard_shape()
+    file = adapter.deploy_guard(root, None, folder)
     shutil.rmtree(folder, ignore_errors=True)
     return Deployed(runtime=runtime.id, worktree=root, guarded=False, files=(file,))
 
 
-def is_there(runtime: "Adapter", worktree: str) -> bool:
+def _with_guard(runtime: Adapter) -> Guarded:
+    if not isinstance(runtime, Guarded):
+        raise no_worktree_guard(runtime)
+    return runtime
+
+
+def is_there(runtime: Adapter, worktree: str) -> bool:
     """Whether a guard of `runtime` was deployed into `worktree`."""
     return os.path.isdir(deployed_folder(os.environ, os.path.realpath(worktree), runtime.id))
 

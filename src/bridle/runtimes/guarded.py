@@ -20,6 +20,7 @@ from bridle.core.options import CAPABILITY
 from bridle.guard.policy import CAPABILITIES
 from bridle.process.owned_folders import claim_folders, remove_folders
 from bridle.process.spec import ProcessSpec
+from bridle.runtimes.contract import Adapter, as_guarded
 from bridle.turns.guard_contract import Guard
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from bridle.guard.hooks.lasting import LastingHook
     from bridle.guard.hooks.service import GuardSession, JudgeService
     from bridle.guard.policy import Policy
-    from bridle.runtimes.contract import Adapter
     from bridle.runtimes.plan import RunPlan
 
 AGENT_NAME = "BRIDLE_AGENT_NAME"
@@ -46,7 +46,7 @@ class Guarding:
 
     def __init__(
         self,
-        runtime: "Adapter",
+        runtime: Adapter,
         capability: str,
         env: Mapping[str, str],
         *,
@@ -94,12 +94,12 @@ def check_capability(capability: str) -> None:
 
 
 def adapted(
-    runtime: "Adapter", capability: str, plan: "RunPlan", hook: "GuardSession | LastingHook"
+    runtime: Adapter, capability: str, plan: "RunPlan", hook: "GuardSession | LastingHook"
 ) -> "RunPlan":
     """`plan`, of an agent of `capability` that asks `hook` before each tool call."""
     env = {**plan.spec.env, CAPABILITY: capability}
     plan = msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, env=env))
-    plan = runtime.guard_plan(plan, hook)
+    plan = as_guarded(runtime).guard_plan(plan, hook)
     if plan.guard is None:
         raise GuardRefused(f"{runtime.id} did not say how it asks before a tool call")
     files = (*plan.writable_files, *hook.writable)

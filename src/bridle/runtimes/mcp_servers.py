@@ -3,7 +3,7 @@
 import msgspec
 
 from bridle.core.errors import WrongUse
-from bridle.runtimes.planner import readable_file
+from bridle.runtimes.user_files import readable_file
 
 
 class McpServer(msgspec.Struct, frozen=True):

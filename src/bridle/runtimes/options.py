@@ -9,7 +9,7 @@ import msgspec
 
 from bridle.core.errors import BridleError, NotAuthenticated, WrongUse
 from bridle.core.options import Provider, RunOptions
-from bridle.runtimes.planner import readable_file
+from bridle.runtimes.user_files import readable_file
 
 if TYPE_CHECKING:
     from bridle.runtimes.contract import Adapter

@@ -94,34 +94,9 @@ def refuse_system_prompts(runtime: "Adapter", options: RunOptions | SpawnOptions
         )
 
 
-_XDG = {
-    ".config": "XDG_CONFIG_HOME",
-    ".cache": "XDG_CACHE_HOME",
-    ".local/share": "XDG_DATA_HOME",
-    ".local/state": "XDG_STATE_HOME",
-}
-
-
-def in_home(path: str, env: Mapping[str, str]) -> str:
-    """Where a path relative to HOME is under `env`, which may have moved the common folders."""
-    for usual, variable in _XDG.items():
-        if path.startswith(f"{usual}/") and os.path.isabs(env.get(variable, "")):
-            return os.path.join(env[variable], path[len(usual) + 1 :])
-    return os.path.join(env.get("HOME") or os.path.expanduser("~"), path)
-
-
 def working_dir(options: RunOptions) -> str:
     """The run's working directory, absolute; `WrongUse` when it is not there."""
     cwd = os.path.abspath(options.cwd or os.getcwd())
     if not os.path.isdir(cwd):
         raise WrongUse(f"no such directory: {cwd}", hint="give an existing folder with --cwd")
     return cwd
-
-
-def readable_file(path: str, what: str) -> bytes:
-    """The bytes of a file the caller named; `WrongUse` says why it cannot be read."""
-    try:
-        with open(os.path.expanduser(path), "rb") as file:
-            return file.read()
-    except OSError as problem:
-        raise WrongUse(f"cannot read {what} {path}: {problem.strerror}") from None

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bridle.core.files import new_private_dir
+from bridle.runtimes.contract import Adapter, Terminal
 
 if TYPE_CHECKING:
-    from bridle.runtimes.contract import Adapter
     from bridle.runtimes.plan import RunPlan
 
     Adapt = Callable[[RunPlan], RunPlan]
 
 
-def reporting(runtime: "Adapter", env: Mapping[str, str], adapt: "Adapt | None" = None) -> "Adapt":
+def reporting(runtime: Adapter, env: Mapping[str, str], adapt: "Adapt | None" = None) -> "Adapt":
     """What changes a plan so that its hooks report, after `adapt` (the guard's) changed it.
 
     Contract: the folder of the reports is one of the plan's private folders, so it is writable in a
@@ -22,7 +22,11 @@ def reporting(runtime: "Adapter", env: Mapping[str, str], adapt: "Adapt | None" 
     """
 
     def changed(plan: "RunPlan") -> "RunPlan":
-        if runtime.terminal_facts().reports is None or plan.live is None:
+        if (
+            not isinstance(runtime, Terminal)
+            or runtime.terminal_facts().reports is None
+            or plan.live is None
+        ):
             return plan if adapt is None else adapt(plan)
         folder = new_private_dir(env, "reports")
         plan = msgspec.structs.replace(

@@ -14,27 +14,10 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.options import Provider, RunOptions
+from bridle.runtimes.product import RoutingFacts
 
 if TYPE_CHECKING:
     from bridle.runtimes.contract import Adapter
-
-
-class RoutingFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What leads one product to a model service."""
-
-    vendors: tuple[str, ...] = ()
-    """Prefixes of model names that mean its maker's own service, which it does not take itself;
-    empty for an agent that knows many services by their prefix."""
-    addresses: tuple[str, ...] = ()
-    """Variables by which the user leads it to a service other than its maker's."""
-    names: tuple[str, ...] = ()
-    """Further variables: keys, tokens, headers, default models."""
-    prefixes: tuple[str, ...] = ()
-    """How the names of further such variables begin."""
-
-    def holds(self, name: str) -> bool:
-        """Whether the variable `name` leads the product somewhere."""
-        return name in self.addresses or name in self.names or name.startswith(self.prefixes)
 
 
 _KEYS_OF_SERVICES = (

@@ -1,13 +1,48 @@
-"""Which other runtimes can do what one cannot: the hint of a refusal."""
+"""What a runtime cannot do is refused with the names of those that can."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from bridle.core.errors import ConfigError
+from bridle.core.errors import ConfigError, UnsupportedOption
 from bridle.core.features import Features
+from bridle.runtimes.contract import Adapter, Interactive, Live, Terminal
 
-if TYPE_CHECKING:
-    from bridle.runtimes.contract import Adapter
+
+def as_live(adapter: Adapter) -> Live:
+    """The adapter of an agent with a protocol; raises `UnsupportedOption` for one without."""
+    if isinstance(adapter, Live):
+        return adapter
+    raise UnsupportedOption(
+        adapter.id,
+        "drive rpc",
+        live_runtimes(adapter.id),
+        reason="it has no protocol for a conversation",
+    )
+
+
+def as_terminal(adapter: Adapter) -> Terminal:
+    """The adapter of an agent that Bridle drives in a terminal; raises `UnsupportedOption` for any
+    other."""
+    if isinstance(adapter, Terminal):
+        return adapter
+    raise UnsupportedOption(
+        adapter.id,
+        "drive tmux",
+        terminal_runtimes(adapter.id),
+        reason="it is not driven in a terminal",
+    )
+
+
+def as_interactive(adapter: Adapter) -> Interactive:
+    """The adapter of an agent with a terminal interface; raises `UnsupportedOption` for one
+    without."""
+    if isinstance(adapter, Interactive):
+        return adapter
+    raise UnsupportedOption(
+        adapter.id,
+        "interactive",
+        supporters("interactive", adapter.id),
+        reason="it has no terminal interface",
+    )
 
 
 def supporters(option: str, besides: str) -> list[str]:
@@ -53,7 +88,7 @@ def _runtimes_whose(holds: Callable[[Features], bool], besides: str) -> list[str
     )
 
 
-def _runtimes_that(holds: "Callable[[Adapter], bool]", besides: str) -> list[str]:
+def _runtimes_that(holds: Callable[[Adapter], bool], besides: str) -> list[str]:
     from bridle.runtimes.registry import available_runtimes, get_adapter
 
     names = []

@@ -6,7 +6,6 @@ readers of it. A name that is neither is refused before anything starts: no CLI 
 tool that it does not have, so the option would have no effect.
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -14,62 +13,15 @@ import msgspec
 from bridle.core.errors import WrongUse
 from bridle.core.features import Features
 from bridle.core.options import RunOptions
+from bridle.runtimes.product import NEUTRAL, ToolTable
 
 if TYPE_CHECKING:
     from bridle.runtimes.contract import Adapter
-
-NEUTRAL: dict[str, str] = {
-    "shell": "run commands",
-    "read_file": "read a file",
-    "write_file": "create a file, or replace its whole text",
-    "edit_file": "change parts of a file",
-    "search": "find files, and text in files; list folders",
-    "web": "fetch pages, search the web",
-    "subagent": "start other agents",
-}
-"""The neutral names and what each stands for."""
 
 Field = Literal["allowed_tools", "denied_tools"]
 FIELDS: tuple[Field, ...] = ("allowed_tools", "denied_tools")
 _MCP = r"mcp__(?P<server>.+?)(?:__(?P<tool>.+))?"
 _SLASH = r"(?P<server>[^/()\s]+)/(?P<tool>[^/()\s]+)"
-
-
-class ToolTable(msgspec.Struct, frozen=True, kw_only=True):
-    """What the tools of one agent are called, over all its dialects."""
-
-    neutral: Mapping[str, tuple[str, ...] | None]
-    """Neutral names to its own. Empty: it has no such tool. None: it does this with a tool that
-    cannot be switched by itself."""
-    native: tuple[str, ...] = ()
-    """Further names of its own."""
-    fixed: tuple[str, ...] = ()
-    """Names of its own that cannot be switched."""
-    denied_too: Mapping[str, tuple[str, ...]] = {}
-    """What is denied together with a neutral name, beside its tools (permission rules)."""
-    rules: frozenset[str] = frozenset()
-    """What may stand before the bracket of a rule such as `Bash(git *)`; such names are passed on
-    as they are, and the adapter refuses them where only names are taken."""
-    mcp_tool: str = ""
-    """How it names a tool of an MCP server, with `{server}` and `{tool}`; empty: tools of servers
-    cannot be switched."""
-    mcp_server: str = ""
-    """How all tools of a server are named, with `{server}`; empty: not as a whole."""
-
-    def names(self) -> list[str]:
-        """Every name that can be given: the neutral ones first, then the agent's own."""
-        neutral = [name for name in NEUTRAL if self.neutral.get(name)]
-        own = [each for names in self.neutral.values() for each in names or ()]
-        return list(dict.fromkeys([*neutral, *own, *self.native]))
-
-
-class ToolPieces(msgspec.Struct, frozen=True, kw_only=True):
-    """What switches tools when the product is started by another program than its own command."""
-
-    flags: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    files: dict[str, bytes] = {}
-    """Files of the run's private folder, by name."""
 
 
 class _CannotSwitch(Exception):

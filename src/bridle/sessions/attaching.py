@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from bridle.process.spec import ProcessSpec
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Adapter, Live
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Begin
 from bridle.sessions.store import SessionRecord
@@ -22,6 +22,6 @@ def remote_terminal(
         return None
     entries = ledger_entries(home.folder(record.session_id))
     begins = [entry for entry in entries if isinstance(entry, Begin)]
-    if not begins:
+    if not begins or not isinstance(runtime, Live):
         return None
     return runtime.remote_terminal(begins[-1].facts, record.native_session_id, env)

@@ -10,6 +10,7 @@ from bridle.core.options import RunOptions
 from bridle.core.redaction import Redactor
 from bridle.process.detached import DetachedProcess
 from bridle.runtimes.contract import Adapter
+from bridle.runtimes.supporting import as_live, as_terminal
 from bridle.sessions.ledger import Begin
 from bridle.sessions.player import Player
 from bridle.sessions.store import SessionRecord
@@ -33,11 +34,12 @@ def process_of(begin: Begin, folder: str, runtime: Adapter) -> "SessionProcess":
     if drive == "tmux":
         from bridle.drives.tmux.pane_process import PaneProcess
 
+        terminal = as_terminal(runtime)
         return PaneProcess(
             folder,
-            runtime.configured_terminal(),
+            terminal.configured_terminal(),
             runtime.detect_ready,
-            lambda pid: runtime.transcript_path(facts, pid),
+            lambda pid: terminal.transcript_path(facts, pid),
             verify=runtime.requires_beacon_verification(),
             reports=facts.reports,
         )
@@ -76,14 +78,14 @@ def wire_of(drive: Drive, runtime: Adapter, facts: LiveFacts, recorder: Recorder
     if drive == "tmux":
         from bridle.drives.tmux.pane_wire import PaneWire
 
-        return PaneWire(runtime.tmux_wire(facts, recorder), recorder)
+        return PaneWire(as_terminal(runtime).tmux_wire(facts, recorder), recorder)
     if drive == "print":
         from bridle.drives.print_session.turn_recorder import TurnRecorder
         from bridle.sessions.turn_planning import turn_wire
 
         assert isinstance(recorder, TurnRecorder)
         return turn_wire(runtime, facts, recorder)
-    return runtime.live_wire(facts, recorder)
+    return as_live(runtime).live_wire(facts, recorder)
 
 
 def player_of(record: SessionRecord, begin: Begin, runtime: Adapter, redactor: Redactor) -> Player:

@@ -49,7 +49,7 @@ def kept_images(
 
 
 def _content(image: Image) -> tuple[bytes, str]:
-    from bridle.runtimes.planner import readable_file
+    from bridle.runtimes.user_files import readable_file
 
     if not isinstance(image, Mapping):
         path = os.fspath(image)

@@ -22,9 +22,9 @@ from bridle.process.detached import DetachedProcess
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import SESSION_MARK
 from bridle.runs import refuse_schema
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Adapter, as_guarded
 from bridle.runtimes.options import file_instructions
-from bridle.runtimes.supporting import forking_runtimes
+from bridle.runtimes.supporting import as_live, forking_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.holding import process_of
@@ -292,7 +292,7 @@ def _carried(runtime: Adapter, plan: "RunPlan", drive: Drive, player: Player) ->
     if drive != "rpc" or plan.live.resume is None or not player.cut_off:
         # In other drives a message is known to be taken by what the agent has written down.
         return waiting
-    forgotten = runtime.forgotten(plan.live, tuple(each.id for each in player.cut_off))
+    forgotten = as_live(runtime).forgotten(plan.live, tuple(each.id for each in player.cut_off))
     return (*(each for each in player.cut_off if each.id in forgotten), *waiting)
 
 
@@ -374,7 +374,7 @@ def _planned(
         facts = guarding.begin(plan, load_config(record.workdir))
         if record.drive != "print":
             # There each process shows it, before its first tool call, as in a run.
-            facts = msgspec.structs.replace(facts, proof=runtime.prove_guard(plan))
+            facts = msgspec.structs.replace(facts, proof=as_guarded(runtime).prove_guard(plan))
     except BaseException:
         remove_folders(folders)
         guarding.close()

@@ -11,6 +11,7 @@ from bridle.drives.tmux.errors import NotDelivered
 from bridle.drives.tmux.following import TranscriptWire
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.registry import get_adapter
+from bridle.runtimes.supporting import as_terminal
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, Outgoing
 from tests.support.driving import check_order
@@ -98,7 +99,7 @@ def wire_of(name: str, **options: Any) -> tuple[TranscriptWire, Recorder]:
         runtime=runtime.id, session_id="s", options=RunOptions(prompt="", **options), drive="tmux"
     )
     facts = LiveFacts(runtime=runtime.id, runtime_version="", dialect="", cwd="")
-    wire = runtime.tmux_wire(facts, recorder)
+    wire = as_terminal(runtime).tmux_wire(facts, recorder)
     wire.begin()
     wire.ready("the pane shows its prompt")
     return wire, recorder

@@ -9,6 +9,7 @@ from bridle.drives.tmux.facts import TerminalFacts
 from bridle.drives.tmux.orders import Order, Seen
 from bridle.drives.tmux.permissions import PermissionWatch, dialog_text
 from bridle.runtimes.registry import get_adapter
+from bridle.runtimes.supporting import as_terminal
 
 RUNTIMES = Path(__file__).parents[3] / "src/bridle/runtimes"
 CAPTURES = [
@@ -28,7 +29,7 @@ MARKED_OTHERWISE = """
 
 @pytest.mark.parametrize(("name", "capture", "keys"), CAPTURES, ids=lambda word: str(word))
 def test_the_key_of_each_dialog(name: str, capture: str, keys: tuple[str, ...]) -> None:
-    runtime = get_adapter(name)
+    runtime = as_terminal(get_adapter(name))
     pane = (RUNTIMES / name / "testdata" / capture).read_text()
     assert runtime.detect_ready(pane) == Busy(what="permission")
     facts = runtime.terminal_facts()
@@ -37,11 +38,11 @@ def test_the_key_of_each_dialog(name: str, capture: str, keys: tuple[str, ...]) 
 
 
 def test_yes_with_something_behind_it_is_never_meant() -> None:
-    facts = get_adapter("copilot").terminal_facts()
+    facts = as_terminal(get_adapter("copilot")).terminal_facts()
     assert facts.permission_keys(MARKED_OTHERWISE, True) == ("1",)
     only_more = MARKED_OTHERWISE.replace("│   1. Yes\n", "")
     assert facts.permission_keys(only_more, True) is None
-    pi = get_adapter("pi").terminal_facts()
+    pi = as_terminal(get_adapter("pi")).terminal_facts()
     # Enter would take the row that is marked.
     assert pi.permission_keys("   Yes\n → No\n", True) is None
 

@@ -22,6 +22,7 @@ from bridle.runtimes.acp.plan import AcpPlan
 from bridle.runtimes.acp.updates import Tool
 from bridle.runtimes.acp.wire import Update
 from bridle.runtimes.asking_js import mechanism_of
+from bridle.runtimes.contract import is_guardable
 from bridle.runtimes.opencode import hooks as opencode
 from bridle.runtimes.registry import create_acp_adapter, get_adapter
 from bridle.turns.guard_contract import (
@@ -75,7 +76,7 @@ def guarded(plans: PlanDesk, name: str, **options: Any) -> AcpPlan:
 
 
 def test_every_ready_made_agent_is_guarded() -> None:
-    assert all(get_adapter(name).can_be_guarded for name in READY)
+    assert all(is_guardable(get_adapter(name)) for name in READY)
 
 
 def test_copilot_gets_a_plugin(plans: PlanDesk) -> None:
@@ -166,8 +167,8 @@ def test_an_agent_that_is_not_known_to_ask_is_refused(plans: PlanDesk) -> None:
         guard_plan(plan, Hook(plans.folder), runtime="mine")
     assert "--unguarded" in (refusal.value.hint or "")
     assert exit_code_of(refusal.value.kind) == 9
-    assert not create_acp_adapter(id="mine", binary="mine").can_be_guarded
-    assert create_acp_adapter(id="mine", binary="mine", asks=True).can_be_guarded
+    assert not is_guardable(create_acp_adapter(id="mine", binary="mine"))
+    assert is_guardable(create_acp_adapter(id="mine", binary="mine", asks=True))
 
 
 def test_plain_text_has_no_questions() -> None:

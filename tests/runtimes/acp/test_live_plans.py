@@ -10,6 +10,7 @@ from bridle.core.errors import Unavailable, UnsupportedOption
 from bridle.core.options import ModelServer, RunOptions
 from bridle.runtimes.acp.plan import AcpPlan
 from bridle.runtimes.contract import Adapter, AdapterSettings
+from bridle.runtimes.supporting import as_live
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, ModelSwitch
 from tests.runtimes.acp.test_plans import READY, SERVER, Desk, desk
@@ -28,7 +29,7 @@ def runtime_of(place: Desk, name: str) -> Adapter:
 def plan_live(place: Desk, name: str, **options: Any) -> AcpPlan:
     wanted = RunOptions(**{"prompt": "", "cwd": str(place.folder), **options})
     around = {"HOME": str(place.folder), "PATH": str(place.bin)}
-    plan = runtime_of(place, name).plan_live(wanted, around, "sid")
+    plan = as_live(runtime_of(place, name)).plan_live(wanted, around, "sid")
     assert isinstance(plan, AcpPlan)
     return plan
 
@@ -36,7 +37,7 @@ def plan_live(place: Desk, name: str, **options: Any) -> AcpPlan:
 def first_words(place: Desk, name: str, facts: LiveFacts) -> list[dict[str, Any]]:
     """What a wire that is built from `facts` says until its session is asked for."""
     recorder = Recorder(runtime=name, session_id="sid", options=RunOptions(prompt=""), drive="rpc")
-    wire = runtime_of(place, name).live_wire(facts, recorder)
+    wire = as_live(runtime_of(place, name)).live_wire(facts, recorder)
     assert isinstance(wire, ModelSwitch)
     wire.begin()
     result = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}

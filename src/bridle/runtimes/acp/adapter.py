@@ -27,7 +27,7 @@ from bridle.runtimes.acp.plan import (
 )
 from bridle.runtimes.acp.routing import Route, Target, route
 from bridle.runtimes.acp.stream import AcpNormalizer
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Adapter, Guarded, History, Live
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -40,8 +40,8 @@ from bridle.runtimes.install import (
 from bridle.runtimes.options import provider_key
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
+from bridle.runtimes.product import RoutingFacts
 from bridle.runtimes.provider_options import read_provider_options, refuse_fork
-from bridle.runtimes.routing import RoutingFacts
 from bridle.runtimes.supporting import supporters
 from bridle.turns.guard_contract import GuardHook
 from bridle.turns.recorder import Recorder
@@ -49,7 +49,7 @@ from bridle.turns.wire import LiveFacts, LiveWire
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place
-    from bridle.runtimes.tool_names import ToolTable
+    from bridle.runtimes.product import ToolTable
     from bridle.sandbox import SandboxNeeds
 
 STOP = (
@@ -81,11 +81,14 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """With `resume`: go on in a copy of the session, under a new id, where the agent can."""
 
 
-class AcpRuntime(Adapter):
+class AcpRuntime(Live, Guarded, History):
     """One agent that speaks the protocol; which one, its row of `agents` says."""
 
     agent: ClassVar[AcpAgent]
     session_by_print = False
+
+    def __init_subclass__(cls) -> None:
+        cls.dialects = (cls.agent,) if hasattr(cls, "agent") else ()
 
     # -- identity and availability --------------------------------------------------------------
 
@@ -479,16 +482,20 @@ class AcpRuntime(Adapter):
     def parse_transcript(self, path: str) -> TranscriptSummary | None:
         """What a transcript of this agent says was used; the protocol standardises none, so the
         product's own reader is used, where there is one."""
-        if self.agent.family:
-            return self._family().parse_transcript(path)
-        return None
+        own = self._own_history()
+        return own.parse_transcript(path) if own is not None else None
 
     def transcript_dir(self, project: str) -> str | None:
         """The folder where the agent keeps its transcripts, where that is known."""
-        if self.agent.family:
-            return self._family().transcript_dir(project)
-        return None
+        own = self._own_history()
+        return own.transcript_dir(project) if own is not None else None
 
     def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
         """The transcript of a session, where the product's own runtime knows it."""
-        return self._family().find_transcript(session_id, env) if self.agent.family else None
+        own = self._own_history()
+        return own.find_transcript(session_id, env) if own is not None else None
+
+    def _own_history(self) -> History | None:
+        """The product's own runtime, if it can read its transcripts."""
+        own = self._family() if self.agent.family else None
+        return own if isinstance(own, History) else None

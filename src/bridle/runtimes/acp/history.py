@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from bridle.core.usage import Usage
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes import contract
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,8 +21,12 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float = 0.0
 
 
-def read_history(product: Adapter, env: Mapping[str, str], session_id: str) -> History | None:
+def read_history(
+    product: contract.Adapter, env: Mapping[str, str], session_id: str
+) -> History | None:
     """Totals of a session of `product`, which ran in `env`; None when they are not there."""
+    if not isinstance(product, contract.History):
+        return None
     path = product.find_transcript(session_id, env)
     told = product.parse_transcript(path) if path else None
     if told is None:

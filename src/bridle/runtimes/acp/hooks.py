@@ -13,6 +13,7 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
 from bridle.runtimes.acp.plan import AcpPlan, SessionPlan
+from bridle.runtimes.contract import as_guarded
 from bridle.runtimes.registry import get_adapter
 from bridle.turns.guard_contract import GuardHook, GuardMechanism
 
@@ -20,7 +21,7 @@ Way = Callable[[AcpPlan, GuardHook], AcpPlan]
 
 
 def guard_plan(plan: AcpPlan, hook: GuardHook, *, runtime: str) -> AcpPlan:
-    """The plan of an agent that asks; see `Adapter.guard_plan`."""
+    """The plan of an agent that asks; see `Guarded.guard_plan`."""
     way = WAYS.get(plan.agent.guard)
     if way is None:
         raise GuardRefused(
@@ -34,7 +35,7 @@ def guard_plan(plan: AcpPlan, hook: GuardHook, *, runtime: str) -> AcpPlan:
 
 def _by_family(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
     """As the product is guarded without the protocol: by flags, variables and files."""
-    guarded = get_adapter(plan.agent.family).guard_plan(plan, hook)
+    guarded = as_guarded(get_adapter(plan.agent.family)).guard_plan(plan, hook)
     assert isinstance(guarded, AcpPlan)
     assert guarded.guard is not None
     return _guarded(guarded, guarded.guard)
@@ -43,7 +44,7 @@ def _by_family(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
 def _by_pieces(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
     """The product's hooks by way of its adapter: flags are handed on as they are, settings named
     in `_meta` of the session."""
-    pieces = get_adapter(plan.agent.family).guard_pieces(plan.spec.argv, hook)
+    pieces = as_guarded(get_adapter(plan.agent.family)).guard_pieces(plan.spec.argv, hook)
     spec = msgspec.structs.replace(plan.spec, argv=(*plan.spec.argv, *pieces.flags))
     guarded = msgspec.structs.replace(plan, spec=spec)
     if pieces.settings:

@@ -49,7 +49,7 @@ def content_blocks(text: str, images: tuple[str, ...]) -> list[dict[str, Any]]:
     """A message as content blocks; `WrongUse` for a file that is no image."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}]
     for path in images:
-        from bridle.runtimes.images import image_data
+        from bridle.runtimes.user_files import image_data
 
         kind, data = image_data(path)
         blocks.append({"type": "image", "mimeType": kind, "data": data})

@@ -14,7 +14,9 @@ from typing import TypeVar
 import msgspec
 
 from bridle.core.usage import NO_USAGE, Usage
+from bridle.runtimes import contract
 from bridle.runtimes.acp.history import History
+from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.token_counts import InclusiveCounts
 
 T = TypeVar("T")
@@ -46,9 +48,9 @@ def count_prompts(kind: str, places: Places, session_id: str) -> int:
 
 
 def _prompts(kind: str, places: Places, session_id: str) -> list[History]:
-    from bridle.runtimes.registry import get_adapter
-
-    path = get_adapter(kind).find_transcript(session_id, places)
+    product = get_adapter(kind)
+    assert isinstance(product, contract.History)
+    path = product.find_transcript(session_id, places)
     return _READERS[kind](path) if path else []
 
 

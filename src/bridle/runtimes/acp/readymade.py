@@ -85,6 +85,7 @@ class DeclaredAcp(AcpRuntime):
         vars(self).update(
             id=id,
             agent=agent,
+            dialects=(agent,),
             binary=agent.command,
             instruction_path=agent.instruction_file,
             install_hint=agent.install,

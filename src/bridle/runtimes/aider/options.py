@@ -9,8 +9,8 @@ from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.runtimes.aider.dialects import ALIASES, APIS, KEY_VARIABLES, AiderDialect
 from bridle.runtimes.options import provider_key
-from bridle.runtimes.planner import readable_file
 from bridle.runtimes.provider_options import read_provider_options
+from bridle.runtimes.user_files import readable_file
 
 SCRIPTED_MODEL = "openai/gpt-4o"
 

@@ -21,7 +21,7 @@ from bridle.runtimes import routing
 from bridle.runtimes.aider import options as own_options
 from bridle.runtimes.aider.dialects import DIALECTS, KEY_VARIABLES, AiderDialect
 from bridle.runtimes.aider.transcript import history_file, parse, project_dir
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import History, Interactive
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -53,12 +53,13 @@ _HONOURED = COMMON_OPTIONS | {
 }
 
 
-class AiderRuntime(Adapter):
+class AiderRuntime(Interactive, History):
     """Aider (`aider`), one process for each prompt."""
 
     id: ClassVar[str] = "aider"
     binary: ClassVar[str] = "aider"
     instruction_path: ClassVar[str] = DEPLOYED
+    dialects = DIALECTS
     scripted_model: ClassVar[str] = own_options.SCRIPTED_MODEL
     install_hint: ClassVar[str] = "uv tool install --python 3.12 aider-chat"
     routing = routing.AIDER

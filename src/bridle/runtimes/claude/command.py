@@ -16,7 +16,7 @@ from bridle.runtimes.claude.control import content_of, user_line
 from bridle.runtimes.claude.flag_settings import without_own_routing
 from bridle.runtimes.claude.provider_options import ClaudeOptions
 from bridle.runtimes.json_settings import merged
-from bridle.runtimes.planner import readable_file
+from bridle.runtimes.user_files import readable_file
 
 STREAM_FLAGS = (
     "--print",

@@ -51,7 +51,7 @@ def _line(message: dict[str, Any]) -> bytes:
 
 
 def _image_block(path: str) -> dict[str, Any]:
-    from bridle.runtimes.images import image_data
+    from bridle.runtimes.user_files import image_data
 
     kind, text = image_data(path, "Claude")
     return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": text}}

@@ -1,7 +1,7 @@
 """What each version range of Claude Code accepts and prints, with a capture for each row."""
 
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.tool_names import ToolTable
+from bridle.runtimes.product import ToolTable
 
 
 class ClaudeDialect(Dialect, frozen=True, kw_only=True):

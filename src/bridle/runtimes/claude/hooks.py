@@ -48,7 +48,7 @@ SETTINGS = GuardMechanism(
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `Adapter.guard_plan`."""
+    """The plan of an agent that asks; see `Guarded.guard_plan`."""
     argv = plan.spec.argv
     for switch in _SWITCHES:
         if switch in argv:
@@ -74,7 +74,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
 
 
 def guard_pieces(hook: GuardHook) -> GuardPieces:
-    """What makes Claude ask when another program starts it; see `Adapter.guard_pieces`."""
+    """What makes Claude ask when another program starts it; see `Guarded.guard_pieces`."""
     # Which version that is cannot be told.
     shape = msgspec.structs.replace(SHAPE, watched=True)
     hooks = hook_entries(hook.command(shape))
@@ -131,7 +131,7 @@ _LOCAL_SETTINGS = os.path.join(".claude", "settings.local.json")
 
 
 def deploy_hooks(worktree: str, command: str | None, mark: str) -> str:
-    """See `Adapter.deploy_guard`: hooks in the worktree's own settings."""
+    """See `Guarded.deploy_guard`: hooks in the worktree's own settings."""
     from bridle.runtimes.deployed_files import put_hooks
 
     entries = None if command is None else hook_entries(command)

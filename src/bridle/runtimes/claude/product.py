@@ -42,7 +42,7 @@ from bridle.runtimes.claude.flag_settings import one_shot_settings, without_own_
 from bridle.runtimes.claude.install import find_claude
 from bridle.runtimes.claude.provider_options import ClaudeOptions, read_options
 from bridle.runtimes.claude.stream import ClaudeNormalizer
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Guarded, History, Interactive, Live, Terminal
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
@@ -85,12 +85,13 @@ _OPTIONS = COMMON_OPTIONS | {
 _HEADLESS_ONLY = ("max_turns", "budget_usd", "images", "model_server")
 
 
-class ClaudeRuntime(Adapter):
+class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
     """Claude Code. See `docs/runtimes/claude.md` for what it honours and what it does itself."""
 
     id = "claude"
     binary = "claude"
     instruction_path = ".claude/CLAUDE.md"
+    dialects = CLAUDE_DIALECTS
     provider_path = ""
     scripted_model = "claude-sonnet-4-5"
     install_hint = "npm install -g @anthropic-ai/claude-code"

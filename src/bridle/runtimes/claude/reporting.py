@@ -21,7 +21,7 @@ _SECONDS = 10
 
 
 def report_plan(plan: RunPlan) -> RunPlan:
-    """The plan with hooks that report; see `Adapter.report_plan`."""
+    """The plan with hooks that report; see `Terminal.report_plan`."""
     try:
         given, bare = without_settings(plan)
         settings = read_settings(given)

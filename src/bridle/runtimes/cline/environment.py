@@ -8,7 +8,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.options import RunOptions
 from bridle.runtimes.cline import settings
 from bridle.runtimes.cline.dialects import ClineDialect
-from bridle.runtimes.images import image_data
+from bridle.runtimes.user_files import image_data
 
 
 def base_env(options: RunOptions, env: Mapping[str, str], dialect: ClineDialect) -> dict[str, str]:

@@ -82,7 +82,7 @@ def plugin_code(
 
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
-    """See `Adapter.deploy_guard`. Cline loads a project's plugins without asking."""
+    """See `Guarded.deploy_guard`. Cline loads a project's plugins without asking."""
     from bridle.runtimes.deployed_files import put_plugin
 
     code = None if command is None else plugin_code(command, deployed=True)
@@ -120,7 +120,7 @@ def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dic
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `Adapter.guard_plan`."""
+    """The plan of an agent that asks; see `Guarded.guard_plan`."""
     spec = plan.spec
     for flag in ("--config", "--data-dir"):
         if any(word == flag or word.startswith(f"{flag}=") for word in spec.argv):

@@ -27,7 +27,7 @@ from bridle.runtimes.cline.transcript import (
     settings_file,
     summarize,
 )
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Guarded, History, Interactive
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -42,7 +42,7 @@ from bridle.runtimes.planner import (
     native_options,
     working_dir,
 )
-from bridle.runtimes.tool_names import ToolPieces
+from bridle.runtimes.product import ToolPieces
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
 
@@ -89,12 +89,13 @@ STOP = (
 """SIGTERM ends the run with a closing line; SIGINT ends the process without a word."""
 
 
-class ClineRuntime(Adapter):
+class ClineRuntime(Interactive, Guarded, History):
     """The Cline CLI, one process for each prompt. See `docs/runtimes/cline.md`."""
 
     id: ClassVar[str] = "cline"
     binary: ClassVar[str] = "cline"
     instruction_path: ClassVar[str] = "AGENTS.md"
+    dialects = DIALECTS
     install_hint: ClassVar[str] = "npm install -g cline"
     asking_sibling: ClassVar[str] = "cline-acp"
     routing = routing.CLINE

@@ -16,8 +16,8 @@ from bridle.core.git_hold import hold, open_folders
 from bridle.runtimes.codex.dialects import SEARCHES, SHELLS, CodexDialect
 from bridle.runtimes.codex.provider_options import CodexOptions
 from bridle.runtimes.codex.sandbox import WORKSPACE_WRITE
-from bridle.runtimes.planner import readable_file
 from bridle.runtimes.toml import toml_key, toml_value
+from bridle.runtimes.user_files import readable_file
 
 LONGEST_ARGUMENT = 96 * 1024
 """Linux takes 128 KiB in one argument; what is longer goes another way."""
@@ -152,7 +152,7 @@ def held_repository(
 def image_flags(images: tuple[str, ...]) -> list[str]:
     """The images, each checked; another flag must follow."""
     if images:
-        from bridle.runtimes.images import check_images
+        from bridle.runtimes.user_files import check_images
 
         check_images(images, "codex")
     flags = []

@@ -1,7 +1,7 @@
 """What each line of Codex accepts and prints, as data; the adapter holds no version of its own."""
 
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.tool_names import ToolTable
+from bridle.runtimes.product import ToolTable
 
 
 class CodexDialect(Dialect, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ HOOKS = GuardMechanism(
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `Adapter.guard_plan`."""
+    """The plan of an agent that asks; see `Guarded.guard_plan`."""
     dialect = plan.dialect
     if not isinstance(dialect, CodexDialect) or not dialect.hooks:
         raise GuardRefused(
@@ -66,7 +66,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
 
 
 def guard_pieces(argv: Sequence[str], hook: GuardHook) -> GuardPieces:
-    """What makes Codex ask when another program starts it; see `Adapter.guard_pieces`."""
+    """What makes Codex ask when another program starts it; see `Guarded.guard_pieces`."""
     _refuse_other_hooks(argv)
     # Whatever its settings say; and no text typed into a running terminal, which no hook sees.
     flags = ["-c", "features.hooks=true", "-c", "features.unified_exec=false"]
@@ -115,7 +115,7 @@ def _snake(event: str) -> str:
 
 
 def report_plan(plan: RunPlan) -> RunPlan:
-    """The plan with hooks that report; see `Adapter.report_plan`. A guard has put them beside
+    """The plan with hooks that report; see `Terminal.report_plan`. A guard has put them beside
     its own already, since hooks by flag replace one another; for that reason hooks of the run's own
     settings keep ours away."""
     dialect = plan.dialect

@@ -26,15 +26,10 @@ from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.install import Installation
 from bridle.runtimes.options import added_instructions, provider_key
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import (
-    agent_env,
-    check_options,
-    native_options,
-    readable_file,
-    working_dir,
-)
+from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.runtimes.routing import CODEX
+from bridle.runtimes.user_files import readable_file
 
 if TYPE_CHECKING:
     from bridle.runtimes.codex.product import CodexRuntime

@@ -16,12 +16,12 @@ from bridle.runtimes.codex.dialects import DIALECTS, TOOLS, CodexDialect
 from bridle.runtimes.codex.install import codex_home, find_codex
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.stream import CodexNormalizer
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Guarded, History, Interactive, Live, Terminal
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import COMMON_OPTIONS
-from bridle.runtimes.tool_names import ToolPieces
+from bridle.runtimes.product import ToolPieces
 from bridle.turns.guard_contract import GuardHook, GuardPieces
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire
@@ -49,12 +49,13 @@ HONOURED = COMMON_OPTIONS | {
 }
 
 
-class CodexRuntime(Adapter):
+class CodexRuntime(Live, Terminal, Interactive, Guarded, History):
     """OpenAI's Codex CLI, driven by `codex exec --json`, or in a conversation by its app-server."""
 
     id = "codex"
     binary = "codex"
     instruction_path = "AGENTS.md"
+    dialects = DIALECTS
     scripted_model = "gpt-5.5"
     install_hint = "npm install -g @openai/codex"
     routing = routing.CODEX

@@ -20,14 +20,9 @@ from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.sandbox import terminal_mode
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.planner import (
-    agent_env,
-    check_options,
-    native_options,
-    readable_file,
-    working_dir,
-)
+from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
 from bridle.runtimes.provider_options import refuse_fork
+from bridle.runtimes.user_files import readable_file
 
 if TYPE_CHECKING:
     from bridle.runtimes.codex.product import CodexRuntime

@@ -8,8 +8,8 @@ from bridle.core.errors import WrongUse
 from bridle.core.files import write_private
 from bridle.core.options import RunOptions
 from bridle.runtimes.copilot.provider_options import CopilotOptions
-from bridle.runtimes.images import image_data
 from bridle.runtimes.mcp_servers import McpServer, read_servers
+from bridle.runtimes.user_files import image_data
 
 INSTRUCTION_FILE = os.path.join(".github", "instructions", "bridle.instructions.md")
 BYPASS = ("--allow-all-tools", "--allow-all-paths", "--allow-all-urls")

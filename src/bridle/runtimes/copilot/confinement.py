@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bridle.runtimes.copilot.environment import CACHES
 from bridle.runtimes.copilot.transcript import copilot_home
-from bridle.runtimes.planner import in_home
+from bridle.runtimes.user_files import in_home
 
 if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds

@@ -1,7 +1,7 @@
 """What each known version of the Copilot CLI accepts and prints: data, with its proof."""
 
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.tool_names import ToolTable
+from bridle.runtimes.product import ToolTable
 
 
 class CopilotDialect(Dialect, frozen=True, kw_only=True):

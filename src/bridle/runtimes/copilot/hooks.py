@@ -42,7 +42,7 @@ PLUGIN = GuardMechanism(
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `Adapter.guard_plan`."""
+    """The plan of an agent that asks; see `Guarded.guard_plan`."""
     _refuse_switched_off(plan)
     asking = plan.with_arguments("--plugin-dir", write_plugin(hook))
     if asking is None:

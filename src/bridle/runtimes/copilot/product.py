@@ -15,7 +15,7 @@ from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Guarded, History, Interactive, Terminal
 from bridle.runtimes.copilot import command, environment
 from bridle.runtimes.copilot.dialects import DIALECTS, TOOLS, CopilotDialect
 from bridle.runtimes.copilot.provider_options import CopilotOptions, read_options
@@ -42,7 +42,7 @@ from bridle.runtimes.planner import (
     native_options,
     working_dir,
 )
-from bridle.runtimes.tool_names import ToolPieces
+from bridle.runtimes.product import ToolPieces
 from bridle.turns.guard_contract import GuardHook
 from bridle.turns.recorder import Recorder
 
@@ -73,12 +73,13 @@ STOP = (
 """SIGTERM ends the turn and its tools; the exit status is then 0."""
 
 
-class CopilotRuntime(Adapter):
+class CopilotRuntime(Terminal, Interactive, Guarded, History):
     """GitHub's Copilot CLI, one process for each prompt. See `docs/runtimes/copilot.md`."""
 
     id: ClassVar[str] = "copilot"
     binary: ClassVar[str] = "copilot"
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
+    dialects = DIALECTS
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
     asking_sibling: ClassVar[str] = "copilot-acp"
     routing = routing.COPILOT

@@ -17,7 +17,7 @@ _PLUGIN = ".plugin"
 
 
 def report_plan(plan: RunPlan) -> RunPlan:
-    """The plan with a plugin whose hooks report; see `Adapter.report_plan`."""
+    """The plan with a plugin whose hooks report; see `Terminal.report_plan`."""
     hooks = {
         event: [
             {

@@ -18,8 +18,8 @@ from bridle.core.options import Provider, RunOptions
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
 from bridle.runtimes.options import json_object, provider_key
-from bridle.runtimes.planner import readable_file
 from bridle.runtimes.routing import PROXIES
+from bridle.runtimes.user_files import readable_file
 
 HOME_VARIABLE = "GEMINI_CLI_HOME"
 SYSTEM_SETTINGS = "GEMINI_CLI_SYSTEM_SETTINGS_PATH"

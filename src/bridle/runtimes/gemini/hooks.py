@@ -38,7 +38,7 @@ HOOKS = GuardMechanism(
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `Adapter.guard_plan`."""
+    """The plan of an agent that asks; see `Guarded.guard_plan`."""
     env = plan.spec.env
     try:
         settings = home.user_settings(env)
@@ -61,7 +61,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
 
 
 def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str, str]) -> str:
-    """See `Adapter.deploy_guard`. Gemini takes hooks from a folder only that its user has
+    """See `Guarded.deploy_guard`. Gemini takes hooks from a folder only that its user has
     trusted, and says nothing where it does not; so such a folder is refused."""
     from bridle.runtimes.deployed_files import put_hooks
 

@@ -20,7 +20,7 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Guarded, History, Interactive
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.gemini import home
 from bridle.runtimes.gemini.dialects import CREDENTIALS, DIALECTS, TOOLS, GeminiDialect
@@ -35,9 +35,9 @@ from bridle.runtimes.planner import (
     refuse_system_prompts,
     working_dir,
 )
+from bridle.runtimes.product import ToolPieces
 from bridle.runtimes.provider_options import check_range, read_provider_options
 from bridle.runtimes.retries import RetryReader
-from bridle.runtimes.tool_names import ToolPieces
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
 
@@ -80,12 +80,13 @@ class GeminiOptions(msgspec.Struct, frozen=True, kw_only=True):
 _POLICY = "deny.toml"
 
 
-class GeminiRuntime(Adapter):
+class GeminiRuntime(Interactive, Guarded, History):
     """Gemini CLI (`gemini`), one process for each prompt in its stream-json mode."""
 
     id: ClassVar[str] = "gemini"
     binary: ClassVar[str] = "gemini"
     instruction_path: ClassVar[str] = "GEMINI.md"
+    dialects = DIALECTS
     provider_path: ClassVar[str] = ""
     scripted_model: ClassVar[str] = "gemini-2.5-flash"
     install_hint: ClassVar[str] = "npm install -g @google/gemini-cli"

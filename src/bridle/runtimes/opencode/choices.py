@@ -14,8 +14,8 @@ from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
 from bridle.runtimes.opencode.dialects import ALIASES, APIS, KEY_VARIABLES
 from bridle.runtimes.options import json_object
-from bridle.runtimes.planner import readable_file
 from bridle.runtimes.provider_options import check_range, read_provider_options
+from bridle.runtimes.user_files import readable_file
 
 CONFIG_VARIABLE = "OPENCODE_CONFIG_CONTENT"
 KEY_VARIABLE = "BRIDLE_PROVIDER_KEY"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bridle.runtimes.planner import in_home
+from bridle.runtimes.user_files import in_home
 
 if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds

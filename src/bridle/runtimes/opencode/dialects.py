@@ -1,7 +1,7 @@
 """What each known version of OpenCode accepts and prints: data, with a capture for each row."""
 
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.tool_names import ToolTable
+from bridle.runtimes.product import ToolTable
 
 
 class OpenCodeDialect(Dialect, frozen=True, kw_only=True):

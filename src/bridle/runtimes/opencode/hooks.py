@@ -72,7 +72,7 @@ def plugin_code(where: GuardAddress | str, *, deployed: bool = False) -> str:
 
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
-    """See `Adapter.deploy_guard`. OpenCode loads a project's plugins without asking."""
+    """See `Guarded.deploy_guard`. OpenCode loads a project's plugins without asking."""
     from bridle.runtimes.deployed_files import put_plugin
 
     code = None if command is None else plugin_code(command, deployed=True)
@@ -107,7 +107,7 @@ def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `Adapter.guard_plan`."""
+    """The plan of an agent that asks; see `Guarded.guard_plan`."""
     env, argv = plan.spec.env, plan.spec.argv
     if "--pure" in argv or (env.get(_PURE) and not _has_bare_home(env)):
         raise GuardRefused(

@@ -19,7 +19,7 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Guarded, History, Interactive
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -77,12 +77,13 @@ STOP = (
 """SIGTERM ends OpenCode and its running tool at once."""
 
 
-class OpenCodeRuntime(Adapter):
+class OpenCodeRuntime(Interactive, Guarded, History):
     """OpenCode (`opencode`), one process for each prompt: `opencode run --format json`."""
 
     id: ClassVar[str] = "opencode"
     binary: ClassVar[str] = "opencode"
     instruction_path: ClassVar[str] = "AGENTS.md"
+    dialects = DIALECTS
     scripted_model: ClassVar[str] = "lab/scripted"
     install_hint: ClassVar[str] = "npm install -g opencode-ai"
     asking_sibling: ClassVar[str] = "opencode-acp"
@@ -407,7 +408,7 @@ def _choices(
     if options.permission_mode == "bypass":
         flags.append(dialect.approve_flag)
     if options.images:
-        from bridle.runtimes.images import check_images
+        from bridle.runtimes.user_files import check_images
 
         check_images(options.images, "opencode")
     for path in options.images:

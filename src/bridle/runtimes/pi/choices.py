@@ -17,7 +17,7 @@ from bridle.runtimes.pi.dialects import (
     PiDialect,
 )
 from bridle.runtimes.pi.images import media_type
-from bridle.runtimes.planner import readable_file
+from bridle.runtimes.user_files import readable_file
 
 
 class ProviderOptions(msgspec.Struct, frozen=True, kw_only=True):

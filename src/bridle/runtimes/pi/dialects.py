@@ -1,7 +1,7 @@
 """What each known version of Pi accepts and prints: data, with the capture that proves a row."""
 
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.tool_names import ToolTable
+from bridle.runtimes.product import ToolTable
 
 
 class PiDialect(Dialect, frozen=True, kw_only=True):

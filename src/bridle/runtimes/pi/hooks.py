@@ -50,7 +50,7 @@ def extension_code(where: GuardAddress | str, *, deployed: bool = False) -> str:
 def deploy_extension(
     worktree: str, command: str | None, mark: str, env: Mapping[str, str], *, trusts: bool
 ) -> str:
-    """See `Adapter.deploy_guard`. Where Pi knows of trust (`trusts`), it passes over the
+    """See `Guarded.deploy_guard`. Where Pi knows of trust (`trusts`), it passes over the
     extensions of other folders without a word; so those are refused."""
     from bridle.runtimes.deployed_files import put_plugin
 
@@ -81,7 +81,7 @@ def _object(path: str) -> dict[str, Any]:
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `Adapter.guard_plan`."""
+    """The plan of an agent that asks; see `Guarded.guard_plan`."""
     mechanism = mechanism_of(EXTENSION, hook)
     code = extension_code(where_to_ask(hook))
     path = write_private(hook.folder, FILE_NAME, code)

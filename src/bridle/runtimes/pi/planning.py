@@ -25,13 +25,8 @@ from bridle.runtimes.pi.choices import (
 )
 from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import (
-    agent_env,
-    check_options,
-    native_options,
-    readable_file,
-    working_dir,
-)
+from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
+from bridle.runtimes.user_files import readable_file
 
 if TYPE_CHECKING:
     from bridle.runtimes.pi.product import PiRuntime

@@ -11,7 +11,7 @@ from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec
 from bridle.runtimes import routing
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Guarded, History, Interactive, Live, Terminal
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -50,13 +50,14 @@ _HONOURED = COMMON_OPTIONS | {
 }
 
 
-class PiRuntime(Adapter):
+class PiRuntime(Live, Terminal, Interactive, Guarded, History):
     """The Pi coding agent (`pi`): a process for each prompt in its JSON mode, or one for many in
     its rpc mode."""
 
     id: ClassVar[str] = "pi"
     binary: ClassVar[str] = "pi"
     instruction_path: ClassVar[str] = "AGENTS.md"
+    dialects = DIALECTS
     provider_path: ClassVar[str] = ""
     scripted_model: ClassVar[str] = "lab/scripted"
     install_hint: ClassVar[str] = "npm install -g @earendil-works/pi-coding-agent"

@@ -41,7 +41,7 @@ export default function (pi) {
 
 
 def report_plan(plan: RunPlan) -> RunPlan:
-    """The plan with an extension that reports; see `Adapter.report_plan`."""
+    """The plan with an extension that reports; see `Terminal.report_plan`."""
     code = _CODE % {"folder": json.dumps(plan.reports)}
     path = write_private(plan.reports, FILE_NAME, code)
     return plan.with_arguments("-e", path) or plan

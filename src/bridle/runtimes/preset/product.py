@@ -35,6 +35,7 @@ class PresetRuntime(Adapter):
 
     binary = ""
     instruction_path = "AGENTS.md"
+    dialects = (_DIALECT,)
     stability = "experimental"
     tells_version = False
 

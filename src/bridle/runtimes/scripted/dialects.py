@@ -2,7 +2,7 @@
 
 from bridle._version import __version__
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.tool_names import ToolTable
+from bridle.runtimes.product import ToolTable
 
 DIALECTS = (Dialect(name="scripted-1", since=(0,), seen=(__version__,), capture="tools.jsonl"),)
 

@@ -21,7 +21,7 @@ COMMAND = GuardMechanism(
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
-    """The plan of an agent that asks; see `Adapter.guard_plan`."""
+    """The plan of an agent that asks; see `Guarded.guard_plan`."""
     on_wire = hook.stdio and "--face" not in plan.spec.argv
     mechanism = STDIO if on_wire else COMMAND
     how = ("--guard", "stdio") if on_wire else ("--guard", hook.command(COMMAND.shape))

@@ -18,22 +18,17 @@ from bridle.core.options import (
 )
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import SESSION_MARK, Normalizer, ProcessSpec
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Guarded, History, Interactive, Live
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import Installation, find_executable
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import (
-    agent_env,
-    check_options,
-    native_options,
-    readable_file,
-    working_dir,
-)
+from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
 from bridle.runtimes.scripted.dialects import DIALECTS, TOOLS
 from bridle.runtimes.scripted.settings import Settings, read_settings
 from bridle.runtimes.scripted.stream import ScriptedNormalizer
 from bridle.runtimes.scripted.transcript import state_dir, summarize
 from bridle.runtimes.scripted.wire import image_part
+from bridle.runtimes.user_files import readable_file
 from bridle.turns.guard_contract import GuardHook
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire
@@ -61,12 +56,13 @@ _OPTIONS = frozenset(
 _START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent", "start.py")
 
 
-class ScriptedRuntime(Adapter):
+class ScriptedRuntime(Live, Interactive, Guarded, History):
     """An agent that plays a script with real tools. There is no model, and it says so."""
 
     id = "scripted"
     binary = "python"
     instruction_path = "AGENTS.md"
+    dialects = DIALECTS
     provider_path = ""
     install_hint = "nothing: it comes with Bridle"
     tools = TOOLS

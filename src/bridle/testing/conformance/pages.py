@@ -115,7 +115,7 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
 
 def tool_name_table() -> str:
     """The table of the neutral tool names: what each stands for, and the agents' own names."""
-    from bridle.runtimes.tool_names import NEUTRAL
+    from bridle.runtimes.product import NEUTRAL
 
     lines = ["| name | stands for |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in NEUTRAL.items()]

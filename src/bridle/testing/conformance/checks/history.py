@@ -5,6 +5,7 @@ from typing import Any
 
 from bridle.core.results import TranscriptSummary
 from bridle.core.usage import NO_USAGE, Usage
+from bridle.runtimes.contract import History
 from bridle.testing.conformance.checks.delivery import asked
 from bridle.testing.conformance.checks.registry import Check, Seen
 from bridle.testing.conformance.lab import Lab
@@ -76,6 +77,8 @@ def find_transcript(lab: Lab, folder: str, native: str) -> tuple[str, Transcript
 
     A file that is named by the conversation's id comes first, else any that can be read as one.
     """
+    if not isinstance(lab.runtime, History):
+        return None
     paths = [os.path.join(place, file) for place, _, files in os.walk(folder) for file in files]
     for path in sorted(paths, key=lambda path: (native not in path, path)):
         if os.path.getsize(path) > _LARGEST:

@@ -1,13 +1,38 @@
-"""Images that go with a prompt."""
+"""Files of the user that a run reads or needs: named files, images, folders below HOME."""
+
+import os
+from collections.abc import Mapping
 
 from bridle.core.errors import WrongUse
-from bridle.runtimes.planner import readable_file
 
 _KINDS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
 )
+_XDG = {
+    ".config": "XDG_CONFIG_HOME",
+    ".cache": "XDG_CACHE_HOME",
+    ".local/share": "XDG_DATA_HOME",
+    ".local/state": "XDG_STATE_HOME",
+}
+
+
+def readable_file(path: str, what: str) -> bytes:
+    """The bytes of a file the caller named; `WrongUse` says why it cannot be read."""
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            return file.read()
+    except OSError as problem:
+        raise WrongUse(f"cannot read {what} {path}: {problem.strerror}") from None
+
+
+def in_home(path: str, env: Mapping[str, str]) -> str:
+    """Where a path relative to HOME is under `env`, which may have moved the common folders."""
+    for usual, variable in _XDG.items():
+        if path.startswith(f"{usual}/") and os.path.isabs(env.get(variable, "")):
+            return os.path.join(env[variable], path[len(usual) + 1 :])
+    return os.path.join(env.get("HOME") or os.path.expanduser("~"), path)
 
 
 def check_images(paths: tuple[str, ...], reader: str) -> None:
