@@ -1,5 +1,6 @@
 """The adapter that lives outside of Bridle: installed as a plugin, run, and checked by the kit."""
 
+import ast
 import json
 import os
 import re
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bridle.runtimes.dialects import version_numbers
+from bridle import adapter
+from bridle.adapter import version_numbers
 from bridle.testing import ScriptedModel
 from tests.support.clis import uv
 
@@ -108,6 +110,32 @@ def test_it_passes_the_kit(plugin: dict[str, str], tmp_path: Path) -> None:
     assert done.returncode == 0
     passed = {each["name"] for each in report["checks"] if each["status"] == "pass"}
     assert passed >= {"text", "usage", "tool_call", "error_401", "nothing_left", "instruction_file"}
+
+
+def test_it_imports_nothing_of_bridle_but_the_module_for_authors() -> None:
+    files = list((EXAMPLE / "src").rglob("*.py"))
+    imported = {
+        name
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        for name in imported_by(node)
+        if name.split(".")[0] == "bridle"
+    }
+    assert imported == {"bridle.adapter"}
+
+
+def imported_by(node: ast.AST) -> list[str]:
+    """The modules that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [each.name for each in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
+def test_the_module_for_authors_says_what_it_has() -> None:
+    assert sorted(adapter.__all__) == adapter.__all__
+    assert [name for name in adapter.__all__ if not hasattr(adapter, name)] == []
+    here = {name for name, value in vars(adapter).items() if not name.startswith("_")}
+    assert here - set(adapter.__all__) <= {"TYPE_CHECKING"}
 
 
 def test_its_dialect_has_a_capture() -> None:

@@ -17,18 +17,20 @@ LAYERS = [
     {"sandbox"},
     {"drives"},
     {"guard"},
-    {"runtimes", "runs", "streaming", "structured"},
+    {"runtimes"},
+    {"adapter"},
+    {"runs", "streaming", "structured"},
     {"usage"},
-    {"sessions"},
+    {"sessions", "embedded"},
     {"runtime"},
     {"swarm", "chains"},
-    {"serve", "acp", "mcp"},
+    {"serve", "acp", "mcp", "top"},
     {"demo"},
     {"testing.conformance"},
     {"doctor"},
     {"cli"},
 ]
-"""From the lowest up."""
+"""From the lowest up, with the packages that are still to come."""
 
 BESIDE = {"testing": {"core"}}
 """Public helpers that stand beside the layers, and what they may use. Runtimes and what is above
@@ -36,7 +38,8 @@ may use them in turn: the scripted runtime plays the same scripts as the scripte
 conformance kit lives among them, but drives whole runtimes, so it has a place in the layers."""
 
 FACES = {"__init__", "__main__", "errors", "events"}
-"""The package's own face: it may name everything, and nothing inside may import it."""
+"""The package's own face, and its programs (`python -m …`): they may name everything, and nothing
+inside may import them."""
 
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
@@ -55,6 +58,8 @@ def place_of(words: tuple[str, ...]) -> str:
     """The part that a path or a dotted name (without `bridle`) belongs to."""
     if words[:2] == ("testing", "conformance"):
         return "testing.conformance"
+    if words[-1] == "__main__.py":
+        return "__main__"
     return words[0].removesuffix(".py")
 
 

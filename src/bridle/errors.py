@@ -5,6 +5,7 @@ from bridle.core.errors import (
     STDERR_TAIL,
     STDOUT_TAIL,
     Aborted,
+    AdapterRefused,
     AgentError,
     AnswerMismatch,
     Billing,
@@ -35,6 +36,7 @@ from bridle.core.errors import (
 __all__ = [
     "AGENT_ERRORS",
     "Aborted",
+    "AdapterRefused",
     "AgentError",
     "AnswerMismatch",
     "Billing",

@@ -10,8 +10,8 @@ from bridle.config.profiles import agent_variables, aliases
 from bridle.config.schema import AdapterSection, ReadySection, RuntimeSection
 from bridle.core.errors import ConfigError
 from bridle.core.results import Loading, Ready
-from bridle.runtimes.preset import PresetRuntime, check_declaration
-from bridle.runtimes.registry import get_adapter
+from bridle.runtimes.preset import PresetRuntime
+from bridle.runtimes.registry import check_declaration, get_adapter
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.configured import configured_clocks, configured_drive
 

@@ -11,15 +11,20 @@ ADAPTER = '''
 
 import json, sys
 
-from bridle.core.features import Features
-from bridle.core.usage import Usage
-from bridle.process.spec import ProcessSpec, Question
-from bridle.runtimes.contract import Adapter
-from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import agent_env, check_options, working_dir
-from bridle.runtimes.user_files import readable_file
-from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.install import Installation
+from bridle.adapter import (
+    Dialect,
+    Features,
+    Installation,
+    Interactive,
+    ProcessSpec,
+    Question,
+    RunPlan,
+    Usage,
+    agent_env,
+    check_options,
+    readable_file,
+    working_dir,
+)
 
 AGENT = r"""
 import json, sys
@@ -34,17 +39,15 @@ for line in sys.stdin:
         print(json.dumps({"end": True}), flush=True)
         break
 """
-DIALECT = Dialect(name="asker 1", since=(1,), seen=("1.0",), capture="")
+DIALECT = Dialect(name="asker 1", since=(1,), seen=("1.0",), capture="asker.jsonl")
 
 
-class Asker(Adapter):
+class Asker(Interactive):
     id = "asker"
     binary = "asker"
     instruction_path = "ASKER.md"
     install_hint = "install asker"
-
-    def dialect(self, version):
-        return DIALECT, True, ""
+    dialects = (DIALECT,)
 
     def features_of(self, dialect):
         options = frozenset({"settings", "model_server"})

@@ -111,6 +111,10 @@ class ConfigError(WrongUse):
     """A configuration file is wrong; the message names file, line and the nearest right key."""
 
 
+class AdapterRefused(ConfigError):
+    """An adapter does not load, or promises what it cannot do."""
+
+
 class UnknownRuntime(WrongUse):
     """No adapter is registered under that name."""
 

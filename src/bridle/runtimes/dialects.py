@@ -56,7 +56,8 @@ def choose_dialect(runtime: str, table: Sequence[D], version: str | None) -> tup
     numbers = version_numbers(version) if version else ()
     if not numbers:
         row = rows[-1]
-        return row, False, f"{runtime}: version unknown, treated as {row.seen[-1]}"
+        nearest = row.seen[-1] if row.seen else row.name
+        return row, False, f"{runtime}: version unknown, treated as {nearest}"
     fitting = [row for row in rows if row.since <= numbers]
     row = fitting[-1] if fitting else rows[0]
     if any(version_numbers(seen) == numbers for seen in row.seen):

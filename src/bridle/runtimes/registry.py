@@ -1,34 +1,43 @@
-"""Finds adapters by entry point; the only module that knows which there are."""
+"""Finds adapters by entry point; the only module that knows which there are.
+
+The adapters that a configuration declares come in by the same door: by name, when they are asked
+for. Every adapter is checked before anybody gets it (`registration`).
+"""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bridle.core.entry_points import registered
 from bridle.core.errors import ConfigError, UnknownRuntime
+from bridle.runtimes.contract import Adapter, AdapterSettings, ReadySettings
+from bridle.runtimes.registration import check_adapter, check_class, refusal
 
 if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.config.schema import AdapterSection
-    from bridle.runtimes.contract import Adapter, AdapterSettings
 
 DEFAULT_RUNTIME = "claude"
 
+_PLAIN_TEXT = "bridle.runtimes.preset:PresetRuntime"
+_ACP = "bridle.runtimes.acp:declared_agent"
+"""What makes the adapters that a configuration declares."""
+
 
 def available_runtimes(config: "Config | None" = None) -> list[str]:
-    """Names of all registered runtimes, sorted; those declared in `config` included."""
+    """Names of all registered runtimes, sorted; those that `config` declares included."""
     return sorted({*registered(), *(config.presets() if config else ())})
 
 
 def is_registered(name: str) -> bool:
-    """Whether an adapter is registered under `name`, beside what a configuration declares."""
+    """Whether an adapter is registered under `name`, apart from what a configuration declares."""
     return name in registered()
 
 
-def get_adapter(name: str | None = None, config: "Config | None" = None) -> "Adapter":
-    """The runtime called `name`; else the configuration's default; else `claude`.
+def get_adapter(name: str | None = None, config: "Config | None" = None) -> Adapter:
+    """The adapter called `name`; else the configuration's default; else `claude`.
 
-    Raises `UnknownRuntime` for a name nobody registered, `ConfigError` for an adapter that does
-    not load. Never falls back to another runtime.
+    Raises `UnknownRuntime` for a name that nobody registered, `AdapterRefused` for an adapter that
+    does not load or does not keep its promises. Never falls back to another runtime.
     """
     wanted = name or (config.runtime.default if config else None) or DEFAULT_RUNTIME
     preset = config.preset(wanted) if config else None
@@ -39,17 +48,15 @@ def get_adapter(name: str | None = None, config: "Config | None" = None) -> "Ada
         return _declared(wanted, preset)
     if target is None:
         raise UnknownRuntime(wanted, available_runtimes(config))
-    cls = _load(wanted, target)
-    return cls(_settings(wanted, config) if config else None)
+    kind = check_class(wanted, _load(wanted, target))
+    return check_adapter(kind(_settings(wanted, config) if config else None))
 
 
-def _declared(name: str, section: "AdapterSection") -> "Adapter":
-    """The runtime that a section of the configuration declares, by the protocol that it names."""
-    from bridle.runtimes.preset import PresetRuntime, check_declaration
-
-    if section.protocol != "acp":
-        return PresetRuntime(name, section)
+def _declared(name: str, section: "AdapterSection") -> Adapter:
+    """The adapter that a section of the configuration declares, by the protocol that it names."""
     check_declaration(name, section)
+    if section.protocol != "acp":
+        return check_adapter(_load(name, _PLAIN_TEXT)(name, section))
     return create_acp_adapter(
         id=name,
         binary=section.binary or "",
@@ -60,6 +67,15 @@ def _declared(name: str, section: "AdapterSection") -> "Adapter":
     )
 
 
+def check_declaration(name: str, section: "AdapterSection") -> None:
+    """Raise `ConfigError` for a declaration that could never run, when it is registered and not
+    when it runs. Files are checked when they are read; this is for sections made in Python."""
+    from bridle.config.meaning import declaration_mistakes
+
+    for mistake in declaration_mistakes(name, section):
+        raise ConfigError(f"{mistake.where}: {mistake.what}", hint=mistake.hint)
+
+
 def create_acp_adapter(
     *,
     id: str,
@@ -68,19 +84,11 @@ def create_acp_adapter(
     instruction_file: str = "AGENTS.md",
     install: str = "",
     asks: bool = False,
-) -> "Adapter":
-    """A runtime for any agent that speaks the Agent Client Protocol.
-
-    `acp_flag` is what makes it speak it (`--acp`, `acp`), one word or several. Its tool calls, text
-    and permission requests are seen like any other's. Nothing is known of how it counts tokens, so
-    its usage stays zero and its cost unknown; a model is chosen by the protocol, if it lets one.
-    `asks` says that it asks for permission before every call that changes anything: only then can
-    it be guarded, and one that ran a tool unasked is stopped.
-    """
-    from bridle.runtimes.acp import declared_agent
-
+) -> Adapter:
+    """An adapter to any agent that speaks the Agent Client Protocol; `bridle.create_acp_runtime`
+    says what the arguments mean."""
     flags = (acp_flag,) if isinstance(acp_flag, str) else tuple(acp_flag)
-    return declared_agent(
+    adapter: Adapter = _load(id, _ACP)(
         id,
         command=binary,
         flags=tuple(flag for flag in flags if flag),
@@ -88,20 +96,19 @@ def create_acp_adapter(
         install=install,
         guard="asks" if asks else "",
     )
+    return check_adapter(adapter)
 
 
 def _check_sections(config: "Config") -> None:
-    """Raise `ConfigError` for sections that nothing would ever read. A configuration that was read
-    from files is checked by then; this is for one made in Python."""
+    """Raise `ConfigError` for sections that nothing would ever read. A configuration from files was
+    checked when it was read; this is for one made in Python."""
     from bridle.config.meaning import adapter_mistakes
 
     for mistake in adapter_mistakes(config.runtime.adapters):
         raise ConfigError(f"{mistake.where}: {mistake.what}", hint=mistake.hint)
 
 
-def _settings(name: str, config: "Config") -> "AdapterSettings":
-    from bridle.runtimes.contract import AdapterSettings, ReadySettings
-
+def _settings(name: str, config: "Config") -> AdapterSettings:
     section = config.runtime.adapters.get(name)
     ready = section.readiness() if section else None
     wanted = None
@@ -116,16 +123,11 @@ def _settings(name: str, config: "Config") -> "AdapterSettings":
     )
 
 
-def _load(name: str, target: str) -> "type[Adapter]":
-    from bridle.runtimes.contract import Adapter
-
+def _load(name: str, target: str) -> Any:
+    """The object that `target` (`module:attribute`) names."""
     module_name, _, attribute = target.partition(":")
     try:
-        found = getattr(import_module(module_name), attribute)
-    except (ImportError, AttributeError) as problem:
-        raise ConfigError(f"runtime {name}: cannot load {target}: {problem}") from problem
-    if not (isinstance(found, type) and issubclass(found, Adapter)):
-        raise ConfigError(f"runtime {name}: {target} is not an Adapter")
-    if found.id != name:
-        raise ConfigError(f"runtime {name}: {target} calls itself {found.id}")
-    return found
+        return getattr(import_module(module_name), attribute)
+    except Exception as problem:
+        # Code of others: whatever it raises on import must not end a list of all runtimes.
+        raise refusal(name, [f"cannot load {target}: {problem}"]) from problem

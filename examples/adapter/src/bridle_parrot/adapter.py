@@ -7,24 +7,31 @@ from typing import Any, Literal
 
 import msgspec
 
-from bridle.core.errors import WrongUse, error_for_status
-from bridle.core.features import Features
-from bridle.core.files import new_private_dir, write_private
-from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
-from bridle.core.usage import Usage
-from bridle.process.spec import ProcessExit, ProcessSpec
-from bridle.runtimes.contract import Adapter
-from bridle.runtimes.dialects import Dialect, choose_dialect
-from bridle.runtimes.install import (
+from bridle.adapter import (
+    Adapter,
+    Dialect,
+    Features,
     Installation,
+    ProcessExit,
+    ProcessSpec,
+    Recorder,
+    ResolvedModel,
+    RunOptions,
+    RunPlan,
+    SpawnOptions,
+    Usage,
+    WrongUse,
+    agent_env,
     ask_version,
+    check_options,
+    error_for_status,
     find_executable,
+    new_private_dir,
+    raw_of,
     remembered_version,
+    working_dir,
+    write_private,
 )
-from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import agent_env, check_options, working_dir
-from bridle.runtimes.raw import raw_of
-from bridle.turns.recorder import Recorder
 
 DIALECTS = (Dialect(name="parrot-1", since=(1,), seen=("1.0.0",), capture="hello.jsonl"),)
 
@@ -45,10 +52,8 @@ class ParrotRuntime(Adapter):
     binary = "parrot"
     instruction_path = "PARROT.md"
     stability = "experimental"
+    dialects = DIALECTS
     options_type = ParrotOptions
-
-    def dialect(self, version: str | None) -> tuple[Dialect, bool, str]:
-        return choose_dialect(self.id, DIALECTS, version)
 
     def features_of(self, dialect: Dialect) -> Features:
         honoured = {"system_prompt", "append_system_prompt", "model", "model_server"}

@@ -1,5 +1,5 @@
 """Runtimes that are declared by configuration alone."""
 
-from bridle.runtimes.preset.product import PresetRuntime, check_declaration
+from bridle.runtimes.preset.product import PresetRuntime
 
-__all__ = ["PresetRuntime", "check_declaration"]
+__all__ = ["PresetRuntime"]

@@ -8,7 +8,7 @@ of such a program cannot be seen; every option it has no flag for is refused by 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from bridle.core.errors import ConfigError, UnsupportedOption, WrongUse
+from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Loading, Ready, ReadyState
@@ -19,6 +19,7 @@ from bridle.runtimes.install import Installation, find_executable
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import agent_env, check_options, working_dir
 from bridle.runtimes.preset.stream import PlainTextNormalizer
+from bridle.runtimes.registry import check_declaration
 from bridle.runtimes.supporting import supporters
 from bridle.turns.recorder import Recorder
 
@@ -164,12 +165,3 @@ class PresetRuntime(Adapter):
         """Ready when the declared text shows; without one, nothing is waited for."""
         wanted = self._section.ready_text
         return Ready() if wanted is None or wanted in pane else Loading()
-
-
-def check_declaration(name: str, section: "AdapterSection") -> None:
-    """Raise `ConfigError` for a declaration that could never run, when it is registered and not
-    when it runs. Files are checked when they are read; this is for sections made in Python."""
-    from bridle.config.meaning import declaration_mistakes
-
-    for mistake in declaration_mistakes(name, section):
-        raise ConfigError(f"{mistake.where}: {mistake.what}", hint=mistake.hint)
