@@ -18,9 +18,9 @@ from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.process.process_tree import kill_marked
 from bridle.process.spec import ProcessExit
+from bridle.runs import stream_sync
 from bridle.sessions.home import StateHome, user_home
 from bridle.sessions.store import SessionStore
-from bridle.streaming import stream_sync
 from bridle.testing import ScriptedModel, load_script
 from bridle.testing.contract import check_event_order
 from bridle.turns.recorder import Recorder

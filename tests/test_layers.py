@@ -19,7 +19,7 @@ LAYERS = [
     {"guard"},
     {"runtimes"},
     {"adapter"},
-    {"runs", "streaming", "structured"},
+    {"runs", "structured"},
     {"usage"},
     {"sessions", "embedded"},
     {"runtime"},

@@ -16,8 +16,7 @@ from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.process.process_tree import marked_processes
-from bridle.runs import options_from, prepare
-from bridle.streaming import run_sync, stream_sync
+from bridle.runs import options_from, prepare, run_sync, stream_sync
 from tests.process.children import open_fds
 from tests.support.tiny_agent import TinyNormalizer, TinyRuntime
 from tests.support.tiny_runs import SCRIPT, TINY, checked
@@ -186,7 +185,7 @@ def test_private_folders_go_with_the_run(tmp_path: Path, monkeypatch: pytest.Mon
 HOST = """
 import os, signal, sys, threading, time
 sys.path[:0] = sys.argv[4:]
-from bridle import runs, streaming
+from bridle import runs
 from tests.support.tiny_agent import TinyRuntime
 runs.new_session_id = lambda: sys.argv[1]
 how = sys.argv[3]
@@ -197,11 +196,11 @@ if how != 'ends':
     threading.Thread(target=interrupt, daemon=True).start()
 if how == 'async':
     import asyncio
-    asyncio.run(streaming.run('child\\nhang', runtime=TinyRuntime()))
+    asyncio.run(runs.run('child\\nhang', runtime=TinyRuntime()))
 elif how == 'run':
-    streaming.run_sync('child\\nhang', runtime=TinyRuntime())
+    runs.run_sync('child\\nhang', runtime=TinyRuntime())
 else:
-    kept = iter(streaming.stream_sync('child\\nsay x\\nhang', runtime=TinyRuntime()))
+    kept = iter(runs.stream_sync('child\\nsay x\\nhang', runtime=TinyRuntime()))
     for event in kept:
         if how == 'ends' and getattr(event, 'text', ''): break
 """

@@ -15,8 +15,8 @@ from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
 from bridle.process.spec import Allow, Deny, PermissionAnswer, Question
+from bridle.runs import EventStream, run, run_sync, stream, stream_sync
 from bridle.runtime import AgentRuntime
-from bridle.streaming import EventStream, run, run_sync, stream, stream_sync
 from bridle.testing.contract import check_event_order
 from tests.conftest import wait_until
 from tests.process.children import open_fds

@@ -14,10 +14,9 @@ from bridle.core.events import Event
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.process.process_tree import marked_processes
-from bridle.runs import prepare
+from bridle.runs import prepare, run, run_sync, stream_sync
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions.session import Session
-from bridle.streaming import run, run_sync, stream_sync
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.runtimes.scripted.helper import Stage

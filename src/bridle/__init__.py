@@ -41,7 +41,15 @@ if TYPE_CHECKING:
     from bridle.core.usage import Usage
     from bridle.drives.connection import RpcProcess, RuntimeConnection
     from bridle.process.spec import Allow, Deny, PermissionAnswer, Question
-    from bridle.runs import run_interactive
+    from bridle.runs import (
+        EventStream,
+        SyncEventStream,
+        run,
+        run_interactive,
+        run_sync,
+        stream,
+        stream_sync,
+    )
     from bridle.runtime import AgentRuntime, create_acp_runtime, get_runtime
     from bridle.runtimes.one_shot import print_once
     from bridle.runtimes.registry import available_runtimes
@@ -55,7 +63,6 @@ if TYPE_CHECKING:
     from bridle.sessions.store import SessionRecord
     from bridle.sessions.sync_session import SyncSession
     from bridle.sessions.user_messages import UserMessage
-    from bridle.streaming import EventStream, SyncEventStream, run, run_sync, stream, stream_sync
 
 del TYPE_CHECKING
 
@@ -151,7 +158,15 @@ _HOMES = {
     "bridle.core.results": ("Availability", "RunResult", "TranscriptSummary"),
     "bridle.core.usage": ("Usage",),
     "bridle.process.spec": ("Allow", "Deny", "PermissionAnswer", "Question"),
-    "bridle.runs": ("run_interactive",),
+    "bridle.runs": (
+        "EventStream",
+        "SyncEventStream",
+        "run",
+        "run_interactive",
+        "run_sync",
+        "stream",
+        "stream_sync",
+    ),
     "bridle.runtime": ("AgentRuntime", "create_acp_runtime", "get_runtime"),
     "bridle.runtimes.one_shot": ("print_once",),
     "bridle.runtimes.registry": ("available_runtimes",),
@@ -174,14 +189,6 @@ _HOMES = {
     "bridle.sessions.store": ("SessionRecord",),
     "bridle.sessions.sync_session": ("SyncSession",),
     "bridle.sessions.user_messages": ("UserMessage",),
-    "bridle.streaming": (
-        "EventStream",
-        "SyncEventStream",
-        "run",
-        "run_sync",
-        "stream",
-        "stream_sync",
-    ),
 }
 """Where each public name is defined."""
 

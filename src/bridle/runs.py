@@ -1,40 +1,428 @@
-"""Makes runs ready: what to run, through which agent, planned, guarded and confined.
+"""Runs of one prompt: prepare, run and stream, sync and async.
 
-How a run that is ready is then played: `streaming` for the library, `PrintRun` for everybody else,
-a terminal for a person (`run_interactive`).
+`prepare` checks the options, plans the process, puts the guard and the sandbox around it, and
+starts nothing. `run`, `stream` and their sync twins play what it prepared. `run_interactive` gives
+the terminal to a person, and `connection` talks to a process that the caller started.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import msgspec
 
 from bridle.core.errors import BridleError, UnsupportedOption, WrongUse
-from bridle.core.events import AnyEvent, Drive
+from bridle.core.events import AnyEvent, Drive, Event
 from bridle.core.git import find_project
 from bridle.core.ids import new_session_id
-from bridle.core.options import PROJECT, RunOptions, guarded_as, without_outer_agent
+from bridle.core.options import (
+    PROJECT,
+    RunOptions,
+    RunOptionsDict,
+    guarded_as,
+    without_outer_agent,
+)
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, PrintRun, refuse_all
 from bridle.process.owned_folders import claim_folders, remove_folders
-from bridle.process.spec import Normalizer, ProcessSpec
+from bridle.process.spec import Normalizer, PermissionAnswer, ProcessSpec, Question
 from bridle.runtimes.contract import Adapter, HasAdapter, adapter_of, as_guarded
 from bridle.runtimes.routing import routed
 from bridle.runtimes.supporting import as_interactive, as_live
 from bridle.turns.recorder import Recorder
 
 if TYPE_CHECKING:
+    from anyio import CancelScope
+    from anyio.abc import TaskGroup
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
     from bridle.config import Config
     from bridle.drives.connection import RpcProcess, RuntimeConnection
     from bridle.runtimes.guarded import Guarding
     from bridle.runtimes.permission import Way
     from bridle.runtimes.plan import RunPlan
-    from bridle.streaming import AsyncPermissionPolicy
+
+EventHandler = Callable[[AnyEvent], Awaitable[None] | None]
+AsyncPermissionPolicy = Callable[[Question], Awaitable[PermissionAnswer]]
+"""A permission callback for async callers; it may wait for a person."""
+
+_NO_RESULT = "read it after the last event, or after the block"
 
 _T = TypeVar("_T")
+
+
+# -- run and stream -----------------------------------------------------------------------------
+
+
+async def run(
+    prompt: str,
+    *,
+    runtime: str | Adapter | HasAdapter | None = None,
+    config: "Config | None" = None,
+    on_event: EventHandler | None = None,
+    permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
+    **options: Unpack[RunOptionsDict],
+) -> RunResult:
+    """Run one prompt through an agent and return the result.
+
+    `runtime` is a name, an `AgentRuntime` or an adapter. `options` are the fields of `RunOptions`.
+    `permission` answers the agent's permission requests (without it all are refused): it returns
+    True, False, `Allow()` or `Deny(reason)`, and may be async. A failed run is a result with
+    `error`, not an exception; `result.failure()` gives the exception. Raises `UnknownRuntime`,
+    `NotInstalled`, `UnsupportedOption`, `ConfigError` or `WrongUse` before anything is started.
+    """
+    adapter, wanted = resolve(prompt, runtime, config, options)
+    return await run_options(
+        adapter, wanted, on_event=on_event, permission=permission, config=config
+    )
+
+
+async def run_options(
+    adapter: Adapter,
+    options: RunOptions,
+    *,
+    on_event: EventHandler | None = None,
+    permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
+    config: "Config | None" = None,
+) -> RunResult:
+    """Run `options` to the end; `on_event` gets each event and may be async."""
+    async with EventStream(adapter, options, permission=permission, config=config) as stream:
+        async for event in stream:
+            if on_event is not None:
+                waiting = on_event(event)
+                if waiting is not None:
+                    await waiting
+    return stream.result
+
+
+def stream(
+    prompt: str,
+    *,
+    runtime: str | Adapter | HasAdapter | None = None,
+    config: "Config | None" = None,
+    permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
+    **options: Unpack[RunOptionsDict],
+) -> "EventStream":
+    """The events of one run: `async with bridle.stream(…) as events: async for event in events`.
+
+    Takes and raises what `run` does.
+    """
+    adapter, wanted = resolve(prompt, runtime, config, options)
+    return EventStream(adapter, wanted, permission=permission, config=config)
+
+
+def run_sync(
+    prompt: str,
+    *,
+    runtime: str | Adapter | HasAdapter | None = None,
+    config: "Config | None" = None,
+    permission: PermissionPolicy | None = None,
+    **options: Unpack[RunOptionsDict],
+) -> RunResult:
+    """`run` for programs without an event loop; it starts none."""
+    events = stream_sync(prompt, runtime=runtime, config=config, permission=permission, **options)
+    for _ in events:
+        pass
+    return events.result
+
+
+def stream_sync(
+    prompt: str,
+    *,
+    runtime: str | Adapter | HasAdapter | None = None,
+    config: "Config | None" = None,
+    permission: PermissionPolicy | None = None,
+    **options: Unpack[RunOptionsDict],
+) -> "SyncEventStream":
+    """`stream` for programs without an event loop: iterate it, then read `result`."""
+    adapter, wanted = resolve(prompt, runtime, config, options)
+    return SyncEventStream(adapter, wanted, permission=permission, config=config)
+
+
+class EventStream:
+    """The events of one run as they happen.
+
+    Contract: use it in `async with`, once, and iterate inside. Leaving the block ends the agent and
+    waits until it is gone, also under cancellation. `result` can be read after the last event, and
+    after the block in any case. An exception of the block comes out unchanged. An exception of the
+    permission callback ends the agent and comes out of the iteration.
+    """
+
+    def __init__(
+        self,
+        runtime: Adapter | HasAdapter,
+        options: RunOptions,
+        *,
+        permission: PermissionPolicy | AsyncPermissionPolicy | None = None,
+        config: "Config | None" = None,
+    ) -> None:
+        self._result: RunResult | None = None
+        self._permission = permission
+        self._prepared = prepare(
+            adapter_of(runtime),
+            options,
+            permission=refuse_all if permission is None else self._decide,
+            config=config,
+        )
+        self._group: TaskGroup | None = None
+        self._receive: MemoryObjectReceiveStream[list[Event]] | None = None
+        self._ready: deque[Event] = deque()
+        self._problem: BaseException | None = None
+        self._asking: CancelScope | None = None
+        self._left = False
+
+    @property
+    def result(self) -> RunResult:
+        """The run's result; `WrongUse` before the last event."""
+        if self._result is None:
+            raise WrongUse("the run has no result yet", hint=_NO_RESULT)
+        return self._result
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the caller should know before trusting the run, such as an untested version."""
+        return self._prepared.plan.warnings
+
+    def abort(self, reason: str = "aborted by the caller") -> None:
+        """Stop the agent; the remaining events still come, ending with status `aborted`."""
+        self._prepared.run.abort(reason)
+
+    async def __aenter__(self) -> "EventStream":
+        import anyio
+
+        if self._group is not None:
+            raise WrongUse("this run was already started", hint="make a new stream for each run")
+        send, self._receive = anyio.create_memory_object_stream[list[Event]](0)
+        self._group = await anyio.create_task_group().__aenter__()
+        self._group.start_soon(self._work, send)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._group is not None
+        assert self._receive is not None
+        self._left = True
+        self._receive.close()
+        if self._result is None:
+            self._prepared.run.abort("the caller left the run")
+        if self._asking is not None:
+            self._asking.cancel()
+        # The group only waits for the worker, which ends by itself now. It does not get the block's
+        # exception, or it would wrap that in a group.
+        self._group.cancel_scope.shield = True
+        await self._group.__aexit__(None, None, None)
+        if problem is None:
+            self._raise_problem()
+
+    def __aiter__(self) -> "EventStream":
+        if self._receive is None:
+            raise WrongUse("the stream is not open", hint="use `async with stream as events` first")
+        return self
+
+    async def __anext__(self) -> AnyEvent:
+        import anyio
+
+        assert self._receive is not None
+        while not self._ready:
+            try:
+                self._ready.extend(await self._receive.receive())
+            except (anyio.EndOfStream, anyio.ClosedResourceError):
+                self._raise_problem()
+                raise StopAsyncIteration from None
+        return cast("AnyEvent", self._ready.popleft())
+
+    def _raise_problem(self) -> None:
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+
+    async def _work(self, send: "MemoryObjectSendStream[list[Event]]") -> None:
+        """Run the worker thread. It cannot be cancelled from outside: it ends when the agent has
+        ended, and leaving the block ends the agent."""
+        import anyio
+        from anyio import to_thread
+
+        try:
+            with anyio.CancelScope(shield=True):
+                # A separate limiter: a hundred runs at once must not wait for one another.
+                await to_thread.run_sync(self._follow, send, limiter=anyio.CapacityLimiter(1))
+        finally:
+            send.close()
+
+    def _follow(self, send: "MemoryObjectSendStream[list[Event]]") -> None:
+        """In the worker thread: play the run and hand its events over, waiting until the caller
+        takes them."""
+        import anyio
+        from anyio import from_thread
+
+        run = self._prepared.run
+        try:
+            for batch in run.batches():
+                if self._left:
+                    continue
+                try:
+                    from_thread.run(send.send, batch)
+                except anyio.BrokenResourceError:
+                    run.abort("the caller left the run")
+        except BaseException as problem:
+            self._problem = problem
+        finally:
+            self._result = run.result
+
+    def _decide(self, question: Question) -> PermissionAnswer:
+        """In the worker thread: ask the caller, who may answer now or later."""
+        from anyio import from_thread
+
+        assert self._permission is not None
+        answer = self._permission(question)
+        if not isinstance(answer, Awaitable):
+            return answer
+        return from_thread.run(self._wait_for, answer)
+
+    async def _wait_for(self, answer: Awaitable[PermissionAnswer]) -> PermissionAnswer:
+        import anyio
+
+        with anyio.CancelScope() as self._asking:
+            if self._left:
+                self._asking.cancel()
+            return await answer
+        return False, "bridle", "the caller left the run"
+
+
+class SyncEventStream:
+    """The events of one run, iterated without an event loop. `result` can be read at the end.
+
+    Contract: iterate it once. Breaking out of the loop, or leaving a `with` block around it, ends
+    the agent and waits until it is gone.
+    """
+
+    def __init__(
+        self,
+        runtime: Adapter | HasAdapter,
+        options: RunOptions,
+        *,
+        permission: PermissionPolicy | None = None,
+        config: "Config | None" = None,
+    ) -> None:
+        self._prepared = prepare(
+            adapter_of(runtime), options, permission=permission or refuse_all, config=config
+        )
+
+    def __enter__(self) -> "SyncEventStream":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._prepared.run.close()
+
+    def __iter__(self) -> Iterator[AnyEvent]:
+        return cast("Iterator[AnyEvent]", self._prepared.run.events())
+
+    def abort(self, reason: str = "aborted by the caller") -> None:
+        """Stop the agent; the remaining events still come."""
+        self._prepared.run.abort(reason)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the caller should know before trusting the run."""
+        return self._prepared.plan.warnings
+
+    @property
+    def result(self) -> RunResult:
+        """The run's result; `WrongUse` before the last event."""
+        if not self._prepared.run.is_over:
+            raise WrongUse("the run has no result yet", hint=_NO_RESULT)
+        return self._prepared.run.result
+
+
+# -- keywords to options ------------------------------------------------------------------------
+
+
+def resolve(
+    prompt: str,
+    runtime: str | Adapter | HasAdapter | None,
+    config: "Config | None",
+    options: Any,
+) -> tuple[Adapter, RunOptions]:
+    """The adapter and the options that a caller's keywords mean, completed by the configuration."""
+    from bridle.runtimes.registry import get_adapter
+
+    if runtime is None or isinstance(runtime, str):
+        if config is None:
+            from bridle.config import load_config
+
+            config = load_config(options.get("cwd"))
+        adapter = get_adapter(runtime, config)
+    else:
+        adapter = adapter_of(runtime)
+    wanted = options_from(prompt, options)
+    if config is not None:
+        from bridle.config import apply_config
+
+        wanted = apply_config(wanted, config, adapter.id)
+    return adapter, wanted
+
+
+def options_from(prompt: str, options: Mapping[str, Any]) -> RunOptions:
+    """`RunOptions` from keywords. `WrongUse` names an unknown keyword, or one whose value has the
+    wrong type. Path objects count as their text."""
+    for name in options:
+        if name not in RunOptions.__struct_fields__:
+            raise WrongUse(f"unknown option: {name}", hint=_nearest(name))
+    plain = {
+        name: os.fspath(value) if isinstance(value, os.PathLike) else value
+        for name, value in options.items()
+    }
+    try:
+        return msgspec.convert({"prompt": prompt, **plain}, RunOptions)
+    except msgspec.ValidationError as problem:
+        what, _, where = str(problem).partition(" - at `$.")
+        raise WrongUse(f"option {where.rstrip('`') or 'unknown'}: {what}") from None
+
+
+def _nearest(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, RunOptions.__struct_fields__, n=1)
+    return f"did you mean {close[0]}?" if close else "see the fields of RunOptions"
+
+
+def _check_values(options: RunOptions) -> None:
+    """Refuse values that no runtime can make sense of."""
+    if not options.prompt.strip():
+        raise WrongUse("the prompt is empty", hint="say what the agent is to do")
+    try:
+        options.prompt.encode()
+    except UnicodeEncodeError:
+        raise WrongUse("the prompt holds characters that are not Unicode text") from None
+    for name, least in (("timeout", 0), ("budget_usd", 0), ("max_turns", 0)):
+        value = getattr(options, name)
+        # Negated, so that a value which is not a number at all is refused too.
+        if value is not None and not value > least:
+            raise WrongUse(f"{name} must be more than {least}, not {value}")
+
+
+def refuse_schema(adapter: Adapter, options: RunOptions, where: str) -> None:
+    """Refuse `output_schema` where no single answer ends the work."""
+    if options.output_schema is not None:
+        raise UnsupportedOption(
+            adapter.id, "output_schema", [], reason=f"not in {where}; use `bridle run`"
+        )
+
+
+# -- preparing ----------------------------------------------------------------------------------
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -46,19 +434,19 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 def prepare(
-    runtime: Adapter,
+    adapter: Adapter,
     options: RunOptions,
     *,
     env: Mapping[str, str] | None = None,
     permission: PermissionPolicy = refuse_all,
     config: "Config | None" = None,
 ) -> Prepared:
-    """Check `options` against `runtime` and make the run ready; starts nothing.
+    """Check `options` against the adapter and prepare the run; starts nothing.
 
-    `permission` answers the agent's requests; with one, a run in permission mode `ask` takes the
-    drive in which the runtime asks (`bridle.runtimes.permission`). `config` holds the rules of a
-    guarded run; that of its folder when None. Raises what `Adapter.plan_run` raises, and
-    `GuardRefused`, before anything happened.
+    `permission` answers the agent's requests. With one, a run in permission mode `ask` uses the
+    drive in which the agent asks (`bridle.runtimes.permission`). `config` holds the rules of a
+    guarded run; None means the configuration of its folder. Raises what `Adapter.plan_run` raises,
+    and `GuardRefused`, before anything happened.
     """
     _check_values(options)
     environment = without_outer_agent(os.environ if env is None else env)
@@ -67,15 +455,15 @@ def prepare(
         environment.setdefault(PROJECT, project)
     try:
         if options.output_schema is None:
-            return _prepare(runtime, options, environment, permission, config)
-        return _structured(runtime, options, environment, permission, config)
+            return _prepare(adapter, options, environment, permission, config)
+        return _structured(adapter, options, environment, permission, config)
     except BridleError as problem:
-        problem.runtime = problem.runtime or runtime.id
+        problem.runtime = problem.runtime or adapter.id
         raise
 
 
 def _structured(
-    runtime: Adapter,
+    adapter: Adapter,
     options: RunOptions,
     environment: dict[str, str],
     permission: PermissionPolicy,
@@ -84,25 +472,25 @@ def _structured(
     """A run whose answer must fit a schema; see `bridle.structured`."""
     from bridle.structured import Asking, StructuredRun
 
-    asking = Asking(runtime, options, environment)
+    asking = Asking(adapter, options, environment)
 
     def again(result: RunResult) -> PrintRun | None:
         wanted = asking.again(result)
         if wanted is None:
             return None
         make = partial(StructuredRun, asking=asking, again=None)
-        return _prepare(runtime, wanted, environment, permission, config, make).run
+        return _prepare(adapter, wanted, environment, permission, config, make).run
 
     try:
         make = partial(StructuredRun, asking=asking, again=again)
-        return _prepare(runtime, asking.first, environment, permission, config, make)
+        return _prepare(adapter, asking.first, environment, permission, config, make)
     except BaseException:
         remove_folders(asking.folders)
         raise
 
 
 def _prepare(
-    runtime: Adapter,
+    adapter: Adapter,
     options: RunOptions,
     environment: dict[str, str],
     permission: PermissionPolicy,
@@ -114,35 +502,36 @@ def _prepare(
     capability = None if options.unguarded else guarded_as(options, environment)
     warnings: tuple[str, ...] = ()
     if capability is not None:
-        options, warnings = _held_as(runtime, options, capability)
-    way = way_of(runtime, options, answered=permission is not refuse_all)
+        options, warnings = _confined_by_role(adapter, options, capability)
+    way = way_of(adapter, options, answered=permission is not refuse_all)
     if capability is None:
-        plan = _named(_planned(way, options, environment, None), options, config)
-        return _discarding(plan, _prepared, way, options, plan, permission, make)
+        plan = _with_profiles(_planned(way, options, environment, None), options, config)
+        return _or_discard(plan, _prepared, way, options, plan, permission, make)
     from bridle.runtimes.guarded import Guarding
 
     guarding = Guarding(way.runtime, capability, environment, stdio=True)
     try:
-        plan = _named(_planned(way, options, environment, guarding), options, config)
+        plan = _with_profiles(_planned(way, options, environment, guarding), options, config)
         plan = msgspec.structs.replace(plan, warnings=(*warnings, *plan.warnings))
-        return _discarding(plan, _prepared, way, options, plan, permission, make, guarding, config)
+        return _or_discard(plan, _prepared, way, options, plan, permission, make, guarding, config)
     except BaseException:
         guarding.close()
         raise
 
 
-def _held_as(
-    runtime: Adapter, options: RunOptions, capability: str
+def _confined_by_role(
+    adapter: Adapter, options: RunOptions, capability: str
 ) -> tuple[RunOptions, tuple[str, ...]]:
+    """The options with the sandbox that the capability brings, and warnings."""
     from bridle.runtimes.confined import held_as
     from bridle.runtimes.guarded import check_capability
 
     check_capability(capability)
-    return held_as(runtime, options, capability)
+    return held_as(adapter, options, capability)
 
 
-def _named(plan: "RunPlan", options: RunOptions, config: "Config | None") -> "RunPlan":
-    """`plan` with the agent's variables under the names of the configured profiles, too."""
+def _with_profiles(plan: "RunPlan", options: RunOptions, config: "Config | None") -> "RunPlan":
+    """The plan with the agent's variables under the names of the configured profiles, too."""
     if config is None or not config.profiles:
         return plan
     from bridle.config.profiles import agent_variables
@@ -157,26 +546,26 @@ def _planned(
     env: dict[str, str],
     guarding: "Guarding | None",
 ) -> "RunPlan":
-    """The plan of a run, its guard inside its sandbox."""
-    runtime = way.runtime
+    """The plan of a run: the guard is inside the sandbox."""
+    adapter = way.runtime
     if options.sandbox is None:
-        options, around, warnings = routed(runtime, options, env)
-        plan_it = as_live(runtime).plan_live if way.live else runtime.plan_run
+        options, around, warnings = routed(adapter, options, env)
+        plan_it = as_live(adapter).plan_live if way.live else adapter.plan_run
         plan = plan_it(options, around, new_session_id())
         plan = msgspec.structs.replace(plan, warnings=(*plan.warnings, *warnings))
         if guarding is not None:
-            plan = _discarding(plan, guarding.adapt, plan)
+            plan = _or_discard(plan, guarding.adapt, plan)
     else:
         from bridle.runtimes.confined import planned, planned_live
 
         adapt = None if guarding is None else guarding.adapt
         confined = planned_live if way.live else planned
-        plan = confined(runtime, options, env, new_session_id(), adapt)
+        plan = confined(adapter, options, env, new_session_id(), adapt)
     return msgspec.structs.replace(plan, warnings=(*plan.warnings, *way.warnings))
 
 
-def _discarding(plan: "RunPlan", step: Callable[..., _T], *arguments: Any) -> _T:
-    """`step` on a plan, whose folders are removed when nothing comes of it."""
+def _or_discard(plan: "RunPlan", step: Callable[..., _T], *arguments: Any) -> _T:
+    """The result of `step`; the folders of `plan` are removed if it raises."""
     try:
         return step(*arguments)
     except BaseException:
@@ -193,12 +582,12 @@ def _prepared(
     guarding: "Guarding | None" = None,
     config: "Config | None" = None,
 ) -> Prepared:
-    runtime = way.runtime
+    adapter = way.runtime
     if options.images and "images" not in plan.ignored_options:
         from bridle.runtimes.user_files import check_images
 
-        check_images(options.images, runtime.id)
-    recorder = recorder_for(runtime, options, plan, "rpc" if way.live else "print", live=False)
+        check_images(options.images, adapter.id)
+    recorder = recorder_for(adapter, options, plan, "rpc" if way.live else "print", live=False)
     if guarding is not None:
         recorder.guard = guarding.begin(plan, config)
     elif options.unguarded:
@@ -207,7 +596,7 @@ def _prepared(
     if options.sandbox is not None:
         from bridle.runtimes.confined import watched
 
-        normalizer = watched(runtime, options, normalizer, recorder)
+        normalizer = watched(adapter, options, normalizer, recorder)
     run = make(
         plan.spec,
         normalizer,
@@ -232,17 +621,17 @@ def _normalizer(way: "Way", options: RunOptions, plan: "RunPlan", recorder: Reco
 
 
 def recorder_for(
-    runtime: Adapter,
+    adapter: Adapter,
     options: RunOptions,
     plan: "RunPlan",
     drive: Drive = "print",
     *,
     live: bool | None = None,
 ) -> Recorder:
-    """The recorder of a planned run, which knows every secret that the run is given. `live` is
-    that of `Recorder`."""
+    """The recorder of a planned run. It knows every secret of the run. `live` is the argument of
+    `Recorder`."""
     recorder = Recorder(
-        runtime=runtime.id,
+        runtime=adapter.id,
         session_id=plan.session_id,
         options=options,
         cwd=plan.spec.cwd,
@@ -256,7 +645,7 @@ def recorder_for(
     def in_files() -> str:
         from bridle.runtimes.options import file_instructions
 
-        return file_instructions(runtime, options, plan.spec.cwd)
+        return file_instructions(adapter, options, plan.spec.cwd)
 
     # A file that the caller names may be gone when the agent speaks; the project's are read then.
     known = in_files() if options.append_system_prompt_file else None
@@ -264,56 +653,37 @@ def recorder_for(
     return recorder
 
 
-def _check_values(options: RunOptions) -> None:
-    """Refuse values that no runtime can make sense of."""
-    if not options.prompt.strip():
-        raise WrongUse("the prompt is empty", hint="say what the agent is to do")
-    try:
-        options.prompt.encode()
-    except UnicodeEncodeError:
-        raise WrongUse("the prompt holds characters that are not Unicode text") from None
-    for name, least in (("timeout", 0), ("budget_usd", 0), ("max_turns", 0)):
-        value = getattr(options, name)
-        # Written so that a value which is not a number at all is refused too.
-        if value is not None and not value > least:
-            raise WrongUse(f"{name} must be more than {least}, not {value}")
-
-
-def refuse_schema(runtime: Adapter, options: RunOptions, where: str) -> None:
-    """Refuse `output_schema` where no single answer ends the work."""
-    if options.output_schema is not None:
-        raise UnsupportedOption(
-            runtime.id, "output_schema", [], reason=f"not in {where}; use `bridle run`"
-        )
+# -- a connection, a terminal -------------------------------------------------------------------
 
 
 def connection(
-    runtime: Adapter,
+    adapter: Adapter,
     process: "RpcProcess",
     plan: "RunPlan | None",
     options: RunOptions | None,
-    permission: "PermissionPolicy | AsyncPermissionPolicy | None",
+    permission: PermissionPolicy | AsyncPermissionPolicy | None,
     permission_timeout: float | None,
     on_event: Callable[[AnyEvent], object] | None,
 ) -> "RuntimeConnection":
-    """A conversation with a process of `runtime`; see `AgentRuntime.connect`."""
+    """A conversation with a process that the caller started; see `AgentRuntime.connect`."""
     from bridle.drives.connection import ANSWERING, RuntimeConnection
 
     options = options or RunOptions(prompt="")
-    refuse_schema(runtime, options, "a conversation")
+    refuse_schema(adapter, options, "a conversation")
+    live = as_live(adapter)
     if plan is None:
-        options, env, _ = routed(runtime, options, os.environ)
-        plan = as_live(runtime).plan_live(options, env, new_session_id())
-        # They were for a process of the plan's own; this one is there already.
+        options, env, _ = routed(adapter, options, os.environ)
+        plan = live.plan_live(options, env, new_session_id())
+        # They were for a process of this plan; the caller's process is running already.
         remove_folders(plan.private_dirs)
     if plan.live is None:
         raise WrongUse("the plan is not one of a conversation", hint="make it with plan_live")
-    recorder = recorder_for(runtime, options, plan, drive="rpc")
+    recorder = recorder_for(adapter, options, plan, drive="rpc")
     return RuntimeConnection(
         process,
-        as_live(runtime).live_wire(plan.live, recorder),
+        live.live_wire(plan.live, recorder),
         recorder,
-        can_steer=runtime.features_of(plan.dialect).steer,
+        can_steer=adapter.features_of(plan.dialect).steer,
         permission=permission or refuse_all,
         permission_timeout=ANSWERING if permission_timeout is None else permission_timeout,
         on_event=on_event,
@@ -331,22 +701,22 @@ def run_interactive(
     """Let a person drive the agent at this terminal; returns its exit status.
 
     The agent owns the terminal: Ctrl-C goes to it, not to us. See `run_at_terminal`. `on_warning`
-    gets, before the start, what the sandbox leaves open, and after the end, that the guard was
+    gets, before the start, what the sandbox leaves open, and after the end, whether the guard was
     never asked.
     """
     from bridle.process.terminal import run_at_terminal
 
-    runtime = adapter_of(runtime)
-    refuse_schema(runtime, options, "a run at the terminal")
+    adapter = adapter_of(runtime)
+    refuse_schema(adapter, options, "a run at the terminal")
     environment = dict(os.environ if env is None else env)
-    guarding = _guarding_at_terminal(runtime, options, environment)
+    guarding = _guarding_at_terminal(adapter, options, environment)
     cautions: tuple[str, ...] = ()
     private_dirs: tuple[str, ...] = ()
     try:
         if guarding is not None:
-            options, cautions = _held_as(runtime, options, guarding.capability)
+            options, cautions = _confined_by_role(adapter, options, guarding.capability)
         spec, private_dirs, warnings = _planned_interactive(
-            runtime, options, environment, guarding, config
+            adapter, options, environment, guarding, config
         )
         if on_warning is not None:
             for warning in (*cautions, *warnings):
@@ -364,82 +734,36 @@ def run_interactive(
 
 
 def _guarding_at_terminal(
-    runtime: Adapter, options: RunOptions, env: dict[str, str]
+    adapter: Adapter, options: RunOptions, env: dict[str, str]
 ) -> "Guarding | None":
     capability = guarded_as(options, env)
     if capability is None or options.unguarded:
         return None
     from bridle.runtimes.guarded import Guarding
 
-    return Guarding(runtime, capability, env, stdio=False)
+    return Guarding(adapter, capability, env, stdio=False)
 
 
 def _planned_interactive(
-    runtime: Adapter,
+    adapter: Adapter,
     options: RunOptions,
     env: dict[str, str],
     guarding: "Guarding | None",
     config: "Config | None",
 ) -> tuple[ProcessSpec, tuple[str, ...], tuple[str, ...]]:
-    """The process of a run that a person drives, folders to remove after it, and warnings."""
+    """The process of a run that a person drives, the folders to remove after it, and warnings."""
     if options.sandbox is None and guarding is None:
-        options, env, warnings = routed(runtime, options, env)
-        return as_interactive(runtime).plan_interactive(options, env), (), warnings
+        options, env, warnings = routed(adapter, options, env)
+        return as_interactive(adapter).plan_interactive(options, env), (), warnings
     from bridle.runtimes.confined import planned_interactive
 
     adapt = None if guarding is None else guarding.adapt
-    plan = planned_interactive(runtime, options, env, adapt)
+    plan = planned_interactive(adapter, options, env, adapt)
     if guarding is not None:
         guarding.begin(plan, config)
         try:
-            as_guarded(runtime).prove_guard(plan)
+            as_guarded(adapter).prove_guard(plan)
         except BaseException:
             remove_folders(plan.private_dirs)
             raise
     return plan.spec, plan.private_dirs, plan.warnings
-
-
-def resolve(
-    prompt: str, runtime: str | Adapter | HasAdapter | None, config: "Config | None", options: Any
-) -> "tuple[Adapter, RunOptions]":
-    """The runtime and the options that keywords ask for, with what the configuration adds."""
-    from bridle.runtimes.registry import get_adapter
-
-    if runtime is None or isinstance(runtime, str):
-        if config is None:
-            from bridle.config import load_config
-
-            config = load_config(options.get("cwd"))
-        adapter = get_adapter(runtime, config)
-    else:
-        adapter = adapter_of(runtime)
-    wanted = options_from(prompt, options)
-    if config is not None:
-        from bridle.config import apply_config
-
-        wanted = apply_config(wanted, config, adapter.id)
-    return adapter, wanted
-
-
-def options_from(prompt: str, options: Mapping[str, Any]) -> RunOptions:
-    """`RunOptions` from keywords; `WrongUse` names a keyword that is none, or whose value has the
-    wrong type. Path objects are taken as their text."""
-    for name in options:
-        if name not in RunOptions.__struct_fields__:
-            raise WrongUse(f"unknown option: {name}", hint=_nearest(name))
-    plain = {
-        name: os.fspath(value) if isinstance(value, os.PathLike) else value
-        for name, value in options.items()
-    }
-    try:
-        return msgspec.convert({"prompt": prompt, **plain}, RunOptions)
-    except msgspec.ValidationError as problem:
-        what, _, where = str(problem).partition(" - at `$.")
-        raise WrongUse(f"option {where.rstrip('`') or 'unknown'}: {what}") from None
-
-
-def _nearest(name: str) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, RunOptions.__struct_fields__, n=1)
-    return f"did you mean {close[0]}?" if close else "see the fields of RunOptions"

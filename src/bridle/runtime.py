@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.drives.connection import RpcProcess, RuntimeConnection
     from bridle.drives.print_run import PermissionPolicy
+    from bridle.runs import AsyncPermissionPolicy
     from bridle.runtimes.deployment import Deployment
     from bridle.sessions.service import Receipt
-    from bridle.streaming import AsyncPermissionPolicy
 
 T = TypeVar("T")
 
@@ -207,7 +207,7 @@ class AgentRuntime:
 
     async def run_once(self, options: RunOptions) -> RunResult:
         """Run a prompt to its end."""
-        from bridle.streaming import run_options
+        from bridle.runs import run_options
 
         return await run_options(self.adapter, options)
 
@@ -215,7 +215,7 @@ class AgentRuntime:
         self, options: RunOptions, on_event: Callable[[AnyEvent], Awaitable[None] | None]
     ) -> RunResult:
         """Run a prompt to its end; `on_event` gets each event as it happens."""
-        from bridle.streaming import run_options
+        from bridle.runs import run_options
 
         return await run_options(self.adapter, options, on_event=on_event)
 

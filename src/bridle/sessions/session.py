@@ -13,6 +13,7 @@ from bridle.core.events import AnyEvent, Drive, Event
 from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
 from bridle.drives.print_run import PermissionPolicy
 from bridle.process.spec import PermissionAnswer, Question
+from bridle.runs import AsyncPermissionPolicy, EventHandler
 from bridle.runtimes.contract import Adapter, HasAdapter
 from bridle.sessions import operations as op
 from bridle.sessions.clocks import Clocks
@@ -25,7 +26,6 @@ from bridle.sessions.service import Receipt, SessionService, TurnReport
 from bridle.sessions.start import Identity
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.waiting import Opening, SessionEvents, in_thread, outcome
-from bridle.streaming import AsyncPermissionPolicy, EventHandler
 
 if TYPE_CHECKING:
     from anyio import CancelScope

@@ -11,9 +11,9 @@ import anyio
 
 from bridle.core.errors import BridleError
 from bridle.core.options import RunOptions
+from bridle.runs import run_options
 from bridle.runtimes.aider.product import AiderRuntime
 from bridle.runtimes.contract import AdapterSettings
-from bridle.streaming import run_options
 
 
 def main(argv: list[str]) -> int:
