@@ -5,6 +5,7 @@ caller gave go into private files.
 """
 
 import os
+import signal
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,11 +13,21 @@ import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
+from bridle.process.spec import StopStep
 from bridle.runtimes.claude.control import content_of, user_line
+from bridle.runtimes.claude.dialects import ClaudeDialect
+from bridle.runtimes.claude.environment import SANDBOXED
 from bridle.runtimes.claude.flag_settings import without_own_routing
 from bridle.runtimes.claude.provider_options import ClaudeOptions
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.user_files import readable_file
+
+STOP = (
+    StopStep(signal=signal.SIGINT, grace=4.0),
+    StopStep(signal=signal.SIGTERM, grace=2.0),
+    StopStep(signal=signal.SIGKILL, grace=1.0, to="group"),
+)
+"""SIGINT is the one signal on which every version ends its running tool as well."""
 
 STREAM_FLAGS = (
     "--print",
@@ -29,6 +40,7 @@ STREAM_FLAGS = (
 )
 LIVE_FLAGS = ("--replay-user-messages",)
 """Messages come back when the model is given them."""
+_ASK_ON_STDIO = ("--permission-prompt-tool", "stdio")
 _LARGE = 16 * 1024
 """Texts longer than this go by file."""
 
@@ -221,3 +233,51 @@ def _check_names(names: tuple[str, ...], servers: list[str]) -> None:
 def user_message(options: RunOptions) -> bytes:
     """The prompt with its images, as the one line that goes to stdin."""
     return user_line(content_of(options.prompt, options.images))
+
+
+class NoFiles(PrivateFiles):
+    """For a run at the terminal, after which nobody removes files."""
+
+    def folder(self) -> str:
+        """Refuses to make one."""
+        raise WrongUse(
+            "at the terminal long or JSON texts must be given as files",
+            hint="write the text to a file and give its path",
+        )
+
+
+def mode_of(permission: str, dialect: ClaudeDialect) -> str:
+    """Claude's name for a permission mode."""
+    return "bypassPermissions" if permission == "bypass" else dialect.default_mode
+
+
+def permission_flags(options: RunOptions, dialect: ClaudeDialect) -> tuple[str, ...]:
+    """The permission mode of a headless run; requests come on stdout unless they are bypassed."""
+    mode = ("--permission-mode", mode_of(options.permission_mode, dialect))
+    return mode if options.permission_mode == "bypass" else (*mode, *_ASK_ON_STDIO)
+
+
+def check_root(permission: str, env: Mapping[str, str]) -> None:
+    """Raise `WrongUse` where Claude would refuse to bypass permissions."""
+    if permission == "bypass" and os.geteuid() == 0 and env.get(SANDBOXED) != "1":
+        raise WrongUse(
+            "claude refuses to bypass permissions for the root user",
+            hint=f"run as another user, or set {SANDBOXED}=1 if this machine is itself a sandbox",
+        )
+
+
+def secrets_of(options: RunOptions, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Values that must not appear in anything Bridle writes."""
+    secrets: list[str] = []
+    if options.model_server is not None:
+        secrets.append(options.model_server.api_key)
+    if options.provider is not None and options.provider.auth_token_env is not None:
+        secrets.append(env.get(options.provider.auth_token_env, ""))
+    return tuple(secret for secret in secrets if secret)
+
+
+def run_folder(env: Mapping[str, str]) -> str:
+    """Where folders of single runs are made: the user's state folder."""
+    home = env.get("HOME") or os.path.expanduser("~")
+    state = env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
+    return os.path.join(state, "bridle", "run")

@@ -1,7 +1,6 @@
 """How Claude Code is found, started, asked and stopped."""
 
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -14,14 +13,21 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.process.spec import ProcessSpec, StopStep
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes import routing
 from bridle.runtimes.claude.command import (
     LIVE_FLAGS,
+    STOP,
     STREAM_FLAGS,
+    NoFiles,
     PrivateFiles,
+    check_root,
     headless_flags,
+    mode_of,
+    permission_flags,
     run_flags,
+    run_folder,
+    secrets_of,
     user_message,
 )
 from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS, TOOLS, ClaudeDialect
@@ -29,7 +35,6 @@ from bridle.runtimes.claude.environment import (
     CODE_FOLDERS,
     CONFIG_HOME,
     RETRIES,
-    SANDBOXED,
     STATE_FOLDERS,
     config_home,
     has_credentials,
@@ -50,6 +55,7 @@ from bridle.runtimes.planner import (
     COMMON_OPTIONS,
     agent_env,
     check_options,
+    check_terminal_options,
     native_options,
     working_dir,
 )
@@ -64,13 +70,6 @@ if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds
     from bridle.turns.wire import LiveFacts
 
-STOP = (
-    StopStep(signal=signal.SIGINT, grace=4.0),
-    StopStep(signal=signal.SIGTERM, grace=2.0),
-    StopStep(signal=signal.SIGKILL, grace=1.0, to="group"),
-)
-"""SIGINT is the one signal on which every version ends its running tool as well."""
-
 _OPTIONS = COMMON_OPTIONS | {
     "system_prompt",
     "max_turns",
@@ -83,6 +82,7 @@ _OPTIONS = COMMON_OPTIONS | {
     "resume",
 }
 _HEADLESS_ONLY = ("max_turns", "budget_usd", "images", "model_server")
+_NOT_IN_A_PANE = ("max_turns", "budget_usd", "images")
 
 
 class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
@@ -151,10 +151,9 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
 
     def forgotten(self, facts: LiveFacts, messages: tuple[str, ...]) -> tuple[str, ...]:
         """The messages that are not in the transcript, which names them by their ids."""
-        from bridle.runtimes.claude.terminal import transcript_path
         from bridle.runtimes.claude.transcript import held_messages
 
-        path = transcript_path(facts)
+        path = self.transcript_path(facts)
         held = None if path is None else held_messages(path, messages)
         return () if held is None else tuple(each for each in messages if each not in held)
 
@@ -176,10 +175,10 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
         own = read_options(options.provider_options)
         cwd = working_dir(options)
         stdin = None if live else user_message(options)
-        files = PrivateFiles(_run_folder(env))
+        files = PrivateFiles(run_folder(env))
         try:
             started_in = self._environment(options, own, env, session_id, cwd, files)
-            _check_root(options.permission_mode, started_in)
+            check_root(options.permission_mode, started_in)
             forked = options.resume is None or own.fork
             argv = (
                 *found.command,
@@ -188,7 +187,7 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
                 *run_flags(options, own, files, started_in, cwd),
                 *headless_flags(options, own),
                 *(("--session-id", session_id) if forked else ()),
-                *_permission_flags(options, dialect),
+                *permission_flags(options, dialect),
                 *options.raw_args,
             )
         except BaseException:
@@ -206,7 +205,7 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
             session_id=session_id,
             installation=found,
             dialect=dialect,
-            secrets=_secrets(options, env),
+            secrets=secrets_of(options, env),
             ignored_options=ignored,
             warnings=(warning,) if warning else (),
             private_dirs=tuple(files.folders),
@@ -282,11 +281,11 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
                 raise UnsupportedOption(self.id, name, [], reason="only in a headless run")
         own = read_options(options.provider_options)
         cwd = working_dir(options)
-        files = _NoFiles("")
+        files = NoFiles("")
         session_id = new_session_id()
         started_in = self._environment(options, own, env, session_id, cwd, files)
-        _check_root(options.permission_mode, started_in)
-        mode = _mode(options.permission_mode, dialect)
+        check_root(options.permission_mode, started_in)
+        mode = mode_of(options.permission_mode, dialect)
         # The mode stands last: some flags before it take any number of words.
         flags = run_flags(options, own, files, started_in, cwd)
         argv = [*found.command, *flags, *options.raw_args]
@@ -333,8 +332,8 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
         """The shell command of an interactive session in a terminal."""
         import shlex
 
-        _check_root(options.permission_mode, {**os.environ, **options.env})
-        mode = _mode(options.permission_mode, self.dialect(None)[0])
+        check_root(options.permission_mode, {**os.environ, **options.env})
+        mode = mode_of(options.permission_mode, self.dialect(None)[0])
         words = [self.settings.binary or self.binary, "--model", options.model]
         words += ["--permission-mode", mode]
         for flag, value in (
@@ -370,10 +369,43 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
     # -- a session in a terminal ----------------------------------------------------------------
 
     def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
-        """Its terminal interface in a pane; see `terminal`."""
-        from bridle.runtimes.claude.terminal import plan
-
-        return plan(self, options, env, session_id)
+        """Its terminal interface in a pane; the conversation has the id that Bridle chose."""
+        found = self.installation()
+        dialect, _, warning = self.dialect(found.version)
+        options, ignored = self._checked(options, dialect)
+        ignored = (*ignored, *check_terminal_options(self, options, _NOT_IN_A_PANE))
+        own, cwd = read_options(options.provider_options), working_dir(options)
+        new = options.resume is None or own.fork
+        native = session_id if new else options.resume
+        files = PrivateFiles(run_folder(env))
+        try:
+            started_in = self._environment(options, own, env, session_id, cwd, files)
+            check_root(options.permission_mode, started_in)
+            flags = run_flags(options, own, files, started_in, cwd)
+            flags += ["--session-id", session_id] if new else []
+            mode = mode_of(options.permission_mode, dialect)
+        except BaseException:
+            files.discard()
+            raise
+        planned = RunPlan(
+            spec=ProcessSpec(
+                # The mode is last: some flags before it take any number of words.
+                argv=(*found.command, *flags, *options.raw_args, "--permission-mode", mode),
+                env=started_in,
+                cwd=cwd,
+                stop=STOP,
+            ),
+            session_id=session_id,
+            installation=found,
+            dialect=dialect,
+            secrets=secrets_of(options, env),
+            ignored_options=ignored,
+            warnings=(warning,) if warning else (),
+            private_dirs=tuple(files.folders),
+            native_session_id=native,
+        )
+        own_facts = {"home": config_home(started_in), "session": native}
+        return planned.conversing(self.id, resume=options.resume, own=own_facts)
 
     def report_plan(self, plan: RunPlan) -> RunPlan:
         """Hooks in settings given by flag; see `reporting`."""
@@ -388,10 +420,11 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
         return ClaudeFollower(facts, recorder)
 
     def transcript_path(self, facts: "LiveFacts", pid: int | None = None) -> str | None:
-        """Where the session is written down."""
-        from bridle.runtimes.claude.terminal import transcript_path
+        """Where the conversation is written down; the file appears with the first prompt."""
+        from bridle.runtimes.claude.transcript import transcript_dir
 
-        return transcript_path(facts)
+        folder = transcript_dir(facts.cwd, facts.own["home"])
+        return None if folder is None else os.path.join(folder, f"{facts.own['session']}.jsonl")
 
     def terminal_facts(self) -> "TerminalFacts":
         """How its terminal interface takes input."""
@@ -435,49 +468,3 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
         from bridle.runtimes.claude.transcript import transcript_dir
 
         return transcript_dir(project, config_home(os.environ))
-
-
-class _NoFiles(PrivateFiles):
-    """For a run at the terminal, which leaves nobody behind to remove files."""
-
-    def folder(self) -> str:
-        raise WrongUse(
-            "at the terminal long or JSON texts must be given as files",
-            hint="write the text to a file and give its path",
-        )
-
-
-def _mode(permission: str, dialect: ClaudeDialect) -> str:
-    return "bypassPermissions" if permission == "bypass" else dialect.default_mode
-
-
-def _permission_flags(options: RunOptions, dialect: ClaudeDialect) -> tuple[str, ...]:
-    mode = ("--permission-mode", _mode(options.permission_mode, dialect))
-    return mode if options.permission_mode == "bypass" else (*mode, *_ASK_ON_STDIO)
-
-
-_ASK_ON_STDIO = ("--permission-prompt-tool", "stdio")
-
-
-def _check_root(permission: str, env: Mapping[str, str]) -> None:
-    if permission == "bypass" and os.geteuid() == 0 and env.get(SANDBOXED) != "1":
-        raise WrongUse(
-            "claude refuses to bypass permissions for the root user",
-            hint=f"run as another user, or set {SANDBOXED}=1 if this machine is itself a sandbox",
-        )
-
-
-def _secrets(options: RunOptions, env: Mapping[str, str]) -> tuple[str, ...]:
-    secrets: list[str] = []
-    if options.model_server is not None:
-        secrets.append(options.model_server.api_key)
-    if options.provider is not None and options.provider.auth_token_env is not None:
-        secrets.append(env.get(options.provider.auth_token_env, ""))
-    return tuple(secret for secret in secrets if secret)
-
-
-def _run_folder(env: Mapping[str, str]) -> str:
-    """Where folders of single runs are made: the user's state folder."""
-    home = env.get("HOME") or os.path.expanduser("~")
-    state = env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
-    return os.path.join(state, "bridle", "run")

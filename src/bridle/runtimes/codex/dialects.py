@@ -1,6 +1,6 @@
 """What each line of Codex accepts and prints, as data; the adapter holds no version of its own."""
 
-from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.product import ToolTable
 
 
@@ -108,3 +108,8 @@ TOOLS = ToolTable(
     },
     fixed=("apply_patch", "spawn_agent", "update_plan", "view_image"),
 )
+
+
+def codex_dialect(version: str | None) -> tuple[CodexDialect, bool, str]:
+    """The dialect of `version`, whether that version was ever run, and a warning if not."""
+    return choose_dialect("codex", DIALECTS, version)

@@ -3,7 +3,7 @@ all of it, and as parameters of its thread where the wire has to say them."""
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -13,6 +13,7 @@ from bridle.core.options import RunOptions
 from bridle.core.usage import NO_USAGE
 from bridle.process.spec import POLITE_STOP, ProcessSpec
 from bridle.runtimes.codex import arguments as args
+from bridle.runtimes.codex.dialects import codex_dialect
 from bridle.runtimes.codex.install import private_folder
 from bridle.runtimes.codex.planning import Routing, environment, plan_mcp, route, write_files
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
@@ -26,20 +27,18 @@ from bridle.runtimes.codex.sandbox import (
 from bridle.runtimes.codex.sharing import check_sharing, shared_argv, socket_path, why_not_shared
 from bridle.runtimes.codex.transcript import total_of
 from bridle.runtimes.codex_trust import trust_flags
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.options import added_instructions, json_object
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import check_options, native_options, working_dir
 
-if TYPE_CHECKING:
-    from bridle.runtimes.codex.product import CodexRuntime
-
 
 def plan_app_server(
-    runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
+    runtime: Adapter, options: RunOptions, env: Mapping[str, str], session_id: str
 ) -> RunPlan:
     """The plan of a conversation; raises before anything is written or started."""
     found = runtime.installation()
-    dialect, _, warning = runtime.dialect(found.version)
+    dialect, _, warning = codex_dialect(found.version)
     warnings = [warning] if warning else []
     # What comes with a prompt comes by the wire.
     options = msgspec.structs.replace(options, prompt="", images=())

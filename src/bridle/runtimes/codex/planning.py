@@ -1,20 +1,20 @@
 """Plans one `codex exec`: every check first, then the files of the run, then the command."""
 
 import os
+import signal
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from bridle.core.git import find_git
 from bridle.core.options import RunOptions
-from bridle.process.spec import ProcessSpec
+from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes.codex import arguments as args
-from bridle.runtimes.codex.dialects import CodexDialect
+from bridle.runtimes.codex.dialects import CodexDialect, codex_dialect
 from bridle.runtimes.codex.install import chosen_home, helper_dir, private_folder
 from bridle.runtimes.codex.logs import LOG_VARIABLE, QUIET
 from bridle.runtimes.codex.mcp import McpPlan, plan_servers, read_servers
-from bridle.runtimes.codex.provider_options import CodexOptions, read_options
+from bridle.runtimes.codex.provider_options import CodexOptions, read_options, refuse_shared
 from bridle.runtimes.codex.sandbox import (
     FULL_ACCESS,
     UNASKED,
@@ -23,6 +23,7 @@ from bridle.runtimes.codex.sandbox import (
     sandbox_mode,
 )
 from bridle.runtimes.codex_trust import trust_flags
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.install import Installation
 from bridle.runtimes.options import added_instructions, provider_key
 from bridle.runtimes.plan import RunPlan
@@ -31,8 +32,11 @@ from bridle.runtimes.provider_options import refuse_fork
 from bridle.runtimes.routing import CODEX
 from bridle.runtimes.user_files import readable_file
 
-if TYPE_CHECKING:
-    from bridle.runtimes.codex.product import CodexRuntime
+STOP = (
+    # SIGINT ends the running command too; SIGTERM would leave it behind.
+    StopStep(signal=signal.SIGINT, grace=3.0),
+    StopStep(signal=signal.SIGKILL, grace=2.0, to="group"),
+)
 
 _NO_NOISE = ("analytics.enabled", "check_for_update_on_startup")
 
@@ -50,14 +54,12 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_exec(
-    runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
+    runtime: Adapter, options: RunOptions, env: Mapping[str, str], session_id: str
 ) -> RunPlan:
     """The plan of a run; raises before anything is written or started."""
-    from bridle.runtimes.codex.product import STOP
-    from bridle.runtimes.codex.sharing import refuse_shared
 
     found = runtime.installation()
-    dialect, _, warning = runtime.dialect(found.version)
+    dialect, _, warning = codex_dialect(found.version)
     warnings = [warning] if warning else []
     ignored = check_options(runtime, options, runtime.features_of(dialect))
     options = native_options(runtime, options)

@@ -1,7 +1,6 @@
 """Codex as a runtime: how it is found, asked, started and stopped."""
 
 import os
-import signal
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,15 +8,15 @@ from bridle.core.errors import WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.process.spec import Normalizer, ProcessSpec, StopStep
+from bridle.process.spec import Normalizer, ProcessSpec
 from bridle.runtimes import routing
 from bridle.runtimes.codex.arguments import LONGEST_ARGUMENT, environment_flags, feature_flags
-from bridle.runtimes.codex.dialects import DIALECTS, TOOLS, CodexDialect
+from bridle.runtimes.codex.dialects import DIALECTS, TOOLS, CodexDialect, codex_dialect
 from bridle.runtimes.codex.install import codex_home, find_codex
 from bridle.runtimes.codex.provider_options import CodexOptions, read_options
 from bridle.runtimes.codex.stream import CodexNormalizer
 from bridle.runtimes.contract import Guarded, History, Interactive, Live, Terminal
-from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import COMMON_OPTIONS
@@ -32,12 +31,6 @@ if TYPE_CHECKING:
     from bridle.runtimes.importing import PastMessage
     from bridle.runtimes.instructions import Place
     from bridle.turns.wire import LiveFacts
-
-STOP = (
-    # SIGINT ends the running command too; SIGTERM would leave it behind.
-    StopStep(signal=signal.SIGINT, grace=3.0),
-    StopStep(signal=signal.SIGKILL, grace=2.0, to="group"),
-)
 
 HONOURED = COMMON_OPTIONS | {
     "system_prompt",
@@ -67,7 +60,7 @@ class CodexRuntime(Live, Terminal, Interactive, Guarded, History):
 
     def dialect(self, version: str | None) -> tuple[CodexDialect, bool, str]:
         """The dialect of `version`, whether that version was ever run, and a warning if not."""
-        return choose_dialect(self.id, DIALECTS, version)
+        return codex_dialect(version)
 
     def features_of(self, dialect: Dialect) -> Features:
         """What it can do; lines whose log is not read do not tell of each retry."""
@@ -185,7 +178,7 @@ class CodexRuntime(Live, Terminal, Interactive, Guarded, History):
         """`codex --remote unix://… resume ID`, for a session with the option `shared_socket`."""
         from bridle.runtimes.codex.sharing import remote_terminal
 
-        return remote_terminal(self, facts, native_id, env)
+        return remote_terminal(facts, native_id, env)
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """The terminal interface for a person."""

@@ -4,10 +4,13 @@ from typing import Any
 
 import msgspec
 
+from bridle.core.errors import UnsupportedOption
+from bridle.core.options import RunOptions
 from bridle.runtimes.provider_options import check_range, read_provider_options
 from bridle.runtimes.retries import LONGEST_PAUSE
 
 DEFAULT_MAX_RETRIES = 3
+SHARED_SOCKET = "shared_socket"
 
 
 class CodexOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,3 +47,15 @@ def read_options(given: dict[str, Any]) -> CodexOptions:
     own = read_provider_options("codex", given, CodexOptions, lists=("add_dirs",))
     check_range("retry_seconds", own.retry_seconds, 1, 86400)
     return own
+
+
+def refuse_shared(options: RunOptions, own: CodexOptions, where: str) -> tuple[str, ...]:
+    """Outside of live sessions there is no app-server to share: refuse the option, or name it as
+    one that is ignored."""
+    if not own.shared_socket:
+        return ()
+    if not options.ignore_unsupported:
+        raise UnsupportedOption(
+            "codex", f"provider option {SHARED_SOCKET}", [], reason=where, ignorable=True
+        )
+    return (SHARED_SOCKET,)

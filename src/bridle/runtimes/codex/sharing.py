@@ -3,23 +3,18 @@
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
-from bridle.core.options import RunOptions
+from bridle.core.errors import NotInstalled, WrongUse
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.codex.arguments import config
-from bridle.runtimes.codex.dialects import CodexDialect
+from bridle.runtimes.codex.dialects import CodexDialect, codex_dialect
 from bridle.runtimes.codex.install import private_folder
-from bridle.runtimes.codex.provider_options import CodexOptions
+from bridle.runtimes.codex.provider_options import SHARED_SOCKET, CodexOptions
 from bridle.runtimes.codex.sandbox import FULL_ACCESS
+from bridle.runtimes.codex.spawn import terminal_flags
 from bridle.turns.wire import LiveFacts
 
-if TYPE_CHECKING:
-    from bridle.runtimes.codex.product import CodexRuntime
-
 RELAY = "bridle.runtimes.codex.relay"
-OPTION = "shared_socket"
 EXTRA = "codex-attach"
 _LIBRARY = "websockets"
 _LONGEST_SOCKET = 90
@@ -33,22 +28,10 @@ def require_library() -> None:
     if find_spec(_LIBRARY) is not None:
         return
     raise NotInstalled(
-        f"codex: {OPTION} needs the package {_LIBRARY}, which is not installed",
-        hint=f"pip install 'bridle[{EXTRA}]', or leave {OPTION} out",
+        f"codex: {SHARED_SOCKET} needs the package {_LIBRARY}, which is not installed",
+        hint=f"pip install 'bridle[{EXTRA}]', or leave {SHARED_SOCKET} out",
         runtime="codex",
     )
-
-
-def refuse_shared(options: RunOptions, own: CodexOptions, where: str) -> tuple[str, ...]:
-    """Outside of live sessions there is no app-server to share: refuse the option, or name it as
-    one that is ignored."""
-    if not own.shared_socket:
-        return ()
-    if not options.ignore_unsupported:
-        raise UnsupportedOption(
-            "codex", f"provider option {OPTION}", [], reason=where, ignorable=True
-        )
-    return (OPTION,)
 
 
 def why_not_shared(dialect: CodexDialect, policy: str) -> str:
@@ -69,7 +52,7 @@ def check_sharing(own: CodexOptions, mode: str) -> None:
         # With the network come the sockets: the agent would drive its own app-server from inside
         # the sandbox, and have it run commands outside.
         raise WrongUse(
-            f"codex: {OPTION} and network_access together would open the sandbox",
+            f"codex: {SHARED_SOCKET} and network_access together would open the sandbox",
             hint="leave one of them out",
         )
     require_library()
@@ -97,17 +80,13 @@ def shared_argv(argv: tuple[str, ...], path: str) -> tuple[str, ...]:
     return (*relay, *argv, *closed, "--listen", f"unix://{path}")
 
 
-def remote_terminal(
-    runtime: "CodexRuntime", facts: LiveFacts, thread_id: str, env: Mapping[str, str]
-) -> ProcessSpec | None:
+def remote_terminal(facts: LiveFacts, thread_id: str, env: Mapping[str, str]) -> ProcessSpec | None:
     """Codex's terminal interface, joined to the thread of a session that shares its socket; None
     for one that does not."""
     path = facts.own.get("socket")
     if not path:
         return None
-    from bridle.runtimes.codex.spawn import terminal_flags
-
-    dialect = runtime.dialect(facts.runtime_version)[0]
+    dialect = codex_dialect(facts.runtime_version)[0]
     home = facts.own["home"]
     # Codex refuses `--no-daemon` beside `--remote`, with which it starts none.
     flags = [word for word in terminal_flags(dialect, facts.cwd, home) if word != "--no-daemon"]

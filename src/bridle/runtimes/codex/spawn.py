@@ -6,7 +6,6 @@ asked of nobody, and written into the user's `config.toml`.
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.git import find_git
@@ -14,18 +13,17 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions, SpawnOptions
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.codex import arguments as args
-from bridle.runtimes.codex.dialects import CodexDialect
+from bridle.runtimes.codex.dialects import CodexDialect, codex_dialect
 from bridle.runtimes.codex.install import codex_home
-from bridle.runtimes.codex.provider_options import CodexOptions, read_options
+from bridle.runtimes.codex.planning import route
+from bridle.runtimes.codex.provider_options import CodexOptions, read_options, refuse_shared
 from bridle.runtimes.codex.sandbox import terminal_mode
 from bridle.runtimes.codex_trust import trust_flags
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.options import added_instructions
 from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.runtimes.user_files import readable_file
-
-if TYPE_CHECKING:
-    from bridle.runtimes.codex.product import CodexRuntime
 
 
 def terminal_flags(dialect: CodexDialect, folder: str, home: str) -> list[str]:
@@ -87,15 +85,11 @@ def spawn_command(
     return f"{command} -- {quote(options.initial_prompt)}" if options.initial_prompt else command
 
 
-def plan_terminal(
-    runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str]
-) -> ProcessSpec:
+def plan_terminal(runtime: Adapter, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
     """The terminal interface for the person at this terminal, with the options of a run."""
-    from bridle.runtimes.codex.planning import route
-    from bridle.runtimes.codex.sharing import refuse_shared
 
     found = runtime.installation()
-    dialect = runtime.dialect(found.version)[0]
+    dialect = codex_dialect(found.version)[0]
     check_options(runtime, options, runtime.features_of(dialect))
     options = native_options(runtime, options)
     for name in ("model_server", "mcp_config"):

@@ -7,7 +7,6 @@ holds the file open, which tells it from those of other agents in the same folde
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,13 +15,14 @@ from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.codex import arguments as args
 from bridle.runtimes.codex import planning
+from bridle.runtimes.codex.dialects import codex_dialect
 from bridle.runtimes.codex.install import private_folder
 from bridle.runtimes.codex.mcp import McpPlan
-from bridle.runtimes.codex.provider_options import read_options
+from bridle.runtimes.codex.provider_options import read_options, refuse_shared
 from bridle.runtimes.codex.sandbox import UNASKED, terminal_mode
-from bridle.runtimes.codex.sharing import refuse_shared
 from bridle.runtimes.codex.spawn import instruction_flags, mode_flags, terminal_flags
 from bridle.runtimes.codex.transcript import find_rollout
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.options import added_instructions
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import (
@@ -34,20 +34,14 @@ from bridle.runtimes.planner import (
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.turns.wire import LiveFacts
 
-if TYPE_CHECKING:
-    from bridle.runtimes.codex.product import CodexRuntime
-
 _NOT_HERE = ("mcp_config", "images")
 
 
-def plan(
-    runtime: "CodexRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
-) -> RunPlan:
+def plan(runtime: Adapter, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
     """The process of a terminal session."""
-    from bridle.runtimes.codex.product import STOP
 
     found = runtime.installation()
-    dialect, _, warning = runtime.dialect(found.version)
+    dialect, _, warning = codex_dialect(found.version)
     ignored = check_options(runtime, options, runtime.features_of(dialect))
     ignored = (*ignored, *check_terminal_options(runtime, options, _NOT_HERE))
     options = native_options(runtime, options)
@@ -76,7 +70,7 @@ def plan(
                 found, dialect, options, env, session_id, cwd, routing, McpPlan()
             ),
             cwd=cwd,
-            stop=STOP,
+            stop=planning.STOP,
         ),
         session_id=session_id,
         installation=found,

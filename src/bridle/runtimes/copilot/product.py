@@ -13,6 +13,7 @@ from bridle.core.files import new_private_dir
 from bridle.core.ids import new_session_id
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import Normalizer, ProcessSpec, StopStep
 from bridle.runtimes import routing
 from bridle.runtimes.contract import Guarded, History, Interactive, Terminal
@@ -39,6 +40,7 @@ from bridle.runtimes.planner import (
     COMMON_OPTIONS,
     agent_env,
     check_options,
+    check_terminal_options,
     native_options,
     working_dir,
 )
@@ -57,6 +59,7 @@ PACKAGE = "@github/copilot"
 _NATIVE = "@github/copilot-{platform}/copilot"
 _USAGE_FILE = "usage.json"
 _HEADLESS_ONLY = ("max_turns", "images", "mcp_config", "model_server", "append_system_prompt")
+_NOT_IN_A_PANE = ("max_turns", "images")
 _HONOURED = COMMON_OPTIONS | {
     "max_turns",
     "allowed_tools",
@@ -366,10 +369,40 @@ class CopilotRuntime(Terminal, Interactive, Guarded, History):
     # -- a session in a terminal ----------------------------------------------------------------
 
     def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
-        """Its terminal interface in a pane; see `terminal`."""
-        from bridle.runtimes.copilot.terminal import plan
-
-        return plan(self, options, env, session_id)
+        """Its terminal interface in a pane; the conversation has the id that Bridle chose."""
+        found = self.installation()
+        dialect, _, warning = self.dialect(found.version)
+        options, ignored = self._checked(options, dialect)
+        ignored = (*ignored, *check_terminal_options(self, options, _NOT_IN_A_PANE))
+        own, cwd = read_options(options.provider_options), working_dir(options)
+        added = added_instructions(options)
+        native = options.resume or session_id
+        if options.resume is not None:
+            self._check_resume(options, env)
+        argv = [*found.command, *command.choice_flags(options, own), "--no-auto-update"]
+        argv += command.permission_flags(options, own)
+        argv += command.tool_flags(options.allowed_tools, options.denied_tools)
+        argv += [f"--{'resume' if options.resume else 'session-id'}={native}"]
+        folder = new_private_dir(env, self.id)
+        try:
+            argv += command.mcp_flags(options.mcp_config, folder) if options.mcp_config else []
+            child = self._environment(options, own, env, session_id, cwd, folder, added)
+        except BaseException:
+            remove_folders((folder,))
+            raise
+        planned = RunPlan(
+            spec=ProcessSpec(argv=(*argv, *options.raw_args), env=child, cwd=cwd, stop=STOP),
+            session_id=session_id,
+            installation=found,
+            dialect=dialect,
+            secrets=tuple(child[name] for name in environment.SECRET if child.get(name)),
+            ignored_options=ignored,
+            warnings=(warning,) if warning else (),
+            private_dirs=(folder,),
+            native_session_id=native,
+        )
+        own_facts = {"home": copilot_home(child), "session": native}
+        return planned.conversing(self.id, resume=options.resume, own=own_facts)
 
     def report_plan(self, plan: RunPlan) -> RunPlan:
         """A plugin given by flag; see `reporting`."""
@@ -385,9 +418,7 @@ class CopilotRuntime(Terminal, Interactive, Guarded, History):
 
     def transcript_path(self, facts: "LiveFacts", pid: int | None = None) -> str | None:
         """Where the session is written down."""
-        from bridle.runtimes.copilot.terminal import transcript_path
-
-        return transcript_path(facts)
+        return os.path.join(sessions_dir(facts.own["home"]), facts.own["session"], "events.jsonl")
 
     def terminal_facts(self) -> "TerminalFacts":
         """How its terminal interface takes input."""

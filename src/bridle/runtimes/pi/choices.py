@@ -19,6 +19,8 @@ from bridle.runtimes.pi.dialects import (
 from bridle.runtimes.pi.images import media_type
 from bridle.runtimes.user_files import readable_file
 
+_SCRIPTED_MODEL = "sonnet"
+
 
 class ProviderOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options that only Pi knows (`provider_options`), by their documented names."""
@@ -82,6 +84,12 @@ def expand_model(name: str, section: Mapping[str, Any]) -> str:
     if "/" not in full:
         full = f"{provider}/{full}"
     return f"{full}{colon}{level}"
+
+
+def wanted_model(options: RunOptions, settings: Mapping[str, Any]) -> str | None:
+    """The model that `options` ask for, by Pi's own name for it."""
+    name = options.model or (_SCRIPTED_MODEL if options.model_server else None)
+    return expand_model(name, settings) if name else None
 
 
 def tool_flags(options: RunOptions, dialect: PiDialect) -> list[str]:

@@ -1,6 +1,7 @@
 """What each known version of Pi accepts and prints: data, with the capture that proves a row."""
 
-from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.product import ToolTable
 
 
@@ -84,6 +85,7 @@ Pi's own matching of short names differs between versions, so it is never relied
 
 DEFAULT_PROVIDER = "anthropic"
 
+SESSION_DIR_VARIABLE = "PI_CODING_AGENT_SESSION_DIR"
 KEY_VARIABLES = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"),
     "openai": ("OPENAI_API_KEY",),
@@ -117,3 +119,14 @@ TOOLS = ToolTable(
     },
     mcp_tool="mcp__{server}__{tool}",
 )
+
+
+def pi_dialect(version: str | None) -> tuple[PiDialect, bool, str]:
+    """The dialect of `version`, whether that version was ever run, and a warning if not."""
+    return choose_dialect("pi", DIALECTS, version)
+
+
+def installed_dialect(adapter: Adapter) -> PiDialect:
+    """The dialect of the installed version; the newest if none is installed."""
+    found = adapter.find()
+    return pi_dialect(found.version if found else None)[0]

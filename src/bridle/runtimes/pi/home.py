@@ -15,14 +15,13 @@ from bridle.core.files import state_dir, write_private
 from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.options import provider_key
-from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
+from bridle.runtimes.pi.dialects import KEY_VARIABLES, SESSION_DIR_VARIABLE, PiDialect
 from bridle.runtimes.routing import PROXIES
 
 if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds
 
 DIR_VARIABLE = "PI_CODING_AGENT_DIR"
-SESSION_DIR_VARIABLE = "PI_CODING_AGENT_SESSION_DIR"
 KEY_VARIABLE = "BRIDLE_PROVIDER_KEY"
 """Holds the key of a provider that Pi does not know by itself; models.json only names it."""
 

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,6 +10,7 @@ from bridle.core.errors import ResumeRefused
 from bridle.core.files import new_private_dir, write_private
 from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessSpec, StopStep
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import (
@@ -22,14 +22,12 @@ from bridle.runtimes.pi.choices import (
     thinking_flags,
     tool_flags,
     trust_flags,
+    wanted_model,
 )
-from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect
+from bridle.runtimes.pi.dialects import KEY_VARIABLES, PiDialect, pi_dialect
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
 from bridle.runtimes.user_files import readable_file
-
-if TYPE_CHECKING:
-    from bridle.runtimes.pi.product import PiRuntime
 
 JSON_MODE = ("--mode", "json")
 _RPC_MODE = ("--mode", "rpc")
@@ -45,7 +43,7 @@ their own; the holder finds those by the session's mark."""
 
 
 def plan(
-    runtime: "PiRuntime",
+    runtime: Adapter,
     options: RunOptions,
     env: Mapping[str, str],
     session_id: str,
@@ -57,12 +55,12 @@ def plan(
     Checks everything, then makes the private files that it needs.
     """
     installation = runtime.installation()
-    dialect, _, warning = runtime.dialect(installation.version)
+    dialect, _, warning = pi_dialect(installation.version)
     ignored = check_options(runtime, options, runtime.features_of(dialect))
     options = native_options(runtime, options)
     choices = provider_options(options.provider_options, dialect)
     cwd = working_dir(options)
-    model = runtime.model(options)
+    model = wanted_model(options, runtime.settings.options)
     changes = _changes(options, choices, model, env, dialect)
     alone = options.model_server is not None and options.account_dir is None
     user_dir = None if alone else home.agent_dir(env, options.account_dir)

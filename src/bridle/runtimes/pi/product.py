@@ -12,7 +12,7 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec
 from bridle.runtimes import routing
 from bridle.runtimes.contract import Guarded, History, Interactive, Live, Terminal
-from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import (
     Installation,
     ask_version,
@@ -21,8 +21,15 @@ from bridle.runtimes.install import (
     remembered_version,
 )
 from bridle.runtimes.pi import home
-from bridle.runtimes.pi.choices import expand_model
-from bridle.runtimes.pi.dialects import DIALECTS, KEY_VARIABLES, TOOLS, PiDialect
+from bridle.runtimes.pi.choices import wanted_model
+from bridle.runtimes.pi.dialects import (
+    DIALECTS,
+    KEY_VARIABLES,
+    TOOLS,
+    PiDialect,
+    installed_dialect,
+    pi_dialect,
+)
 from bridle.runtimes.pi.planning import plan
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import COMMON_OPTIONS
@@ -37,7 +44,6 @@ if TYPE_CHECKING:
     from bridle.turns.wire import LiveFacts, LiveWire
 
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
-_SCRIPTED_MODEL = "sonnet"
 _HONOURED = COMMON_OPTIONS | {
     "system_prompt",
     "max_turns",
@@ -68,7 +74,7 @@ class PiRuntime(Live, Terminal, Interactive, Guarded, History):
 
     def dialect(self, version: str | None) -> tuple[PiDialect, bool, str]:
         """The dialect of `version`, whether that version was ever run, and a warning if not."""
-        return choose_dialect(self.id, DIALECTS, version)
+        return pi_dialect(version)
 
     def features_of(self, dialect: Dialect) -> Features:
         """What Pi can do in `dialect`."""
@@ -133,7 +139,7 @@ class PiRuntime(Live, Terminal, Interactive, Guarded, History):
         spec = msgspec.structs.replace(made.spec, stdin=None, keep_stdin=True)
         live = msgspec.structs.replace(made, spec=spec)
         fork = made.native_session_id is None and options.resume is not None
-        own = {"model": self.model(options), "names": names, "fork": fork}
+        own = {"model": wanted_model(options, self.settings.options), "names": names, "fork": fork}
         return live.conversing(self.id, resume=options.resume, own=own)
 
     def live_wire(self, facts: "LiveFacts", recorder: Recorder) -> "LiveWire":
@@ -156,7 +162,7 @@ class PiRuntime(Live, Terminal, Interactive, Guarded, History):
             settles=plan.dialect.settles,
             resumed=recorder.options.resume,
             fork=plan.native_session_id is None,
-            requested_model=self.model(recorder.options) or "",
+            requested_model=wanted_model(recorder.options, self.settings.options) or "",
         )
 
     def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
@@ -186,11 +192,6 @@ class PiRuntime(Live, Terminal, Interactive, Guarded, History):
         # A session at the terminal removes its own folder, which it cannot from inside.
         own = (spec.argv[4],) if spec.argv[:3] == ("/bin/sh", "-c", AND_REMOVE) else ()
         return home.sandbox_needs(spec.env, spec.cwd, own)
-
-    def model(self, options: RunOptions) -> str | None:
-        """The model that `options` ask for, by Pi's own name for it."""
-        name = options.model or (_SCRIPTED_MODEL if options.model_server else None)
-        return expand_model(name, self.settings.options) if name else None
 
     # -- sessions a person drives ---------------------------------------------------------------
 
@@ -222,8 +223,7 @@ class PiRuntime(Live, Terminal, Interactive, Guarded, History):
 
     def installed_dialect(self) -> PiDialect:
         """The dialect of the installed version; the newest when none is."""
-        found = self.find()
-        return self.dialect(found.version if found else None)[0]
+        return installed_dialect(self)
 
     # -- a session in a terminal ----------------------------------------------------------------
 

@@ -3,13 +3,14 @@
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from bridle.core.options import RunOptions
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.choices import provider_options
+from bridle.runtimes.pi.dialects import pi_dialect
 from bridle.runtimes.pi.planning import JSON_MODE
 from bridle.runtimes.pi.transcript import find_session, read_header, session_dir
 from bridle.runtimes.plan import RunPlan
@@ -17,15 +18,10 @@ from bridle.runtimes.planner import check_terminal_options
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.turns.wire import LiveFacts
 
-if TYPE_CHECKING:
-    from bridle.runtimes.pi.product import PiRuntime
 
-
-def plan(
-    runtime: "PiRuntime", options: RunOptions, env: Mapping[str, str], session_id: str
-) -> RunPlan:
+def plan(runtime: Adapter, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
     """The process of a terminal session: that of a run, without its JSON mode."""
-    dialect, _, _ = runtime.dialect(runtime.installation().version)
+    dialect, _, _ = pi_dialect(runtime.installation().version)
     given = provider_options(options.provider_options, dialect)
     refuse_fork(runtime.id, options, given.fork, "not in a terminal session")
     # A person at the terminal is asked by Pi itself; the run's own way to refuse is not needed.

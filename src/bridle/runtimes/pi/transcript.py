@@ -11,7 +11,7 @@ import msgspec
 
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.runtimes.pi.home import SESSION_DIR_VARIABLE
+from bridle.runtimes.pi.dialects import SESSION_DIR_VARIABLE
 from bridle.runtimes.pi.wire import WireUsage
 
 _MOST_PARENTS = 64

@@ -15,9 +15,9 @@ import os
 import sys
 from _thread import allocate_lock, start_new_thread
 
+from .conversation import conversation
 from .faces import JsonFace
 from .interrupt import Interrupt
-from .main import conversation
 from .parts import Failure
 from .tools import kill_running
 

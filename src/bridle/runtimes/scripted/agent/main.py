@@ -12,21 +12,20 @@ import signal
 import sys
 
 from .aids import Aids
+from .conversation import conversation
 from .faces import ChatFace, JsonFace, TextFace
-from .guard import Guard
 from .interrupt import Interrupt
-from .loop import Limits, Loop
 from .parts import Failure
-from .sources import Sources
-from .store import Store
-from .tools import Toolbox, kill_running
+from .tools import kill_running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from .parts import Face, Inbox
+    from .loop import Loop
+    from .parts import Face
+    from .sources import Sources
 
 _FACES = ("json", "text", "chat", "live")
 _USAGE = (
@@ -125,42 +124,3 @@ def _chat(face: ChatFace, loop: Loop, sources: Sources) -> None:
                 loop.work(prompt, [], sources.of(prompt))
             except Failure as failure:
                 face.emit({"type": "error", **failure.fields})
-
-
-def conversation(
-    request: dict[str, Any],
-    face: Face,
-    aids: Aids,
-    interrupt: Interrupt,
-    inbox: Inbox | None = None,
-) -> tuple[Loop, Sources]:
-    """Begin the conversation that `request` asks for, or take it up; says so on `face`."""
-    store = Store(request["state_dir"], request["native_id"], resume=request["resume"])
-    if not request["resume"]:
-        store.add("session", id=request["native_id"], cwd=os.getcwd(), version=request["version"])
-    sources = Sources(request, store, interrupt)
-    face.emit(
-        {
-            "type": "session",
-            "id": request["native_id"],
-            "model": (request.get("server") and request.get("model")) or "scripted",
-            "version": request["version"],
-            "scripted": True,
-            "resumed": request["resume"],
-            "images": len(request.get("images", [])),
-        }
-    )
-    guard = Guard(request["guard"], face) if request.get("guard") else None
-    if guard is not None:
-        guard.begin()
-    asks = request["permission"] == "ask"
-    loop = Loop(
-        face=face,
-        interrupt=interrupt,
-        toolbox=Toolbox(face, request["tools"], interrupt, ask=asks, guard=guard),
-        store=store,
-        limits=Limits(request),
-        aids=aids,
-        inbox=inbox,
-    )
-    return loop, sources
