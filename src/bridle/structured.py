@@ -1,8 +1,8 @@
 """Runs whose answer is a value that fits a JSON Schema.
 
-The agent's own mechanism is used where it has one (`Features.output_schema`); else the prompt asks
-for the value. Either way the answer is checked, and an answer that does not fit is asked for once
-more in the same conversation, where the runtime can resume it.
+Bridle uses the agent's own mechanism if there is one (`Features.output_schema`), else the prompt
+asks for the value. Either way the answer is checked. If it does not fit and the runtime can resume,
+the agent is asked once more in the same conversation.
 """
 
 import time
@@ -48,7 +48,7 @@ class Asking:
 
     Contract: made before anything is started; raises `WrongUse` for a bad schema. `first` are the
     options of the run, `again(result)` those of the turn that repairs its answer. `folders` were
-    made for both and are removed by the run.
+    for both; the run removes them.
     """
 
     def __init__(self, runtime: "Adapter", options: RunOptions, env: dict[str, str]) -> None:
@@ -61,7 +61,7 @@ class Asking:
         options = msgspec.structs.replace(options, output_schema=self.schema)
         keeps_home = options.account_dir is not None or options.model_server is None
         if self.can_repair and not keeps_home and "account_dir" in features.options:
-            # The throw-away home of a scripted model would take the conversation with it.
+            # The conversation would be lost with the throw-away home of a scripted model.
             from bridle.core.files import new_private_dir
 
             self.folders = (new_private_dir(env, runtime.id),)
@@ -80,13 +80,13 @@ class Asking:
 
     @property
     def hint(self) -> str:
-        """What to do about an answer that does not fit."""
+        """What a user can do about an answer that does not fit."""
         if self.can_repair:
             return "simplify the schema, say in the prompt what each field means, or try again"
         return "this runtime cannot resume a conversation, so it was not asked again; try again"
 
     def again(self, result: RunResult) -> RunOptions | None:
-        """The options of the repairing turn; None when nothing is left for it."""
+        """The options of the repairing turn; None if no time or budget is left."""
         assert result.error is not None
         left = None if self._ends_at is None else self._ends_at - time.monotonic()
         budget = self._options.budget_usd
@@ -107,11 +107,11 @@ class Asking:
 
 
 class StructuredRun(PrintRun):
-    """A run whose answer is checked, with a second process when it has to be asked for again.
+    """A run whose answer is checked, with a second process if the agent must answer again.
 
     Contract: as `PrintRun`. Both processes are one stream of events: the repairing turn is the
     run's last turn, and the one before it failed with `schema_mismatch`. `again` makes the run of
-    that turn; it may raise a `BridleError`, and the first answer then stands as it is.
+    that turn; if it raises a `BridleError`, the first answer stays.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class StructuredRun(PrintRun):
         self._drop()
 
     def batches(self) -> Generator[list[ev.Event], None, None]:
-        """The events of both processes, as those of one."""
+        """The events of both processes in one stream."""
         first = super().batches()
         try:
             tail: list[ev.Event] = []
@@ -175,7 +175,7 @@ class StructuredRun(PrintRun):
             self.close()
 
     def _repairing(self) -> PrintRun | None:
-        """The run that repairs the answer, when that is called for and possible."""
+        """The run that repairs the answer, if that is needed and possible."""
         result = self._before = super().result
         error = result.error
         if self._again is None or error is None or error.kind != AnswerMismatch.kind:
@@ -241,7 +241,7 @@ class StructuredRun(PrintRun):
 
 
 def _is_end(event: ev.Event) -> bool:
-    """Whether an event tells of the end of a run's process."""
+    """Whether an event reports the end of a run's process."""
     if isinstance(event, ev.StateChange):
         return event.new in ("stopped", "failed")
     return isinstance(event, ev.SessionEnd)

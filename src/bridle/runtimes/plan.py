@@ -1,4 +1,4 @@
-"""The plan of an agent's process, which the runtime makes and guard, sandbox and reports change."""
+"""The plan of an agent's process: the adapter makes it; guard, sandbox and reports change it."""
 
 from collections.abc import Collection
 from typing import Any, Self
@@ -13,7 +13,7 @@ from bridle.turns.wire import LiveFacts
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that is ready to start: everything was checked, nothing was started."""
+    """A run that can start: everything is checked, nothing is started."""
 
     spec: ProcessSpec
     session_id: str
@@ -24,22 +24,22 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     ignored_options: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     private_dirs: tuple[str, ...] = ()
-    """Folders made for this run alone; removed when it is over."""
+    """Folders for this run only; removed when it is over."""
     native_session_id: str | None = None
-    """The id the agent will use, where Bridle can choose it."""
+    """The id that the agent will use, if Bridle can choose it."""
     live: LiveFacts | None = None
-    """What the wire of a live conversation must know; None for a run of one prompt."""
+    """What the wire of a conversation must know; None for a run of one prompt."""
     guard: GuardMechanism | None = None
-    """How the agent asks before each tool call; None when it does not (`guard_plan`)."""
+    """How the agent asks before each tool call; None if it is not guarded (`guard_plan`)."""
     noted: dict[str, Any] = {}
-    """What `noted_before` told of the conversation to take up; empty where it was not asked."""
+    """What `noted_before` found of the conversation to resume; empty if nobody asked."""
     writable_files: tuple[str, ...] = ()
-    """Files beside the runtime's own that the agent must be able to write in a sandbox."""
+    """Further files that the agent must be able to write in a sandbox."""
     reports: str = ""
-    """The folder that hooks of a terminal session report into; empty when none are wanted."""
+    """The folder that hooks of a terminal session report into; empty if none report."""
 
     def conversing(self, runtime: str, *, resume: str | None, own: dict[str, Any]) -> Self:
-        """This plan as that of a conversation, whose wire must know `own`."""
+        """This plan for a conversation; `own` is what its wire must know."""
         facts = LiveFacts(
             runtime=runtime,
             runtime_version=self.installation.version or "",
@@ -51,9 +51,9 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, live=facts)
 
     def with_arguments(self, *words: str, past: Collection[str] = ()) -> Self | None:
-        """This plan with `words` as the first arguments of the CLI's own command, or as those after
-        a subcommand that is one of `past`; None when that command is not in the plan. Another
-        program (a relay) may stand before it."""
+        """This plan with `words` inserted right after the CLI's command, or after a subcommand that
+        is one of `past`. The command may follow another program (a relay); None if it is not
+        there."""
         argv, command = list(self.spec.argv), list(self.installation.command)
         size = len(command)
         starts = (at for at in range(len(argv)) if argv[at : at + size] == command)

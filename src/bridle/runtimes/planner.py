@@ -1,4 +1,4 @@
-"""What the plans of all adapters have in common: options, environment, folders and files."""
+"""What the plans of all adapters share: checks of options, the environment, the folder."""
 
 import os
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ COMMON_OPTIONS = frozenset(
         "model_server",
     }
 )
-"""What the adapter to every coding agent honours."""
+"""Options that every adapter to a coding agent supports."""
 
 
 def check_options(runtime: "Adapter", options: RunOptions, features: Features) -> tuple[str, ...]:
-    """Names of the options that `runtime` cannot honour and the caller allowed to be ignored.
+    """Names of the options that `runtime` does not support and the caller allows to be ignored.
 
-    Raises `UnsupportedOption` for the first one when the caller did not, and `WrongUse` for a tool
+    Raises `UnsupportedOption` for the first one if the caller does not, and `WrongUse` for a tool
     that the agent does not have.
     """
     missing = {name: "" for name in options_in_use(options) if name not in features.options}
@@ -50,7 +50,7 @@ def check_options(runtime: "Adapter", options: RunOptions, features: Features) -
 def check_terminal_options(
     runtime: "Adapter", options: RunOptions, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """As `check_options`, for the options `names` that a runtime honours in runs alone."""
+    """As `check_options`, for the options `names` that a runtime supports only in runs."""
     default = RunOptions(prompt="")
     missing = tuple(each for each in names if getattr(options, each) != getattr(default, each))
     if missing and not options.ignore_unsupported:
@@ -61,8 +61,7 @@ def check_terminal_options(
 
 
 def native_options(runtime: "Adapter", options: RunOptions) -> RunOptions:
-    """`options`, which `check_options` has checked, in the words of the agent: its own names of
-    tools."""
+    """`options` with the agent's native tool names; `check_options` comes first."""
     if not (options.allowed_tools or options.denied_tools):
         return options
     from bridle.runtimes.tool_names import native_tools
@@ -73,9 +72,9 @@ def native_options(runtime: "Adapter", options: RunOptions) -> RunOptions:
 def agent_env(
     env: Mapping[str, str], options: RunOptions, session_id: str, cwd: str
 ) -> dict[str, str]:
-    """The environment an agent is started in: the caller's, the canonical variables, the options'.
+    """The agent's environment: the caller's, the canonical variables, those of the options.
 
-    Every process the agent starts inherits the session's mark, which is how none is left behind.
+    Every process of the agent inherits the session's mark; by it all are found and ended.
     """
     return {
         **env,
@@ -86,7 +85,7 @@ def agent_env(
 
 
 def refuse_system_prompts(runtime: "Adapter", options: RunOptions | SpawnOptions) -> None:
-    """For a terminal interface without a flag for system prompts: none may be given."""
+    """Raise `WrongUse` for a system prompt: this terminal interface has no flag for one."""
     if options.system_prompt or options.append_system_prompt or options.append_system_prompt_file:
         raise WrongUse(
             f"{runtime.id} takes no system prompt at the terminal",
@@ -95,7 +94,7 @@ def refuse_system_prompts(runtime: "Adapter", options: RunOptions | SpawnOptions
 
 
 def working_dir(options: RunOptions) -> str:
-    """The run's working directory, absolute; `WrongUse` when it is not there."""
+    """The run's working directory, absolute; `WrongUse` if it does not exist."""
     cwd = os.path.abspath(options.cwd or os.getcwd())
     if not os.path.isdir(cwd):
         raise WrongUse(f"no such directory: {cwd}", hint="give an existing folder with --cwd")

@@ -6,20 +6,20 @@ import msgspec
 
 
 class RoutingFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What leads one product to a model service."""
+    """The variables and names that route one product to a model service."""
 
     vendors: tuple[str, ...] = ()
-    """Prefixes of model names that mean its maker's own service, which it does not take itself;
-    empty for an agent that knows many services by their prefix."""
+    """Prefixes of model names that mean its vendor's own service and that the CLI does not accept;
+    empty for an agent that knows many services by prefix."""
     addresses: tuple[str, ...] = ()
-    """Variables by which the user leads it to a service other than its maker's."""
+    """Variables by which the user routes it to a service other than its vendor's."""
     names: tuple[str, ...] = ()
     """Further variables: keys, tokens, headers, default models."""
     prefixes: tuple[str, ...] = ()
-    """How the names of further such variables begin."""
+    """Prefixes of further variables."""
 
     def holds(self, name: str) -> bool:
-        """Whether the variable `name` leads the product somewhere."""
+        """Whether the variable `name` affects routing."""
         return name in self.addresses or name in self.names or name.startswith(self.prefixes)
 
 
@@ -32,39 +32,39 @@ NEUTRAL: dict[str, str] = {
     "web": "fetch pages, search the web",
     "subagent": "start other agents",
 }
-"""The neutral names and what each stands for."""
+"""The neutral names of tools, with their meaning."""
 
 
 class ToolTable(msgspec.Struct, frozen=True, kw_only=True):
-    """What the tools of one agent are called, over all its dialects."""
+    """The names of one agent's tools, in all its dialects."""
 
     neutral: Mapping[str, tuple[str, ...] | None]
-    """Neutral names to its own. Empty: it has no such tool. None: it does this with a tool that
-    cannot be switched by itself."""
+    """Neutral names to native names. Empty: it has no such tool. None: it does this with a tool
+    that cannot be switched separately."""
     native: tuple[str, ...] = ()
-    """Further names of its own."""
+    """Further native names."""
     fixed: tuple[str, ...] = ()
-    """Names of its own that cannot be switched."""
+    """Native names that cannot be switched."""
     denied_too: Mapping[str, tuple[str, ...]] = {}
-    """What is denied together with a neutral name, beside its tools (permission rules)."""
+    """What is denied together with a neutral name, in addition to its tools (permission rules)."""
     rules: frozenset[str] = frozenset()
-    """What may stand before the bracket of a rule such as `Bash(git *)`; such names are passed on
-    as they are, and the adapter refuses them where only names are taken."""
+    """The words before the bracket of rules such as `Bash(git *)`. Such rules are passed on
+    unchanged; the adapter refuses them where only names are accepted."""
     mcp_tool: str = ""
-    """How it names a tool of an MCP server, with `{server}` and `{tool}`; empty: tools of servers
-    cannot be switched."""
+    """The pattern of an MCP tool's name, with `{server}` and `{tool}`; empty: MCP tools cannot be
+    switched."""
     mcp_server: str = ""
-    """How all tools of a server are named, with `{server}`; empty: not as a whole."""
+    """The pattern for all tools of a server, with `{server}`; empty: there is none."""
 
     def names(self) -> list[str]:
-        """Every name that can be given: the neutral ones first, then the agent's own."""
+        """Every accepted name: the neutral ones first, then the native ones."""
         neutral = [name for name in NEUTRAL if self.neutral.get(name)]
         own = [each for names in self.neutral.values() for each in names or ()]
         return list(dict.fromkeys([*neutral, *own, *self.native]))
 
 
 class ToolPieces(msgspec.Struct, frozen=True, kw_only=True):
-    """What switches tools when the product is started by another program than its own command."""
+    """What switches tools when another program starts the product."""
 
     flags: tuple[str, ...] = ()
     env: dict[str, str] = {}

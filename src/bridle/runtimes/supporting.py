@@ -46,7 +46,7 @@ def as_interactive(adapter: Adapter) -> Interactive:
 
 
 def supporters(option: str, besides: str) -> list[str]:
-    """Names of the other runtimes that honour `option` (or `interactive`, which is a feature)."""
+    """Names of the other runtimes that support `option` (or the feature `interactive`)."""
     return _runtimes_whose(
         lambda features: (
             option in features.options or (option == "interactive" and features.interactive)
@@ -56,7 +56,7 @@ def supporters(option: str, besides: str) -> list[str]:
 
 
 def live_runtimes(besides: str) -> list[str]:
-    """Names of the other runtimes that can be driven by a protocol."""
+    """Names of the other runtimes that have a protocol for a conversation."""
     return _runtimes_whose(lambda features: "rpc" in features.drives, besides)
 
 
@@ -66,17 +66,17 @@ def terminal_runtimes(besides: str) -> list[str]:
 
 
 def print_runtimes(besides: str) -> list[str]:
-    """Names of the other runtimes whose sessions can have a process for each turn."""
+    """Names of the other runtimes whose sessions can have one process for each turn."""
     return _runtimes_that(lambda runtime: runtime.session_by_print, besides)
 
 
 def compacting_runtimes(besides: str) -> list[str]:
-    """Names of the other runtimes that can be asked to shorten their context."""
+    """Names of the other runtimes that can compact their context on request."""
     return _runtimes_whose(lambda features: features.compact, besides)
 
 
 def forking_runtimes(besides: str, drive: str | None = None) -> list[str]:
-    """Names of the other runtimes that can go on in a copy of a conversation, in `drive`."""
+    """Names of the other runtimes that can continue in a copy of a conversation, in `drive`."""
     return _runtimes_whose(
         lambda features: features.fork and (drive is None or drive in features.drives), besides
     )
@@ -98,7 +98,7 @@ def _runtimes_that(holds: Callable[[Adapter], bool], besides: str) -> list[str]:
         try:
             runtime = get_adapter(name)
         except ConfigError:
-            # A stranger's adapter that does not load must not hide the answer for the others.
+            # A refused adapter must not hide the others.
             continue
         if holds(runtime):
             names.append(name)

@@ -19,7 +19,7 @@ _XDG = {
 
 
 def readable_file(path: str, what: str) -> bytes:
-    """The bytes of a file the caller named; `WrongUse` says why it cannot be read."""
+    """The bytes of a file that the caller names; `WrongUse` says why it cannot be read."""
     try:
         with open(os.path.expanduser(path), "rb") as file:
             return file.read()
@@ -28,7 +28,7 @@ def readable_file(path: str, what: str) -> bytes:
 
 
 def in_home(path: str, env: Mapping[str, str]) -> str:
-    """Where a path relative to HOME is under `env`, which may have moved the common folders."""
+    """The path below HOME in `env`; the XDG variables may have moved its first folder."""
     for usual, variable in _XDG.items():
         if path.startswith(f"{usual}/") and os.path.isabs(env.get(variable, "")):
             return os.path.join(env[variable], path[len(usual) + 1 :])
@@ -42,7 +42,7 @@ def check_images(paths: tuple[str, ...], reader: str) -> None:
 
 
 def image_data(path: str, reader: str = "an agent") -> tuple[str, str]:
-    """The MIME type and the base64 text of an image file; `WrongUse` for a file that is none."""
+    """The MIME type and the base64 text of an image file; `WrongUse` if it is not an image."""
     data = readable_file(path, "image")
     kind = _kind_of(data, path, reader)
     import base64
