@@ -31,6 +31,7 @@ from bridle.drives.print_run import PermissionPolicy, PrintRun, refuse_all
 from bridle.process.owned_folders import claim_folders, remove_folders
 from bridle.process.spec import Normalizer, PermissionAnswer, ProcessSpec, Question
 from bridle.runtimes.contract import Adapter, HasAdapter, adapter_of, as_guarded
+from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.routing import routed
 from bridle.runtimes.supporting import as_interactive, as_live
 from bridle.turns.recorder import Recorder
@@ -357,8 +358,6 @@ def resolve(
     options: Any,
 ) -> tuple[Adapter, RunOptions]:
     """The adapter and the options that a caller's keywords mean, completed by the configuration."""
-    from bridle.runtimes.registry import get_adapter
-
     if runtime is None or isinstance(runtime, str):
         if config is None:
             from bridle.config import load_config

@@ -20,12 +20,13 @@ from bridle.core.errors import GuardRefused, NotInstalled
 from bridle.core.features import Features
 from bridle.core.handles import SessionHints
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
-from bridle.core.results import Availability, ReadyState, TranscriptSummary
+from bridle.core.results import Availability, Ready, ReadyState, TranscriptSummary
 from bridle.process.spec import Normalizer, ProcessSpec
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.product import RoutingFacts, ToolPieces, ToolTable
+from bridle.runtimes.user_files import in_home
 from bridle.turns.guard_contract import GuardHook, GuardPieces, HookShape
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire
@@ -229,7 +230,6 @@ class Adapter(ABC):
 
         The run's private folders and its scratch folder are writable anyway.
         """
-        from bridle.runtimes.user_files import in_home
         from bridle.sandbox import SandboxNeeds
 
         return SandboxNeeds(writable=tuple(in_home(path, spec.env) for path in self.state_paths))
@@ -289,8 +289,6 @@ class Adapter(ABC):
 
     def detect_ready(self, pane: str) -> ReadyState:
         """What a captured pane shows; pure. A runtime without a terminal interface is ready."""
-        from bridle.core.results import Ready
-
         return Ready()
 
     def requires_beacon_verification(self) -> bool:

@@ -4,20 +4,17 @@ One meaning of `ask` for every runtime: where somebody can answer and the runtim
 its drives, the run takes that drive. Where nobody is asked, the run says so before it starts.
 """
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from bridle.core.options import RunOptions, options_in_use
-
-if TYPE_CHECKING:
-    from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.registry import get_adapter
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
     """How a run is planned and played."""
 
-    runtime: "Adapter"
+    runtime: Adapter
     """The adapter that does it, under the id of the one that was asked for."""
     live: bool = False
     """Whether it is played over the protocol of conversations (`plan_live`)."""
@@ -25,7 +22,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     """What the user should know before the start."""
 
 
-def way_of(runtime: "Adapter", options: RunOptions, *, answered: bool) -> Way:
+def way_of(runtime: Adapter, options: RunOptions, *, answered: bool) -> Way:
     """The way of a run of `options`; `answered` says that somebody answers requests.
 
     Contract: starts nothing and raises nothing; the plan that follows does.
@@ -50,7 +47,7 @@ def way_of(runtime: "Adapter", options: RunOptions, *, answered: bool) -> Way:
     return way
 
 
-def unasked_in(runtime: "Adapter", options: RunOptions, drive: str) -> tuple[str, ...]:
+def unasked_in(runtime: Adapter, options: RunOptions, drive: str) -> tuple[str, ...]:
     """What the user should know of a session of `drive` in which the agent asks nobody; empty where
     it asks."""
     if options.permission_mode != "ask" or drive in runtime.features.asks:
@@ -58,13 +55,11 @@ def unasked_in(runtime: "Adapter", options: RunOptions, drive: str) -> tuple[str
     return _unasked(runtime, options, f"it asks nobody in a session of the drive {drive}").warnings
 
 
-def _asking(runtime: "Adapter", asks: tuple[str, ...]) -> Way | None:
+def _asking(runtime: Adapter, asks: tuple[str, ...]) -> Way | None:
     if "rpc" in asks:
         return Way(runtime=runtime, live=True)
     if "acp" not in asks or not runtime.asking_sibling:
         return None
-    from bridle.runtimes.registry import get_adapter
-
     sibling = get_adapter(runtime.asking_sibling)
     sibling.settings = runtime.settings
     # Results, events and errors name the product that the caller asked for.
@@ -72,7 +67,7 @@ def _asking(runtime: "Adapter", asks: tuple[str, ...]) -> Way | None:
     return Way(runtime=sibling)
 
 
-def _lost(runtime: "Adapter", asking: "Adapter", options: RunOptions) -> list[str]:
+def _lost(runtime: Adapter, asking: Adapter, options: RunOptions) -> list[str]:
     """Options that a run honours without asking and would lose by asking."""
     used = options_in_use(options)
     lost = ["raw_args"] if options.raw_args else []
@@ -84,7 +79,7 @@ def _lost(runtime: "Adapter", asking: "Adapter", options: RunOptions) -> list[st
     return [*(name for name in used if name in honoured or name == "provider_options"), *lost]
 
 
-def _unasked(runtime: "Adapter", options: RunOptions, why: str) -> Way:
+def _unasked(runtime: Adapter, options: RunOptions, why: str) -> Way:
     instead = runtime.unasked(options)
     if not instead:
         return Way(runtime=runtime)

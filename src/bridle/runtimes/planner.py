@@ -2,16 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import RunOptions, SpawnOptions, options_in_use
 from bridle.process.spec import SESSION_MARK
-
-if TYPE_CHECKING:
-    from bridle.runtimes.contract import Adapter
-
+from bridle.runtimes.contract import Adapter
+from bridle.runtimes.supporting import supporters
 
 COMMON_OPTIONS = frozenset(
     {
@@ -27,7 +24,7 @@ COMMON_OPTIONS = frozenset(
 """Options that every adapter to a coding agent supports."""
 
 
-def check_options(runtime: "Adapter", options: RunOptions, features: Features) -> tuple[str, ...]:
+def check_options(runtime: Adapter, options: RunOptions, features: Features) -> tuple[str, ...]:
     """Names of the options that `runtime` does not support and the caller allows to be ignored.
 
     Raises `UnsupportedOption` for the first one if the caller does not, and `WrongUse` for a tool
@@ -39,8 +36,6 @@ def check_options(runtime: "Adapter", options: RunOptions, features: Features) -
 
         missing = {**missing, **unsupported_tools(runtime, options, features)}
     if missing and not options.ignore_unsupported:
-        from bridle.runtimes.supporting import supporters
-
         name, reason = next(iter(missing.items()))
         able = supporters(name, runtime.id)
         raise UnsupportedOption(runtime.id, name, able, reason=reason, ignorable=True)
@@ -48,7 +43,7 @@ def check_options(runtime: "Adapter", options: RunOptions, features: Features) -
 
 
 def check_terminal_options(
-    runtime: "Adapter", options: RunOptions, names: tuple[str, ...]
+    runtime: Adapter, options: RunOptions, names: tuple[str, ...]
 ) -> tuple[str, ...]:
     """As `check_options`, for the options `names` that a runtime supports only in runs."""
     default = RunOptions(prompt="")
@@ -60,7 +55,7 @@ def check_terminal_options(
     return missing
 
 
-def native_options(runtime: "Adapter", options: RunOptions) -> RunOptions:
+def native_options(runtime: Adapter, options: RunOptions) -> RunOptions:
     """`options` with the agent's native tool names; `check_options` comes first."""
     if not (options.allowed_tools or options.denied_tools):
         return options
@@ -84,7 +79,7 @@ def agent_env(
     }
 
 
-def refuse_system_prompts(runtime: "Adapter", options: RunOptions | SpawnOptions) -> None:
+def refuse_system_prompts(runtime: Adapter, options: RunOptions | SpawnOptions) -> None:
     """Raise `WrongUse` for a system prompt: this terminal interface has no flag for one."""
     if options.system_prompt or options.append_system_prompt or options.append_system_prompt_file:
         raise WrongUse(

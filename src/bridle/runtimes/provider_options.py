@@ -7,6 +7,7 @@ import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
+from bridle.runtimes.supporting import forking_runtimes
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -44,8 +45,6 @@ def refuse_fork(runtime: str, options: RunOptions, fork: bool, reason: str) -> N
     """Refuse to go on in a copy where there is none to be had. Never passed over, whatever may be
     ignored: the conversation that was to stay as it is would be gone on with."""
     if fork and options.resume is not None:
-        from bridle.runtimes.supporting import forking_runtimes
-
         others = forking_runtimes(runtime)
         raise UnsupportedOption(runtime, "provider option fork", others, reason=reason)
 

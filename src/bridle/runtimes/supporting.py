@@ -5,6 +5,7 @@ from collections.abc import Callable
 from bridle.core.errors import ConfigError, UnsupportedOption
 from bridle.core.features import Features
 from bridle.runtimes.contract import Adapter, Interactive, Live, Terminal
+from bridle.runtimes.registry import available_runtimes, get_adapter
 
 
 def as_live(adapter: Adapter) -> Live:
@@ -89,8 +90,6 @@ def _runtimes_whose(holds: Callable[[Features], bool], besides: str) -> list[str
 
 
 def _runtimes_that(holds: Callable[[Adapter], bool], besides: str) -> list[str]:
-    from bridle.runtimes.registry import available_runtimes, get_adapter
-
     names = []
     for name in available_runtimes():
         if name == besides:

@@ -6,17 +6,16 @@ readers of it. A name that is neither is refused before anything starts: no CLI 
 tool that it does not have, so the option would have no effect.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
-from bridle.core.errors import WrongUse
+from bridle.core.errors import ConfigError, WrongUse
 from bridle.core.features import Features
 from bridle.core.options import RunOptions
+from bridle.runtimes.contract import Adapter
 from bridle.runtimes.product import NEUTRAL, ToolTable
-
-if TYPE_CHECKING:
-    from bridle.runtimes.contract import Adapter
+from bridle.runtimes.registry import available_runtimes, get_adapter
 
 Field = Literal["allowed_tools", "denied_tools"]
 FIELDS: tuple[Field, ...] = ("allowed_tools", "denied_tools")
@@ -28,9 +27,7 @@ class _CannotSwitch(Exception):
     """A tool of the agent that cannot be allowed or denied by itself; the text says why."""
 
 
-def unsupported_tools(
-    runtime: "Adapter", options: RunOptions, features: Features
-) -> dict[str, str]:
+def unsupported_tools(runtime: Adapter, options: RunOptions, features: Features) -> dict[str, str]:
     """Which of the two options name a tool that `runtime` cannot switch, each with the reason; an
     option that it does not have at all is not looked at.
 
@@ -48,7 +45,7 @@ def unsupported_tools(
     return reasons
 
 
-def native_tools(runtime: "Adapter", options: RunOptions) -> RunOptions:
+def native_tools(runtime: Adapter, options: RunOptions) -> RunOptions:
     """`options` with the tools in the agent's own names.
 
     What `check_options` reported as ignored, because the caller allows that, is left out.
@@ -145,9 +142,6 @@ def _hint(name: str, table: ToolTable) -> str:
 
 def _same_elsewhere(name: str, known: list[str]) -> str | None:
     """The neutral name of what another agent calls `name`, if that is among `known`."""
-    from bridle.core.errors import ConfigError
-    from bridle.runtimes.registry import available_runtimes, get_adapter
-
     for other in available_runtimes():
         try:
             table = get_adapter(other).tool_table()
