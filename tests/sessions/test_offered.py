@@ -238,6 +238,17 @@ def test_the_configured_delivery_is_honoured(studio: Studio) -> None:
         end_daemon(home)
 
 
+def test_a_session_takes_a_runtime_or_its_adapter(studio: Studio) -> None:
+    runtime = get_runtime("scripted")
+    for chosen in (runtime, runtime.adapter):
+        options = studio.options("- text: one\n")
+        with SyncSession.start(chosen, "go", **options) as session:
+            assert session.wait_idle(timeout=DEADLINE).text == "one"
+            name = session.session_id
+            with pytest.raises(WrongUse, match="not of claude"):
+                SyncSession.open(name, runtime=get_runtime("claude"))
+
+
 def test_a_killed_agent_is_not_running(studio: Studio) -> None:
     runtime = get_runtime("scripted")
     handle = runtime.start_sync(start_options(studio, "- text: one\n"))
