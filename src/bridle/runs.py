@@ -533,7 +533,7 @@ def _with_profiles(plan: "RunPlan", options: RunOptions, config: "Config | None"
     """The plan with the agent's variables under the names of the configured profiles, too."""
     if config is None or not config.profiles:
         return plan
-    from bridle.config.profiles import agent_variables
+    from bridle.config.environment import agent_variables
 
     own = agent_variables(plan.spec.env, config.profiles, options.env)
     return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, env=own))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridle.cli.config import TEMPLATE
-from bridle.config.reading import read_file
+from bridle.config.yaml_check import read_file
 from tests.support.preset_agent import CONFIG, Place
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from bridle.config import load_config
-from bridle.config.reading import nearest, read_file
+from bridle.config.yaml_check import read_file
 from bridle.core.errors import ConfigError
+from bridle.core.spelling import nearest
 
 
 def problems(tmp_path: Path, text: str | bytes) -> list[str]:

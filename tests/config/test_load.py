@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridle.config import load_config
-from bridle.config.places import new_project_file, project_file, user_file
+from bridle.config.load import new_project_file, project_file, user_file
 from bridle.core.errors import ConfigError, WrongUse
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from bridle.config import Config, load_config
 from bridle.config.edit import set_value
-from bridle.config.profiles import agent_variables, aliases
+from bridle.config.environment import agent_variables, aliases
 from bridle.config.schema import AdapterSection, ReadySection, RuntimeSection
 from bridle.core.errors import ConfigError
 from bridle.core.results import Loading, Ready

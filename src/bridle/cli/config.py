@@ -88,7 +88,7 @@ def _show(args: argparse.Namespace) -> int:
     import msgspec
 
     from bridle.config import load_config
-    from bridle.config.effective import effective_settings
+    from bridle.config.load import effective_settings
 
     settings = effective_settings(_folder(args))
     if args.key is not None:
@@ -115,7 +115,7 @@ def _show(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     from bridle.config import load_config
-    from bridle.config.places import project_file, user_file
+    from bridle.config.load import project_file, user_file
     from bridle.runtimes.registry import get_adapter
 
     folder = _folder(args)
@@ -150,7 +150,7 @@ def _problem(text: str) -> dict[str, str | int | None]:
 
 
 def _init(args: argparse.Namespace) -> int:
-    from bridle.config.places import new_project_file, user_file
+    from bridle.config.load import new_project_file, user_file
 
     path = user_file(os.environ) if args.user else new_project_file(os.curdir)
     if os.path.lexists(path):

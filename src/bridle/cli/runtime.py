@@ -167,7 +167,7 @@ def _show_checks(checks: "Sequence[Finding]") -> None:
 
 def _set_default(config: Config, args: argparse.Namespace) -> int:
     from bridle.config.edit import set_value
-    from bridle.config.places import new_project_file, user_file
+    from bridle.config.load import new_project_file, user_file
     from bridle.runtimes.registry import get_adapter
 
     name = get_adapter(args.runtime, config).id

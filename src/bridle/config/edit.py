@@ -1,4 +1,4 @@
-"""Changes one value in a configuration file; comments and everything else stay as they are."""
+"""Edits of a configuration file that keep its comments and layout."""
 
 import os
 from io import StringIO
@@ -8,17 +8,17 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
 
-from bridle.config.reading import read_file, yaml_problem
+from bridle.config.yaml_check import read_file, yaml_problem
 from bridle.core.errors import ConfigError, WrongUse
 from bridle.core.files import make_private_dir, write_atomic
 
 
 def set_value(path: str, keys: tuple[str, ...], value: str) -> None:
-    """Set the value at `keys` in the file at `path`, which is made when it is missing.
+    """Set the value at `keys` in the file at `path`, which is created when it is missing.
 
-    Contract: the file is replaced in one step or not at all; a new one is readable by its owner
-    alone, an old one keeps its mode; a symbolic link stays one. Raises `ConfigError` when what
-    stands there is not a right configuration, `WrongUse` when it cannot be written.
+    Contract: the file is replaced in one step or not at all; a new file is readable by its owner
+    alone, an existing one keeps its mode; a symbolic link stays one. Raises `ConfigError` when the
+    file has mistakes, `WrongUse` when it cannot be written.
     """
     target = os.path.realpath(path)
     yaml = YAML(typ="rt")
@@ -28,13 +28,13 @@ def set_value(path: str, keys: tuple[str, ...], value: str) -> None:
     if old.strip():
         _, problems = read_file(path)
         if problems:
-            raise ConfigError("\n".join(problems), hint="mend the file first")
+            raise ConfigError("\n".join(problems), hint="fix the file first")
     try:
         root = yaml.load(old)
     except YAMLError as problem:
         raise ConfigError(yaml_problem(path, problem)) from None
     if root is None:
-        # Nothing but comments, which ruamel would drop together with the missing document.
+        # Only comments, which ruamel would drop together with the missing document.
         root = CommentedMap()
         lead = old if old.endswith("\n") or not old else old + "\n"
     else:

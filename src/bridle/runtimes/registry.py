@@ -70,7 +70,7 @@ def _declared(name: str, section: "AdapterSection") -> Adapter:
 def check_declaration(name: str, section: "AdapterSection") -> None:
     """Raise `ConfigError` for a declaration that could never run, when it is registered and not
     when it runs. Files are checked when they are read; this is for sections made in Python."""
-    from bridle.config.meaning import declaration_mistakes
+    from bridle.config.consistency import declaration_mistakes
 
     for mistake in declaration_mistakes(name, section):
         raise ConfigError(f"{mistake.where}: {mistake.what}", hint=mistake.hint)
@@ -102,7 +102,7 @@ def create_acp_adapter(
 def _check_sections(config: "Config") -> None:
     """Raise `ConfigError` for sections that nothing would ever read. A configuration from files was
     checked when it was read; this is for one made in Python."""
-    from bridle.config.meaning import adapter_mistakes
+    from bridle.config.consistency import adapter_mistakes
 
     for mistake in adapter_mistakes(config.runtime.adapters):
         raise ConfigError(f"{mistake.where}: {mistake.what}", hint=mistake.hint)

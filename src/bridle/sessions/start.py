@@ -74,7 +74,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     def with_actor(self) -> "Identity":
         """This one, its actor made of project, role and agent (`greenplace/builder/ivy`) where none
         is said and the agent has a name."""
-        from bridle.config.profiles import project_name
+        from bridle.config.environment import project_name
 
         if self.actor or not self.agent:
             return self
@@ -404,7 +404,7 @@ def _plan(
     adapt: "Callable[[RunPlan], RunPlan] | None",
 ) -> "RunPlan":
     from bridle.config import load_config
-    from bridle.config.profiles import agent_variables
+    from bridle.config.environment import agent_variables
     from bridle.runtimes.confined import planned_live, planned_tmux
     from bridle.runtimes.permission import unasked_in
     from bridle.sessions.turn_planning import plan_session

@@ -166,7 +166,7 @@ def _guarding(runtime: Adapter, begin: Begin) -> Adapt | None:
 
 def _with_aliases(plan: RunPlan, options: RunOptions) -> RunPlan:
     from bridle.config import load_config
-    from bridle.config.profiles import agent_variables
+    from bridle.config.environment import agent_variables
 
     own = agent_variables(plan.spec.env, load_config(plan.spec.cwd).profiles, options.env)
     return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, env=own))

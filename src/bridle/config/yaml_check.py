@@ -1,7 +1,7 @@
-"""Reads one configuration file and finds every mistake in it, each with its line.
+"""One YAML file checked against the schema: its values, and every mistake with its line.
 
-The file is checked node by node against the schema rather than converted at once, because only the
-nodes know their lines and because a person wants to see all mistakes, not the first.
+The check walks the YAML nodes instead of converting the file at once, because only nodes know their
+lines, and because a person wants to see all mistakes, not the first.
 """
 
 import re
@@ -14,21 +14,22 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from bridle.config.meaning import Mistake
+from bridle.config.consistency import Mistake
 from bridle.config.schema import ConfigFile
+from bridle.core.spelling import nearest
 
 _LARGEST = 1 << 20
 """Bytes; a configuration is written by hand."""
 _HUGE = 1e300
 _MOST_NODES = 20_000
-"""Aliases can make a small file huge: they are followed no further than this."""
+"""Aliases can make a small file huge: no more nodes than this are visited."""
 
 
 def read_file(path: str) -> tuple[dict[str, Any], list[str]]:
-    """The plain values of the file at `path`, and all that is wrong with it.
+    """The plain values of the file at `path`, and its mistakes.
 
-    Each mistake is a line `FILE:LINE: what`, in the order of the file. Never raises for anything
-    that a file may hold or be.
+    Each mistake is a line `FILE:LINE: what`, in the order of the file. Never raises, whatever the
+    file is or contains.
     """
     yaml = YAML(typ="safe", pure=True)
     root, problem = _compose(path, yaml)
@@ -38,16 +39,29 @@ def read_file(path: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def read_section(path: str, key: tuple[str, ...], shape: type[msgspec.Struct]) -> list[str]:
-    """All that is wrong with the section at `key` of the file at `path`, read as `shape`."""
+    """The mistakes in the section at `key` of the file at `path`, checked against `shape`."""
     yaml = YAML(typ="safe", pure=True)
     node = _node(_compose(path, yaml)[0], key)
     return _Reader(path, yaml).read(node, shape, ".".join(key))[1]
 
 
 def located(path: str, mistakes: list[Mistake]) -> list[str]:
-    """Each of `mistakes` as `FILE:LINE: what`, by where its key stands in the file at `path`."""
+    """Each of `mistakes` as `FILE:LINE: what`, with the line of its key in the file at `path`."""
     root = _compose(path, YAML(typ="safe", pure=True))[0] if mistakes else None
     return [f"{path}:{_line(root, mistake.key)}: {mistake.text}" for mistake in mistakes]
+
+
+def option_problems(
+    path: str, mistakes: list[tuple[Mistake, type[msgspec.Struct] | None]]
+) -> list[str]:
+    """The result of `consistency.option_mistakes` as lines `FILE:LINE: what`, one for each key
+    that does not fit its type."""
+    found: list[str] = []
+    for mistake, shape in mistakes:
+        key = tuple(str(each) for each in mistake.key)
+        listed = read_section(path, key, shape) if shape is not None else []
+        found += listed or located(path, [mistake])
+    return found
 
 
 def in_order(problems: list[str]) -> list[str]:
@@ -61,7 +75,7 @@ def in_order(problems: list[str]) -> list[str]:
 
 
 def _compose(path: str, yaml: YAML) -> tuple[Node | None, str]:
-    """The nodes of the file at `path`, and why there are none."""
+    """The root node of the file at `path`, or None and the reason."""
     try:
         with open(path, "rb") as file:
             data = file.read(_LARGEST + 1)
@@ -81,8 +95,8 @@ def _compose(path: str, yaml: YAML) -> tuple[Node | None, str]:
 
 
 def _steps(root: Node | None, key: tuple[str | int, ...]) -> Iterator[tuple[Node, Node]]:
-    """The nodes on the way to `key`, each as the one that names it and its value; ends early where
-    the file goes no further."""
+    """The nodes on the way to `key`, each as the pair of its key node and value node; ends where
+    the file has no such key."""
     node = root
     for step in key:
         found = None
@@ -110,12 +124,8 @@ def _line(root: Node | None, key: tuple[str | int, ...]) -> int:
 
 def key_lines(path: str) -> dict[str, int]:
     """The line of every key of the file at `path`, by the key with dots; empty when the file cannot
-    be read. Keys of mappings are listed, not the places in lists."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            root = YAML(typ="safe", pure=True).compose(file.read(_LARGEST))
-    except (OSError, UnicodeDecodeError, YAMLError):
-        return {}
+    be read. Only keys of mappings are listed, not items of lists."""
+    root = _compose(path, YAML(typ="safe", pure=True))[0]
     found: dict[str, int] = {}
     left = [("", root)]
     while left and len(found) < _MOST_NODES:
@@ -129,7 +139,7 @@ def key_lines(path: str) -> dict[str, int]:
 
 
 def yaml_problem(path: str, problem: YAMLError) -> str:
-    """One line that says where and why a text is not YAML."""
+    """One line that says where and why a text is not valid YAML."""
     if not isinstance(problem, MarkedYAMLError):
         return f"{path}: not valid YAML: {str(problem).splitlines()[0]}"
     mark = problem.problem_mark or problem.context_mark
@@ -139,11 +149,11 @@ def yaml_problem(path: str, problem: YAMLError) -> str:
 
 
 class _TooMuch(Exception):
-    """The file is a riddle of aliases."""
+    """The file is nested too deeply or has too many aliases."""
 
 
 class _Reader:
-    """Walks one file's nodes beside the schema's types."""
+    """Compares one file's nodes with the types of the schema."""
 
     def __init__(self, path: str, yaml: YAML) -> None:
         self._path = path
@@ -249,7 +259,7 @@ class _Reader:
         }
         fitting = kinds.get(type(shape))
         if fitting is None:
-            # A type that only an adapter's own settings have: converting them checks it.
+            # Only an adapter's own settings use such a type: `consistency` converts them.
             return self._anything(node, where)
         if not isinstance(value, fitting) or (isinstance(value, bool) and bool not in fitting):
             return self._wrong(node, where, _words(shape))
@@ -262,7 +272,7 @@ class _Reader:
         return value
 
     def _pairs(self, node: Node, where: str) -> list[tuple[str, Node, Node]]:
-        """The entries of a mapping whose keys are texts and stand there once."""
+        """The entries of a mapping, without keys that are duplicate or not a text."""
         if not isinstance(node, MappingNode):
             self._wrong(node, where, "a mapping")
             return []
@@ -284,10 +294,10 @@ class _Reader:
         try:
             return self._yaml.constructor.construct_object(node)
         except (YAMLError, ValueError):
-            # A tag nobody knows, or a value its tag does not fit: the type check will say so.
+            # An unknown tag, or a value that does not fit its tag: the type check reports it.
             return None
 
-    # -- saying what is wrong -------------------------------------------------------------------
+    # -- reporting mistakes ---------------------------------------------------------------------
 
     def _problem(self, node: Node, text: str) -> None:
         self._problems.append((node.start_mark.line + 1, text))
@@ -307,17 +317,6 @@ class _Reader:
         self._problem(node, f"{where}: must be {' or '.join(choices)}, not {_shown(node)}{hint}")
 
 
-def nearest(word: str, known: list[str]) -> str | None:
-    """The known word that `word` was probably meant to be."""
-    from difflib import get_close_matches
-
-    lowered = {each.lower().replace("_", ""): each for each in known}
-    bare = word.lower().replace("_", "").replace("-", "")
-    if bare in lowered:
-        return lowered[bare]
-    return next(iter(get_close_matches(word, known, 1, 0.6)), None)
-
-
 def _join(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
@@ -327,7 +326,7 @@ def _is_null(node: Node) -> bool:
 
 
 def _is_section(shape: shapes.Type) -> bool:
-    """Whether a key left empty (all below it commented out) just means that nothing is set."""
+    """Whether an empty key (all below it commented out) just means that nothing is set."""
     sections = shapes.StructType | shapes.DictType | shapes.VarTupleType | shapes.ListType
     return isinstance(shape, sections)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridle.config import load_config, reading, remembered
+from bridle.config import load, load_config, yaml_check
 from bridle.core.errors import ConfigError
 
 
@@ -18,15 +18,15 @@ class Project:
         self.file = folder / ".bridle/config.yaml"
         self.file.parent.mkdir()
         self.env = {"HOME": str(folder / "home")}
-        self.memory = folder / "home/.cache/bridle/config.json"
+        self.cache = folder / "home/.cache/bridle/config.json"
         self.parsed: list[str] = []
-        real = reading.read_file
+        real = yaml_check.read_file
 
         def noted(path: str) -> object:
             self.parsed.append(path)
             return real(path)
 
-        monkeypatch.setattr(reading, "read_file", noted)
+        monkeypatch.setattr(yaml_check, "read_file", noted)
 
     def default(self) -> str | None:
         return load_config(str(self.file.parents[1]), self.env).runtime.default
@@ -41,9 +41,9 @@ def test_an_unchanged_file_is_parsed_once(project: Project) -> None:
     project.file.write_text("runtime: {default: pi}\n")
     assert [project.default() for _ in range(3)] == ["pi"] * 3
     assert len(project.parsed) == 1
-    assert project.memory.stat().st_mode & 0o777 == 0o600
-    assert project.memory.parent.stat().st_mode & 0o777 == 0o700
-    assert os.listdir(project.memory.parent) == ["config.json"]
+    assert project.cache.stat().st_mode & 0o777 == 0o600
+    assert project.cache.parent.stat().st_mode & 0o777 == 0o700
+    assert os.listdir(project.cache.parent) == ["config.json"]
 
 
 def test_a_change_counts_even_when_the_time_of_the_file_does_not_show_it(
@@ -57,50 +57,52 @@ def test_a_change_counts_even_when_the_time_of_the_file_does_not_show_it(
     assert project.default() == "aider"
 
 
-def test_mistakes_are_told_every_time(project: Project) -> None:
+def test_mistakes_are_reported_every_time(project: Project) -> None:
     project.file.write_text("nope: 1\n")
     for _ in range(2):
         with pytest.raises(ConfigError, match="unknown key `nope`"):
             project.default()
-    assert not project.memory.exists()
+    assert not project.cache.exists()
 
 
-def test_another_schema_forgets(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_schema_makes_a_new_cache(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.file.write_text("runtime: {default: pi}\n")
     project.default()
-    monkeypatch.setattr(remembered, "__version__", "99")
+    monkeypatch.setattr(load, "__version__", "99")
     project.default()
     assert len(project.parsed) == 2
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"entries": 3}', "\x00"])
-def test_a_damaged_memory_is_made_anew(project: Project, damage: str) -> None:
+def test_a_damaged_cache_is_written_again(project: Project, damage: str) -> None:
     project.file.write_text("runtime: {default: pi}\n")
     project.default()
-    project.memory.write_text(damage)
+    project.cache.write_text(damage)
     assert project.default() == "pi"
     assert project.default() == "pi"
     assert len(project.parsed) == 2
 
 
-def test_a_place_that_cannot_be_written_only_costs_time(project: Project) -> None:
+def test_a_cache_that_cannot_be_written_only_costs_time(project: Project) -> None:
     Path(project.env["HOME"]).write_text("not a folder")
     project.file.write_text("runtime: {default: pi}\n")
     assert [project.default(), project.default()] == ["pi", "pi"]
     assert len(project.parsed) == 2
 
 
-def test_only_so_many_files_are_remembered(project: Project, tmp_path: Path) -> None:
-    for number in range(remembered._MOST_FILES + 5):
+def test_the_cache_keeps_a_limited_number_of_files(project: Project, tmp_path: Path) -> None:
+    for number in range(load._MOST_CACHED + 5):
         file = tmp_path / f"{number}.yaml"
         file.write_text(f"runtime: {{default: r{number}}}\n")
-        remembered.read_remembered(str(file), project.env)
-    kept = json.loads(project.memory.read_text())["entries"]
-    assert len(kept) == remembered._MOST_FILES
+        load._cached_values(str(file), project.env)
+    kept = json.loads(project.cache.read_text())["entries"]
+    assert len(kept) == load._MOST_CACHED
     assert str(file) in kept
 
 
-def test_a_remembered_file_imports_no_yaml_reader(project: Project) -> None:
+def test_a_cached_file_imports_no_yaml_reader(project: Project) -> None:
     import subprocess
 
     project.file.write_text("runtime: {default: pi}\n")

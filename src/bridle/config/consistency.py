@@ -1,9 +1,9 @@
-"""Finds what a configuration cannot mean: names that nothing has, and keys that do not fit.
+"""Mistakes that a schema cannot find: unknown names, and keys that do not go together.
 
-`reading` checks each file against the schema. Here the values are compared with each other and with
-what is installed: runtimes, providers, capabilities. Everything works on the plain values of a
-file, which may still hold mistakes that `reading` has reported: what does not have its right shape
-is passed over.
+`yaml_check` checks each file against the schema. This module compares the values with each other
+and with what is installed: runtimes, providers, capabilities. It works on the plain values of a
+file, which may still contain mistakes that `yaml_check` has reported: values of a wrong type are
+skipped. It imports no YAML reader, because it also runs on cached values.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,15 +20,16 @@ from bridle.core.capabilities import (
     path_problem,
 )
 from bridle.core.entry_points import registered
+from bridle.core.spelling import nearest
 
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 class Mistake(NamedTuple):
-    """Something that cannot be meant as it is written."""
+    """A value that cannot be right."""
 
     key: tuple[str | int, ...]
-    """Where it stands: the keys from the root of the file, and the place in a list."""
+    """Its place: the keys from the root of the file, and the index in a list."""
     what: str
     hint: str = ""
 
@@ -45,7 +46,7 @@ class Mistake(NamedTuple):
 
 
 def find_mistakes(values: Mapping[str, Any], merged: Mapping[str, Any]) -> list[Mistake]:
-    """Everything that `values` of one file cannot mean, where `merged` is what all files say."""
+    """Every mistake in the `values` of one file; `merged` are the values of all files."""
     return [
         *_runtime_names(values, merged),
         *adapter_mistakes(
@@ -70,9 +71,11 @@ def _runtime_names(values: Mapping[str, Any], merged: Mapping[str, Any]) -> Iter
 def adapter_mistakes(
     adapters: Mapping[str, Any], merged: Mapping[str, Any] | None = None
 ) -> Iterator[Mistake]:
-    """What is wrong with `runtime.adapters`: a name that no runtime has, and keys of another kind
-    of runtime. `adapters` are the plain values of one file, where `merged` is what all files say
-    there; or, without `merged`, the sections of a configuration."""
+    """Mistakes in `runtime.adapters`: unknown runtimes, and keys of another kind of runtime.
+
+    `adapters` are the plain values of one file and `merged` those of all files; without `merged`,
+    `adapters` are the sections of a configuration.
+    """
     for name in adapters:
         where = ("runtime", "adapters", name)
         section = _section(merged if merged is not None else adapters, name)
@@ -102,7 +105,7 @@ def _registered_mistakes(name: str, section: AdapterSection) -> Iterator[Mistake
 
 
 def declaration_mistakes(name: str, section: AdapterSection) -> Iterator[Mistake]:
-    """What keeps `section` from declaring a runtime called `name`."""
+    """The mistakes in a `section` that declares a runtime called `name`."""
     where = ("runtime", "adapters", name)
     if not section.binary:
         known = sorted(registered())
@@ -219,11 +222,15 @@ def _rule_lists(where: tuple[str, ...], rules: Mapping[str, Any]) -> Iterator[Mi
                 yield Mistake((*where, key, n), problem)
 
 
-def option_mistakes(path: str, values: Mapping[str, Any], merged: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the adapters' own settings (`runtime.adapters.<name>.options`) in the file
-    at `path`, each as a line `FILE:LINE: what`. An adapter is loaded when a file has settings for
-    it, and only then."""
-    found: list[str] = []
+def option_mistakes(
+    values: Mapping[str, Any], merged: Mapping[str, Any]
+) -> list[tuple[Mistake, type[msgspec.Struct] | None]]:
+    """Mistakes in the adapters' own settings (`runtime.adapters.<name>.options`) of one file, each
+    with the type that the section should fit, None when the adapter has no settings.
+
+    An adapter is imported only when a file has settings for it.
+    """
+    found: list[tuple[Mistake, type[msgspec.Struct] | None]] = []
     for name in _mapping(values, "runtime", "adapters"):
         key = ("runtime", "adapters", name, "options")
         options = _mapping(values, *key)
@@ -233,21 +240,18 @@ def option_mistakes(path: str, values: Mapping[str, Any], merged: Mapping[str, A
         try:
             shape = _options_type(target)
         except (ImportError, AttributeError):
-            # An error for those who use that runtime; nobody else is bothered with it.
+            # An error for the users of that runtime only.
             continue
         if shape is None:
             own = f"see runtime.{name}" if hasattr(RuntimeSection, name) else "leave the key out"
-            found += _located(path, Mistake(key, f"the adapter of {name} takes none", own))
+            found.append((Mistake(key, f"the adapter of {name} takes none", own), None))
         elif problem := _misfit(_mapping(merged, *key), shape) or _unknown(options, shape):
-            from bridle.config.reading import read_section
-
-            listed = read_section(path, key, shape)
-            found += listed or _located(path, Mistake(key, problem))
+            found.append((Mistake(key, problem), shape))
     return found
 
 
 def _options_type(target: str) -> type[msgspec.Struct] | None:
-    """The shape of the settings that the adapter at `target` names, None when it names none."""
+    """The type of the settings of the adapter at `target`; None when it has none."""
     module, _, attribute = target.partition(":")
     shape = getattr(getattr(import_module(module), attribute), "options_type", None)
     return shape if isinstance(shape, type) and issubclass(shape, msgspec.Struct) else None
@@ -266,14 +270,8 @@ def _unknown(options: Mapping[str, Any], shape: type[msgspec.Struct]) -> str:
     return next((f"unknown key {name}" for name in options if name not in known), "")
 
 
-def _located(path: str, mistake: Mistake) -> list[str]:
-    from bridle.config.reading import located
-
-    return located(path, [mistake])
-
-
 def _section(adapters: Mapping[str, Any], name: str) -> AdapterSection | None:
-    """A section as its struct; None for one that `reading` refuses."""
+    """A section as its struct; None for one that `yaml_check` refuses."""
     found = adapters.get(name) or {}
     if isinstance(found, AdapterSection):
         return found
@@ -284,7 +282,7 @@ def _section(adapters: Mapping[str, Any], name: str) -> AdapterSection | None:
 
 
 def _mapping(values: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """The mapping at `keys`, empty where something else stands."""
+    """The mapping at `keys`; empty when there is none."""
     found: Any = values
     for key in keys:
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -292,7 +290,5 @@ def _mapping(values: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
 
 
 def _meant(word: str, known: list[str]) -> str:
-    from bridle.config.reading import nearest
-
     near = nearest(word, known)
     return f"did you mean `{near}`?" if near else ""
