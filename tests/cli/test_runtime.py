@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bridle.runtimes.registry import get_adapter
 from tests.support import asker
 from tests.support.preset_agent import CONFIG, Place
 from tests.support.terminal import Terminal
@@ -54,6 +55,21 @@ def test_the_list_for_people(place: Place, lib: dict[str, str]) -> None:
     assert "1.0" in rows["asker"]
     assert "not installed" in rows["absent"]
     assert "install it with `get no-such-agent`" in rows["absent"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "variable"),
+    [
+        ("claude", "ANTHROPIC_API_KEY"),
+        ("codex", "CODEX_API_KEY"),
+        ("copilot", "COPILOT_GITHUB_TOKEN"),
+        ("gemini", "GEMINI_API_KEY"),
+        ("cline", "CLINE_API_KEY"),
+        ("pi", "ANTHROPIC_API_KEY"),
+    ],
+)
+def test_the_hint_for_a_missing_login_names_the_key_variable(runtime: str, variable: str) -> None:
+    assert f"set {variable}" in get_adapter(runtime).login_hint()
 
 
 def test_the_list_fits_the_terminal(place: Place, lib: dict[str, str]) -> None:

@@ -201,6 +201,11 @@ def test_a_line_turns_while_the_agent_starts_and_leaves_nothing(
     assert "starting" not in screen.screen
     done = place.bridle("run", "x", "-r", "late")
     assert "starting" not in done.err
+    with terminal(place, {**env, "TERM": "dumb"}, "run", "x", "-r", "late") as screen:
+        assert screen.finish() == 0
+    lines = screen.screen.splitlines()
+    assert lines[lines.index("starting late") + 1] == "here"
+    assert "\r" not in screen.screen.replace("\r\n", "\n")
 
 
 def test_thinking_shows_on_request(place: Place, env: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What the command line writes: JSON lines, errors, and text that is safe for a terminal."""
+"""Output of the command line: JSON lines, errors, and text that is safe for a terminal."""
 
 import os
 import sys
@@ -13,11 +13,11 @@ _UNSAFE = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code
 
 
 READER_GONE = 130
-"""Exit status of a command whose reader went away."""
+"""Exit status of a command whose stdout was closed by its reader."""
 
 
 def write_line(data: bytes) -> None:
-    """Write one line to stdout and hand it over at once."""
+    """Write one line to stdout and flush it."""
     out = sys.stdout.buffer
     out.write(data + b"\n")
     out.flush()
@@ -29,9 +29,9 @@ def write_json(value: Any) -> None:
 
 
 def end_with_reader() -> None:
-    """End this process when nobody reads its stdout any more, also while it has nothing to write.
+    """End this process when its stdout has no reader any more, even while it writes nothing.
 
-    For views that go on until something happens: `bridle … | head` must end with `head`.
+    For views that wait for events: `bridle … | head` must end with `head`.
     """
     import select
     import threading
@@ -51,12 +51,12 @@ def end_with_reader() -> None:
 
 
 def error_object(problem: BridleError) -> bytes:
-    """An error as the JSON that commands print when they could not do their work."""
+    """An error as the JSON that failed commands print."""
     return msgspec.json.encode({"error": problem.info()})
 
 
 def say_error(problem: BridleError) -> None:
-    """One line for the error, or one for each mistake in a file; one for the hint."""
+    """Print the error on one line, or one line for each mistake in a file; then the hint."""
     lines = problem.message.split("\n") if problem.exit_code == 2 else [problem.message]
     for line in lines:
         sys.stderr.write(f"bridle: error: {one_line(line)}\n")
@@ -65,12 +65,12 @@ def say_error(problem: BridleError) -> None:
 
 
 def warn(text: str) -> None:
-    """One line of warning."""
+    """Print a warning on one line."""
     sys.stderr.write(f"bridle: warning: {one_line(text)}\n")
 
 
 def safe(text: str) -> str:
-    """`text` without what a terminal would take for a command."""
+    """`text` without the control characters that a terminal would obey."""
     return text.translate(_UNSAFE)
 
 
@@ -81,24 +81,28 @@ def one_line(text: str, longest: int = 2000) -> str:
 
 
 def terminal_width(stream: TextIO) -> int:
-    """Columns of the terminal behind a stream; 200 when there is none."""
+    """Columns of a stream's terminal; 200 when it is not a terminal."""
     try:
         return max(20, os.get_terminal_size(stream.fileno()).columns or 80)
     except (OSError, ValueError):
         return 200
 
 
+def is_dumb() -> bool:
+    """Whether the user's terminal knows no colours and cannot move its cursor."""
+    return os.environ.get("TERM") in (None, "", "dumb")
+
+
 class Style:
     """Colours for one stream; none when it is not a terminal or the user wants none."""
 
     def __init__(self, stream: TextIO) -> None:
-        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in (None, "", "dumb")
-        self._on = stream.isatty() and not plain
+        self._on = stream.isatty() and not os.environ.get("NO_COLOR") and not is_dumb()
 
     def dim(self, text: str) -> str:
-        """Text that may be overlooked."""
+        """Secondary text."""
         return f"\x1b[2m{text}\x1b[22m" if self._on else text
 
     def red(self, text: str) -> str:
-        """Text that says that something failed."""
+        """Text about a failure."""
         return f"\x1b[31m{text}\x1b[39m" if self._on else text

@@ -1,21 +1,24 @@
-"""Shows a person at the terminal that an agent is starting, until it says something."""
+"""A spinner on stderr while an agent starts."""
 
 import sys
 import threading
 import time
 
+from bridle.cli.output import is_dumb
+
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_PLAIN = "|/-\\"
+_ASCII_FRAMES = "|/-\\"
 _DELAY = 0.4
-"""Seconds before anything is drawn: an agent that is there at once needs no spinner."""
+"""Seconds before anything is drawn: an agent that starts at once needs no spinner."""
 _STEP = 0.12
 
 
 class Spinner:
-    """One line on stderr that turns and counts seconds, and leaves nothing behind.
+    """One line on stderr that turns and counts seconds, and is removed at the end.
 
-    Contract: `start` and `stop` from one thread, each as often as you like; nothing is drawn unless
-    `shown` and stderr is a terminal. After `stop` the line is empty and the cursor at its start.
+    Contract: call `start` and `stop` from one thread, any number of times. Nothing is drawn unless
+    `shown` is true and stderr is a terminal. After `stop` the line is empty and the cursor at its
+    start. A terminal that cannot move its cursor (`TERM=dumb`) gets one plain line instead.
     """
 
     def __init__(self, text: str, *, shown: bool = True) -> None:
@@ -49,8 +52,12 @@ class Spinner:
         begin = time.monotonic()
         if self._over.wait(_DELAY):
             return
+        if is_dumb():
+            sys.stderr.write(f"{self._text}\n")
+            sys.stderr.flush()
+            return
         width = 0
-        frames = _FRAMES if "utf" in (sys.stderr.encoding or "").lower() else _PLAIN
+        frames = _FRAMES if "utf" in (sys.stderr.encoding or "").lower() else _ASCII_FRAMES
         number = 0
         while True:
             seconds = time.monotonic() - begin

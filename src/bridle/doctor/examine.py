@@ -168,7 +168,7 @@ def _login(runtime: Adapter) -> Finding:
             name="login",
             status="warn",
             detail="no login or key was found",
-            hint="log in with its own CLI, or set its API key variable",
+            hint=runtime.login_hint(),
         )
     return Finding(name="login", status="skip", detail="cannot be told without reading secrets")
 

@@ -79,6 +79,8 @@ class Adapter(ABC):
     stability: ClassVar[Literal["stable", "experimental"]] = "stable"
     install_hint: ClassVar[str] = ""
     """The command that installs the CLI."""
+    key_variable: ClassVar[str] = ""
+    """The variable that most users set to give it an API key or token."""
     tells_version: ClassVar[bool] = True
     """Whether the CLI answers `--version`."""
     hints: ClassVar[SessionHints] = SessionHints()
@@ -178,8 +180,12 @@ class Adapter(ABC):
             version_seen=seen,
             credentials=login,
             reasons=(*((warning,) if warning else ()), *(("no login found",) if missing else ())),
-            hints=("log in with its own CLI, or set its API key variable",) if missing else (),
+            hints=(self.login_hint(),) if missing else (),
         )
+
+    def login_hint(self) -> str:
+        """What to do when no login is found."""
+        return f"log in with its own CLI, or set {self.key_variable or 'its API key variable'}"
 
     def hidden_flags(self, dialect: Dialect) -> frozenset[str]:
         """Flags that the CLI takes in `dialect` but does not list in its help."""

@@ -95,6 +95,7 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
     provider_path = ""
     scripted_model = "claude-sonnet-4-5"
     install_hint = "npm install -g @anthropic-ai/claude-code"
+    key_variable = "ANTHROPIC_API_KEY"
     routing = routing.CLAUDE
     tools = TOOLS
 

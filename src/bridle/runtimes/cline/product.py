@@ -97,6 +97,7 @@ class ClineRuntime(Interactive, Guarded, History):
     instruction_path: ClassVar[str] = "AGENTS.md"
     dialects = DIALECTS
     install_hint: ClassVar[str] = "npm install -g cline"
+    key_variable: ClassVar[str] = _KEYS[0]
     asking_sibling: ClassVar[str] = "cline-acp"
     routing = routing.CLINE
     tools = TOOLS

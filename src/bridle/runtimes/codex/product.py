@@ -51,6 +51,7 @@ class CodexRuntime(Live, Terminal, Interactive, Guarded, History):
     dialects = DIALECTS
     scripted_model = "gpt-5.5"
     install_hint = "npm install -g @openai/codex"
+    key_variable = "CODEX_API_KEY"
     routing = routing.CODEX
     tools = TOOLS
     confines_itself = True

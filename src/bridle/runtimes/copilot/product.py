@@ -84,6 +84,7 @@ class CopilotRuntime(Terminal, Interactive, Guarded, History):
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
     dialects = DIALECTS
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
+    key_variable: ClassVar[str] = environment.TOKENS[0]
     asking_sibling: ClassVar[str] = "copilot-acp"
     routing = routing.COPILOT
     tools = TOOLS

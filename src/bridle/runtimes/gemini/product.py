@@ -90,6 +90,7 @@ class GeminiRuntime(Interactive, Guarded, History):
     provider_path: ClassVar[str] = ""
     scripted_model: ClassVar[str] = "gemini-2.5-flash"
     install_hint: ClassVar[str] = "npm install -g @google/gemini-cli"
+    key_variable: ClassVar[str] = CREDENTIALS[0]
     asking_sibling: ClassVar[str] = "gemini-acp"
     routing = routing.GEMINI
     tools = TOOLS

@@ -67,6 +67,7 @@ class PiRuntime(Live, Terminal, Interactive, Guarded, History):
     provider_path: ClassVar[str] = ""
     scripted_model: ClassVar[str] = "lab/scripted"
     install_hint: ClassVar[str] = "npm install -g @earendil-works/pi-coding-agent"
+    key_variable: ClassVar[str] = KEY_VARIABLES["anthropic"][0]
     routing = routing.PI
     tools = TOOLS
 
