@@ -22,6 +22,7 @@ import subprocess
 import time
 
 from bridle.core.errors import STDERR_TAIL, WrongUse
+from bridle.core.files import write_atomic
 from bridle.core.redaction import Redactor
 from bridle.process.process_tree import (
     Process,
@@ -38,7 +39,6 @@ from bridle.process.run_files import (
     RunFiles,
     read_number,
     read_word,
-    write_whole,
 )
 from bridle.process.spec import SESSION_MARK, ProcessExit, ProcessSpec
 from bridle.process.starting import Uninterrupted, default_signals, leave_running, reap, start_error
@@ -106,7 +106,7 @@ class DetachedProcess(RunFiles):
             # Before there is a process: whoever starts it may be killed right after.
             self._append("input", spec.stdin)
         if fed and not spec.keep_stdin:
-            write_whole(self.path("closed"), "")
+            write_atomic(self.path("closed"), "")
         try:
             _check_program(spec)
         except (OSError, ValueError) as problem:
@@ -202,7 +202,7 @@ class DetachedProcess(RunFiles):
         return ProcessExit(code=_exit_code(word), stderr_tail=tail)
 
     def _declare_lost(self) -> str:
-        write_whole(self.path("exit"), _LOST)
+        write_atomic(self.path("exit"), _LOST)
         return _LOST
 
     def signal(self, number: int, to: str = "process") -> None:

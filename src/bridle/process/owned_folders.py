@@ -9,6 +9,7 @@ the process that made them, and its driver removes them.
 import contextlib
 import os
 
+from bridle.core.files import write_new
 from bridle.process.process_tree import look
 
 _SUFFIX = ".owner"
@@ -28,9 +29,7 @@ def claim_folders(folders: tuple[str, ...]) -> None:
     for folder in folders:
         # Without it the folder is only not swept; a run does not fail for that.
         with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            with os.fdopen(os.open(folder + _SUFFIX, flags, 0o600), "w") as file:
-                file.write(f"bridle {process.pid} {process.started}\n")
+            write_new(folder + _SUFFIX, f"bridle {process.pid} {process.started}\n")
 
 
 def remove_folders(folders: tuple[str, ...]) -> None:

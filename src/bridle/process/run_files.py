@@ -145,14 +145,6 @@ class RunFiles:
             os.close(handle)
 
 
-def write_whole(path: str, text: str) -> None:
-    """Write a small file so that nobody ever sees half of it."""
-    handle = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    os.replace(f"{path}.new", path)
-
-
 def read_word(path: str) -> str | None:
     """What stands in a small file, None when it is not there or empty."""
     try:

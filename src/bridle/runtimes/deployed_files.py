@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused, WrongUse
-from bridle.core.files import write_private
+from bridle.core.files import write_atomic, write_private
 from bridle.runtimes.git_files import hide_from_status, is_tracked, show_in_status
 from bridle.runtimes.json_settings import with_hooks
 
@@ -136,12 +136,7 @@ def _bytes_of(path: str) -> bytes:
 
 def _replace(path: str, data: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    partial = f"{path}.{os.getpid()}.partial"
-    with open(partial, "wb") as file:
-        file.write(data)
-        if os.path.exists(path):
-            os.fchmod(file.fileno(), os.stat(path).st_mode & 0o7777)
-    os.replace(partial, path)
+    write_atomic(path, data, mode=0o666, keep_mode=True)
 
 
 def _remove_empty(folder: str, root: str) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bridle.core.errors import WrongUse
-from bridle.core.files import state_dir, write_private
+from bridle.core.files import make_private_dir, state_dir, write_private
 from bridle.core.options import CAPABILITY
 from bridle.guard.hooks.hook_script import SECONDS, hook_command, hook_script
 from bridle.guard.hooks.service import alone_command, alone_settings
@@ -96,7 +96,7 @@ def deploy(
     shape = adapter.guard_shape()
     folder = deployed_folder(environment, root, runtime.id)
     fresh = not os.path.isdir(folder)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private_dir(folder)
     try:
         return _put(adapter, root, folder, capability, policy, shape)
     except BaseException:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bridle.core.errors import WrongUse
+from bridle.core.files import write_atomic
 from bridle.core.git import find_git
 
 _BEGIN = b"# bridle:begin"
@@ -109,12 +110,7 @@ def _pattern(name: str) -> bytes:
 
 
 def _replace(path: str, text: bytes) -> None:
-    partial = f"{path}.bridle-{os.getpid()}"
-    with open(partial, "wb") as file:
-        file.write(text)
-        if os.path.exists(path):
-            os.fchmod(file.fileno(), os.stat(path).st_mode & 0o7777)
-    os.replace(partial, path)
+    write_atomic(path, text, mode=0o666, keep_mode=True)
 
 
 @contextmanager

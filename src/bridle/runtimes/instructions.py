@@ -20,6 +20,7 @@ import os
 import msgspec
 
 from bridle.core.errors import WrongUse
+from bridle.core.files import write_atomic
 from bridle.core.git import find_git
 from bridle.runtimes.git_files import hide_from_status, is_tracked, overlook, show_in_status
 
@@ -240,9 +241,4 @@ def _remove_empty(folder: str, root: str) -> None:
 def _replace(found: _Found, text: bytes) -> None:
     """Put `text` in the file's place in one step; who may read it stays."""
     os.makedirs(os.path.dirname(found.path), exist_ok=True)
-    partial = f"{found.path}.bridle-{os.getpid()}"
-    with open(partial, "xb") as file:
-        file.write(text)
-        if found.exists:
-            os.fchmod(file.fileno(), os.stat(found.path).st_mode & 0o7777)
-    os.replace(partial, found.path)
+    write_atomic(found.path, text, mode=0o666, keep_mode=True)

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from bridle.core.errors import GuardRefused
+from bridle.core.files import make_private_dir, write_new
 from bridle.core.git import GitPlace, find_git
 from bridle.core.git_hold import hold, release
 
@@ -115,13 +116,13 @@ def policy_for(
             if os.path.islink(path):
                 raise GuardRefused(f"sandbox: {path} is a symbolic link")
         for path in needs.writable:
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            make_private_dir(path)
         own = list(held.own) if held is not None else []
         for path in needs.own:
             mine = os.path.join(own_in or scratch, f".{os.path.basename(path)}")
             own.append((mine, os.path.realpath(path)))
             for folder in own[-1]:
-                os.makedirs(folder, mode=0o700, exist_ok=True)
+                make_private_dir(folder)
         for path, text in needs.protected.items():
             _make(path, text)
             protected.append(os.path.realpath(path))
@@ -183,6 +184,4 @@ def _make(path: str, text: str | None) -> None:
     if text is None:
         os.mkdir(path, 0o700)
         return
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
+    write_new(path, text)

@@ -25,6 +25,7 @@ import msgspec
 
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Event, encode_event
+from bridle.core.files import write_atomic
 from bridle.runtimes.contract import Adapter
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.engine import Engine
@@ -365,10 +366,7 @@ def _token(home: StateHome) -> str:
     """This daemon's token, in a file that only the user can read."""
     token = secrets.token_hex(24)
     path = token_path(home)
-    handle = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(token)
-    os.replace(f"{path}.new", path)
+    write_atomic(path, token)
     return token
 
 

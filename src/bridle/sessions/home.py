@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from bridle.core.errors import WrongUse
+from bridle.core.files import make_private_dir, state_dir, write_private
 from bridle.core.git import find_project
 
 _NAME_LENGTH = 90
@@ -39,7 +40,7 @@ class StateHome(msgspec.Struct, frozen=True):
         """Make the folders, private, where they are missing."""
         os.makedirs(os.path.dirname(self.root), exist_ok=True)
         for path in (self.root, os.path.join(self.root, "sessions")):
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            make_private_dir(path)
         if self.project is not None:
             ignore = os.path.join(self.root, ".gitignore")
             if not os.path.exists(ignore):
@@ -61,7 +62,7 @@ def socket_path(home: StateHome) -> str:
     import hashlib
 
     folder = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/tmp", f"bridle-{os.getuid()}")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private_dir(folder)
     status = os.stat(folder)
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise WrongUse(f"{folder} is not private to you", hint="remove it, or set XDG_RUNTIME_DIR")
@@ -71,9 +72,7 @@ def socket_path(home: StateHome) -> str:
 
 def user_home(env: Mapping[str, str]) -> StateHome:
     """The user's own place (`XDG_STATE_HOME`, else `~/.local/state`)."""
-    home = env.get("HOME") or os.path.expanduser("~")
-    base = env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
-    return StateHome(os.path.join(base, "bridle"))
+    return StateHome(state_dir(env))
 
 
 def project_home(folder: str) -> StateHome | None:
@@ -98,10 +97,7 @@ def remember_home(home: StateHome, env: Mapping[str, str]) -> None:
         return
     with contextlib.suppress(OSError):
         own.make()
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(os.fsencode(home.project))
+        write_private(own.root, f"projects/{name}", os.fsencode(home.project))
 
 
 def known_homes(env: Mapping[str, str]) -> list[StateHome]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.files import make_private_dir, write_private
 from bridle.sessions.home import StateHome
 
 if TYPE_CHECKING:
@@ -37,14 +38,10 @@ def kept_images(
     if not made:
         return ()
     folder = os.path.join(home.folder(session_id), "images")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private_dir(folder)
     kept = []
     for number, (data, ending) in enumerate(made):
-        path = os.path.join(folder, f"{message_id}-{number}{ending}")
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        kept.append(path)
+        kept.append(write_private(folder, f"{message_id}-{number}{ending}", data))
     return tuple(kept)
 
 

@@ -5,6 +5,7 @@ import os
 import time
 
 from bridle.core.errors import WrongUse
+from bridle.core.files import make_private_dir
 from bridle.process.process_tree import look
 from bridle.sessions.store import SessionRecord
 
@@ -42,7 +43,7 @@ class SessionLock:
     """
 
     def __init__(self, folder: str, session_id: str) -> None:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private_dir(folder)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._handle = os.open(os.path.join(folder, "lock"), flags, 0o600)
         until = time.monotonic() + _STARTING

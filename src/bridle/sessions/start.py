@@ -15,6 +15,7 @@ import msgspec
 from bridle.config.environment import model_server
 from bridle.core.errors import BridleError, ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.events import Drive
+from bridle.core.files import make_private_dir
 from bridle.core.ids import new_session_id
 from bridle.core.options import CAPABILITY, RunOptions, guarded_as, without_outer_agent
 from bridle.core.redaction import secrets_in
@@ -328,7 +329,7 @@ def _with_account(runtime: Adapter, options: RunOptions, folder: str) -> RunOpti
     if "account_dir" not in runtime.features.options:
         return options
     account = os.path.join(folder, "account")
-    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    make_private_dir(os.path.dirname(folder))
     for path in (folder, account):
         os.mkdir(path, 0o700)
     return msgspec.structs.replace(options, account_dir=account)
@@ -458,7 +459,7 @@ def _begin(
     ledger.append(begin, durable=True)
     folder = home.run_folder(record.session_id, record.run)
     # By itself: `makedirs` gives its mode to the last folder only.
-    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    make_private_dir(os.path.dirname(folder))
     process = process_of(begin, folder, runtime)
     try:
         if isinstance(process, DetachedProcess):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from bridle.core.errors import STDERR_TAIL, AgentError, TimedOut, WrongUse
+from bridle.core.files import write_atomic
 from bridle.core.redaction import Redactor
 from bridle.core.results import ReadyState
 from bridle.drives.tmux.doubt import Doubt
@@ -27,7 +28,7 @@ from bridle.drives.tmux.permissions import PermissionWatch
 from bridle.drives.tmux.reported import Reported
 from bridle.drives.tmux.terminal import Terminal
 from bridle.process.process_tree import Process, descendants, end_marked, send_signal
-from bridle.process.run_files import RunFiles, read_number, read_word, write_whole
+from bridle.process.run_files import RunFiles, read_number, read_word
 from bridle.process.spec import ProcessExit, ProcessSpec
 
 _READ = 0.1
@@ -99,7 +100,7 @@ class PaneProcess(RunFiles):
         path = self._find(None)
         skip = lines_in(path) if path else 0
         self._append("journal", line_of(Seen(kind="at", count=skip)))
-        write_whole(self.path("pane"), msgspec.json.encode(place).decode())
+        write_atomic(self.path("pane"), msgspec.json.encode(place).decode())
         server = server_in(place.server)
         # An agent must not find the server that it runs in: it could type into other panes.
         argv = ("/usr/bin/env", "-u", "TMUX", "-u", "TMUX_PANE", *spec.argv)
@@ -112,7 +113,7 @@ class PaneProcess(RunFiles):
                 # Its last session ended this very moment, and the server with it.
                 if attempt == _STARTS - 1:
                     raise
-        write_whole(self.path("pid"), str(state.pid))
+        write_atomic(self.path("pid"), str(state.pid))
 
     @property
     def place(self) -> PanePlace | None:
@@ -221,7 +222,7 @@ class PaneProcess(RunFiles):
         """An order was carried out."""
         assert self._order is not None
         self._input_at = self._order[1]
-        write_whole(self.path("done"), str(self._input_at))
+        write_atomic(self.path("done"), str(self._input_at))
         self._order = None
 
     def _next_order(self, terminal: Terminal) -> float | None:
@@ -379,7 +380,7 @@ class PaneProcess(RunFiles):
             self._read(time.monotonic())
             self._keep_last_words()
             word = "lost" if ended.code is None else str(ended.code)
-            write_whole(self.path("exit"), word)
+            write_atomic(self.path("exit"), word)
         code = int(word) if word.lstrip("-").isdigit() else None
         return ProcessExit(code=code, stderr_tail=self._last_words(redactor or Redactor()))
 

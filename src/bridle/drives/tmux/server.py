@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from bridle.core.errors import NotInstalled, TimedOut, WrongUse
+from bridle.core.files import write_new
 from bridle.drives.tmux.control import Block, ControlConnection, Disconnected
 from bridle.drives.tmux.errors import ConnectionLost, PaneGone, ServerGone
 from bridle.drives.tmux.quoting import quoted, unexpanded
@@ -350,9 +351,7 @@ class TmuxServer:
     def _file(self, name: str, data: bytes) -> Iterator[str]:
         """A private file for as long as the block runs."""
         path = os.path.join(self.folder, name)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with open(os.open(path, flags, 0o600), "wb") as file:
-            file.write(data)
+        write_new(path, data)
         try:
             yield path
         finally:

@@ -13,6 +13,7 @@ import subprocess
 import msgspec
 
 from bridle.core.errors import GuardRefused
+from bridle.core.files import write_atomic
 from bridle.guard.hooks.desk import Answer, Desk
 from bridle.guard.hooks.hook_script import SECONDS, hook_command, hook_script
 from bridle.guard.hooks.notes import append_note
@@ -63,7 +64,7 @@ class LastingHook:
         if not self._commanded:
             self._commanded = True
             os.mkfifo(os.path.join(self.folder, _FIFO), 0o600)
-            _replace(os.path.join(self.folder, NOTES), "")
+            write_atomic(os.path.join(self.folder, NOTES), "")
         return hook_command(os.path.join(self.folder, _SCRIPT), shape)
 
     def address(self) -> GuardAddress:
@@ -83,10 +84,10 @@ class LastingHook:
             "with_args": not mechanism.tells_refused,
             "patience": self.patience,
         }
-        _replace(os.path.join(self.folder, _SETTINGS), json.dumps(settings))
+        write_atomic(os.path.join(self.folder, _SETTINGS), json.dumps(settings))
         _write_script(self.folder, mechanism.shape, self.patience, pid=0, started="")
         self._canary(mechanism.shape, policy)
-        _replace(os.path.join(self.folder, NOTES), "")
+        write_atomic(os.path.join(self.folder, NOTES), "")
 
     def _canary(self, shape: HookShape, policy: Policy) -> None:
         payload = {
@@ -187,14 +188,4 @@ def _write_script(folder: str, shape: HookShape, patience: int, *, pid: int, sta
         alone=alone_command(os.path.join(folder, _SETTINGS)),
         seconds=patience,
     )
-    _replace(os.path.join(folder, _SCRIPT), text)
-
-
-def _replace(path: str, text: str) -> None:
-    """Write a file as a whole: a hook may read it at any moment."""
-    handle = os.open(
-        f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-    )
-    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
-    os.replace(f"{path}.new", path)
+    write_atomic(os.path.join(folder, _SCRIPT), text)

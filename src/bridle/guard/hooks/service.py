@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from bridle.core.files import write_atomic
 from bridle.guard.hooks.desk import Answer, Desk, failed, refused
 from bridle.guard.hooks.hook_io import NeedsCopy, Reached, lines_of, reach
 from bridle.guard.hooks.hook_script import SECONDS, answer_path, hook_command, hook_script
@@ -77,7 +78,7 @@ class GuardSession:
             alone=alone,
             seconds=self.patience,
         )
-        _write(self.script, text)
+        write_atomic(self.script, text)
         self._service.listen(self)
         return hook_command(self.script, shape)
 
@@ -97,7 +98,7 @@ class GuardSession:
             capability=policy.capability or "",
         )
         if os.path.exists(self.fifo):
-            _write(self._settings, json.dumps(alone_settings(policy, mechanism.shape)))
+            write_atomic(self._settings, json.dumps(alone_settings(policy, mechanism.shape)))
         return self.guard
 
     def answer(self, payload: bytes) -> Answer:
@@ -357,9 +358,3 @@ def born() -> str:
             return file.read().rpartition(b")")[2].split()[19].decode()
     except (OSError, IndexError):
         return ""
-
-
-def _write(path: str, text: str) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bridle.core.errors import ResumeRefused, UnsupportedOption
 from bridle.core.features import Features
-from bridle.core.files import new_private_dir, write_private
+from bridle.core.files import make_private_dir, new_private_dir, write_private
 from bridle.core.git import GitPlace, find_git
 from bridle.core.ids import new_session_id
 from bridle.core.options import (
@@ -334,7 +334,7 @@ def _resumed(options: RunOptions, home: str | None, cwd: str) -> str | None:
 def _new_history(home: str, cwd: str, native: str) -> str:
     """The file of a new conversation. Made here, so that only this user can read it."""
     folder = project_dir(home, cwd)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private_dir(folder)
     return write_private(folder, f"{native}.md", "")
 
 
@@ -345,7 +345,7 @@ def _seed_home(home: str) -> None:
     if os.path.exists(path):
         os.utime(path)
     else:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        make_private_dir(os.path.dirname(path))
         write_private(home, _PRICE_CACHE, '{"none": {}}')
 
 

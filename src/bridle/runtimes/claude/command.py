@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.files import make_private_dir, write_new
 from bridle.core.options import RunOptions
 from bridle.process.spec import StopStep
 from bridle.runtimes.claude.control import content_of, user_line
@@ -61,15 +62,14 @@ class PrivateFiles:
         if not self.folders:
             import tempfile
 
-            os.makedirs(self._base, mode=0o700, exist_ok=True)
+            make_private_dir(self._base)
             self.folders.append(tempfile.mkdtemp(prefix="claude-", dir=self._base))
         return self.folders[0]
 
     def write(self, name: str, text: str) -> str:
         """Write a file; returns its path."""
         path = os.path.join(self.folder(), name)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(text.encode())
+        write_new(path, text)
         return path
 
     def discard(self) -> None:

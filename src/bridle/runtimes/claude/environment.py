@@ -1,10 +1,12 @@
 """The environment Claude Code is started in."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 
 import msgspec
 
+from bridle.core.files import write_new
 from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.options import provider_key
 from bridle.runtimes.routing import CLAUDE, CLAUDE_MODELS, PROXIES
@@ -107,12 +109,8 @@ def seed_config_home(folder: str, api_key: str, cwd: str) -> None:
 
 
 def _write_new(path: str, data: object) -> None:
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return
-    with open(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(data))
+    with contextlib.suppress(FileExistsError):
+        write_new(path, msgspec.json.encode(data))
 
 
 def config_home(env: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from bridle.core.files import make_private_dir
 from bridle.runtimes.cline.settings import GLOBAL, MCP, PROVIDERS
 from bridle.runtimes.cline.transcript import data_dir
 
@@ -24,7 +25,7 @@ def sandbox_needs(env: Mapping[str, str]) -> "SandboxNeeds":
     from bridle.sandbox import SandboxNeeds
 
     data = data_dir(env)
-    os.makedirs(os.path.join(data, "settings"), mode=0o700, exist_ok=True)
+    make_private_dir(os.path.join(data, "settings"))
     held: dict[str, str | None] = {os.path.join(data, name): _OBEYED[name] for name in _OBEYED}
     login = os.path.join(data, "settings", PROVIDERS[1])
     if env.get(PROVIDERS[0], login) != login and os.path.exists(login):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.features import Features
-from bridle.core.files import new_private_dir, write_private
+from bridle.core.files import make_private_dir, new_private_dir, write_private
 from bridle.core.ids import new_session_id
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
@@ -376,7 +376,7 @@ class ClineRuntime(Interactive, Guarded, History):
         wanted = f"{model.provider.base_url} {model.provider.auth_token_env} {model.model}"
         name = sha256(wanted.encode()).hexdigest()[:16]
         folder = os.path.join(state_dir(env), self.id, name)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private_dir(folder)
         paths, _ = settings.write_provider_settings(
             folder, model.provider, model.model, ClineOptions(), env
         )

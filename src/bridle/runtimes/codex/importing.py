@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core.files import make_private_dir
 from bridle.core.options import RunOptions
 from bridle.runtimes.codex.planning import route
 from bridle.runtimes.codex.provider_options import read_options
@@ -49,7 +50,7 @@ def import_conversation(
     if routing.private:
         # A home that is thrown away after the run keeps no thread.
         return None
-    os.makedirs(routing.home, mode=0o700, exist_ok=True)
+    make_private_dir(routing.home)
     with tempfile.TemporaryDirectory(prefix="bridle-import-") as folder:
         path = _written(folder, messages, cwd)
         variables = {**env, **options.env, **routing.env, "CODEX_HOME": routing.home}

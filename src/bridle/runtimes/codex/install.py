@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 
 from bridle.core.errors import WrongUse
+from bridle.core.files import run_dir
 from bridle.core.options import RunOptions
 from bridle.runtimes.install import (
     Installation,
@@ -87,6 +88,4 @@ def chosen_home(options: RunOptions, env: Mapping[str, str]) -> str:
 def private_folder(env: Mapping[str, str], session_id: str) -> str:
     """Where a run keeps files of its own; not below a temp folder, which Codex warns of and
     which its sandbox leaves writable to the agent. Made by the caller, when it needs it."""
-    home = env.get("HOME") or os.path.expanduser("~")
-    state = env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
-    return os.path.join(state, "bridle", "run", f"codex-{session_id}")
+    return os.path.join(run_dir(env), f"codex-{session_id}")

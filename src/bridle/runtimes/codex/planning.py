@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from bridle.core.files import make_private_dir, write_new
 from bridle.core.git import find_git
 from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessSpec, StopStep
@@ -205,14 +206,12 @@ def write_files(folder: str, routing: Routing, files: dict[str, str]) -> bool:
     """Make the run's private folder, when it needs one; whether it did."""
     if not files and not routing.private:
         return False
-    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    make_private_dir(os.path.dirname(folder))
     os.mkdir(folder, 0o700)
     if routing.private:
         os.mkdir(routing.home, 0o700)
     for path, text in files.items():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="utf-8", errors="replace", newline="") as file:
-            file.write(text)
+        write_new(path, text.encode(errors="replace"))
     return True
 
 

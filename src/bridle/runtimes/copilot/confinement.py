@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from bridle.core.files import make_private_dir
 from bridle.runtimes.copilot.environment import CACHES
 from bridle.runtimes.copilot.transcript import copilot_home
 from bridle.runtimes.user_files import in_home
@@ -38,7 +39,7 @@ def sandbox_needs(env: Mapping[str, str]) -> "SandboxNeeds":
 
     folder, cache = copilot_home(env), in_home(".cache/copilot", env)
     for place in (folder, cache):
-        os.makedirs(place, mode=0o700, exist_ok=True)
+        make_private_dir(place)
     held = _OBEYED | {name: "" for name in _READ if os.path.exists(os.path.join(folder, name))}
     protected = {os.path.join(folder, name): text for name, text in held.items()}
     if any(env.get(name) for name in CACHES):

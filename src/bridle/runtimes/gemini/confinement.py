@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from bridle.core.files import make_private_dir
 from bridle.runtimes.gemini.home import config_dir, user_config_dir
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def sandbox_needs(env: Mapping[str, str]) -> "SandboxNeeds":
     from bridle.sandbox import SandboxNeeds
 
     folder, own = user_config_dir(env), config_dir(env)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private_dir(folder)
     held = _OBEYED | {name: "" for name in _READ if os.path.exists(os.path.join(folder, name))}
     protected: dict[str, str | None] = {
         os.path.join(folder, name): text for name, text in held.items()

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
-from bridle.core.files import write_private
+from bridle.core.files import make_private_dir, write_private
 from bridle.core.options import Provider, RunOptions
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
@@ -256,7 +256,7 @@ def make_home(parent: str, settings: Mapping[str, Any], env: Mapping[str, str]) 
     folder = os.path.join(home, ".gemini")
     try:
         for path in (*(os.path.join(user, name) for name in _FOLDERS), folder):
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            make_private_dir(path)
         for name in {*os.listdir(user), *_WRITTEN} - {_SETTINGS}:
             if not name.endswith(_PASSING):
                 _link(os.path.join(user, name), os.path.join(folder, name))

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from bridle.core.files import make_private_dir
 from bridle.runtimes.user_files import in_home
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def sandbox_needs(env: Mapping[str, str]) -> "SandboxNeeds":
 
     config, cache = in_home(".config/opencode", env), in_home(".cache/opencode", env)
     for folder in (config, cache):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private_dir(folder)
     held: dict[str, str | None] = {os.path.join(cache, name): None for name in _RUN}
     held[os.path.join(config, ".gitignore")] = _IGNORED
     return SandboxNeeds(writable=tuple(in_home(path, env) for path in _OPEN), protected=held)

@@ -9,7 +9,7 @@ reason too.
 import os
 from collections.abc import Mapping
 
-from bridle.core.files import state_dir, write_private
+from bridle.core.files import make_private_dir, state_dir, write_atomic
 
 FILE_NAME = "bridle-ask.ts"
 
@@ -62,11 +62,11 @@ def lasting_extension(env: Mapping[str, str]) -> str:
 
     code = extension_code()
     folder = os.path.join(state_dir(env), "pi", f"ask-{sha256(code.encode()).hexdigest()[:16]}")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private_dir(folder)
     path = os.path.join(folder, FILE_NAME)
     if not os.path.exists(path):
         # Whole at once: another session may be about to load it.
-        os.replace(write_private(folder, f".{os.urandom(6).hex()}", code), path)
+        write_atomic(path, code)
     return path
 
 

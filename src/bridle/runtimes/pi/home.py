@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bridle.core.errors import WrongUse
-from bridle.core.files import state_dir, write_private
+from bridle.core.files import make_private_dir, state_dir, write_private
 from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.options import provider_key
@@ -153,7 +153,7 @@ def fill_home(folder: str, user_dir: str | None, changes: Changes) -> None:
         own.add("auth.json")
     if user_dir is not None:
         # Conversations stay the user's, whichever folder the agent was started with.
-        os.makedirs(os.path.join(user_dir, "sessions"), mode=0o700, exist_ok=True)
+        make_private_dir(os.path.join(user_dir, "sessions"))
         for name in os.listdir(user_dir):
             target = os.path.join(folder, name)
             if name not in own and not os.path.lexists(target):
@@ -201,7 +201,7 @@ def lasting_home(env: Mapping[str, str], changes: Changes) -> str:
     user_dir = agent_dir(env)
     name = sha256(_encode([user_dir, changes.providers, changes.hide_login])).hexdigest()[:16]
     folder = os.path.join(state_dir(env), "pi", name)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private_dir(folder)
     fill_home(folder, user_dir, changes)
     return folder
 

@@ -11,6 +11,7 @@ from bridle._version import __version__
 from bridle.config.environment import MODEL_SERVER, MODEL_SERVER_KEY
 from bridle.core.errors import WrongUse
 from bridle.core.features import Features
+from bridle.core.files import make_private_dir
 from bridle.core.options import (
     ResolvedModel,
     RunOptions,
@@ -241,7 +242,7 @@ class ScriptedRuntime(Live, Interactive, Guarded, History):
         session_id = env.get(SESSION_MARK) or f"terminal-{os.urandom(8).hex()}"
         plan, request = self._plan(options, env, session_id)
         folder = state_dir(env)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private_dir(folder)
         fd, path = tempfile.mkstemp(prefix="request-", dir=folder)
         with open(fd, "wb") as file:
             file.write(msgspec.json.encode(request))
@@ -350,5 +351,5 @@ def _private_dir(env: Mapping[str, str]) -> str:
     import tempfile
 
     base = os.path.join(os.path.dirname(state_dir(env)), "run")
-    os.makedirs(base, mode=0o700, exist_ok=True)
+    make_private_dir(base)
     return tempfile.mkdtemp(prefix="scripted-", dir=base)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from bridle.core import files
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 
@@ -18,9 +19,7 @@ class _Record(msgspec.Struct, frozen=True):
 
 def state_dir(env: Mapping[str, str]) -> str:
     """The folder where the agent keeps its conversations."""
-    home = env.get("HOME") or os.path.expanduser("~")
-    base = env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
-    return os.path.join(base, "bridle", "scripted")
+    return os.path.join(files.state_dir(env), "scripted")
 
 
 def summarize(path: str) -> TranscriptSummary | None:

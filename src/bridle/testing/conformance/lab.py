@@ -17,6 +17,7 @@ import msgspec
 from bridle.core.errors import BridleError, GuardRefused
 from bridle.core.events import Event
 from bridle.core.features import Features
+from bridle.core.files import make_private_dir, run_dir
 from bridle.core.git import run_git
 from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions
@@ -143,8 +144,9 @@ class Lab:
         self._lock = threading.Lock()
         self._running: set[PrintRun] = set()
         self._closed = False
-        base = parent or _state_folder()
-        os.makedirs(base, mode=0o700, exist_ok=True)
+        # Not below a temp folder: some agents treat that as less private than a home.
+        base = parent or run_dir(os.environ)
+        make_private_dir(base)
         self.folder = os.path.join(base, f"conformance-{secrets.token_hex(6)}")
         self.temp = os.path.join(self.folder, "tmp")
         """For what agents leave in temp folders; short, since sockets are made there too."""
@@ -315,12 +317,3 @@ class Lab:
         if outcome.left:
             kill_marked(plan.session_id)
         return outcome
-
-
-def _state_folder() -> str:
-    """Where the kit's folders are made. Not below a temp folder: some agents treat that as less
-    private than a home."""
-    state = os.environ.get("XDG_STATE_HOME") or os.path.join(
-        os.path.expanduser("~"), ".local", "state"
-    )
-    return os.path.join(state, "bridle", "run")
