@@ -12,8 +12,7 @@ import pytest
 from scripts.conformance import targets
 
 from bridle.doctor import Diagnosis, Finding, examine
-from bridle.doctor.commands import ask
-from bridle.doctor.machine import check_machine
+from bridle.doctor.machine import ask, check_machine
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.codex import CodexRuntime
 from bridle.runtimes.contract import Adapter, AdapterSettings

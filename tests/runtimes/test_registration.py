@@ -19,7 +19,7 @@ from bridle.adapter import (
 from bridle.config.schema import Config
 from bridle.core import entry_points
 from bridle.core.errors import AdapterRefused, ConfigError
-from bridle.doctor.examine import examine_all
+from bridle.doctor.diagnosis import examine_all
 from bridle.runtimes import registration
 from bridle.runtimes.registry import available_runtimes, create_acp_adapter, get_adapter
 from bridle.runtimes.report import report_runtimes

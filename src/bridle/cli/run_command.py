@@ -91,7 +91,7 @@ def _view(output: str, *, verbose: bool) -> View:
 
 def _permission(options: RunOptions) -> PermissionPolicy:
     if options.permission_mode == "ask":
-        from bridle.cli.asking import TerminalPermission, can_ask
+        from bridle.cli.permission_prompt import TerminalPermission, can_ask
 
         if can_ask():
             return TerminalPermission(options.timeout)

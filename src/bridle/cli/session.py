@@ -1,4 +1,4 @@
-"""`bridle session`: conversations with agents that go on."""
+"""`bridle session`: lasting conversations with agents."""
 
 import argparse
 import contextlib
@@ -15,15 +15,23 @@ from bridle.cli.output import end_with_reader, safe, warn, write_json, write_lin
 from bridle.cli.progress import Spinner
 from bridle.cli.prompt_text import prompt_text
 from bridle.cli.run_arguments import options_of, runtime_of
-from bridle.cli.session_questions import tell_failure, tell_questions, wait_idle
-from bridle.cli.session_view import Transcript, called, place_of, write_list, write_record
-from bridle.core.errors import WrongUse, exit_code_of
+from bridle.cli.session_view import (
+    Transcript,
+    called,
+    place_of,
+    write_failure,
+    write_list,
+    write_record,
+    write_requests,
+)
+from bridle.core.errors import TimedOut, WrongUse, exit_code_of
 from bridle.core.events import encode_event
 from bridle.core.files import atomic_file
 from bridle.core.options import ModelServer, RunOptions, options_in_use
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.sessions.ledger import MessageKind
 from bridle.sessions.manager import SessionDesk, check_delivery
+from bridle.sessions.service import TurnReport
 from bridle.sessions.store import SessionRecord
 
 configure = session_arguments.configure
@@ -94,7 +102,7 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
     _warn(record)
     _print(args, _fields(record, _STARTED), _line(record))
     if not args.json:
-        tell_questions(desk, record)
+        write_requests(record)
     return 0
 
 
@@ -107,7 +115,7 @@ def _started(
     images: tuple[str, ...] = (),
 ) -> SessionRecord:
     """Start a process of a session and send its prompt. On Ctrl-C a session that is not ready is
-    stopped, one that is stays; the user reads which."""
+    stopped, and a ready one keeps running; stderr says which."""
     record: SessionRecord | None = None
     sent = False
     try:
@@ -126,7 +134,7 @@ def _started(
 def _interrupted(
     desk: SessionDesk, record: SessionRecord | None, sent: bool, has_prompt: bool
 ) -> None:
-    """Say what became of a session whose start the user broke off."""
+    """Say what happened to a session whose start the user interrupted."""
     if record is not None:
         prompt = "; its prompt was sent" if sent else "; its prompt was not sent"
         sys.stderr.write(
@@ -150,7 +158,7 @@ def _spinner(args: argparse.Namespace, agent: str) -> Spinner:
 
 
 def _describe(runtime: str, options: RunOptions, drive: str | None) -> None:
-    """What is about to be started, without any secret."""
+    """Print what is about to start, without any secret."""
     shown = [f"permission_mode={options.permission_mode}"]
     for name in options_in_use(options):
         value = getattr(options, name)
@@ -244,7 +252,7 @@ def _show(desk: SessionDesk, args: argparse.Namespace) -> int:
     if args.json:
         write_json(record)
         return 0
-    tell_questions(desk, record)
+    write_requests(record)
     write_record(record)
     return 0
 
@@ -277,23 +285,43 @@ def _send(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 
 def _abort(desk: SessionDesk, args: argparse.Namespace) -> int:
-    told = desk.abort(args.session, args.reason, clear=args.clear)
-    said = "the turn is being ended" if told["aborted"] else "nothing was running"
-    _print(args, told, said)
+    outcome = desk.abort(args.session, args.reason, clear=args.clear)
+    text = "the turn is being ended" if outcome["aborted"] else "nothing was running"
+    _print(args, outcome, text)
     return 0
 
 
 def _wait(desk: SessionDesk, args: argparse.Namespace) -> int:
-    report = wait_idle(desk, args.session, args.timeout)
+    report = _wait_idle(desk, args.session, args.timeout)
     if args.json:
         write_json(report)
     elif report.text or report.error is None:
         sys.stdout.write(f"{report.text or report.state}\n")
     if report.error is not None and not args.json:
-        tell_failure(report.error)
+        write_failure(report.error)
     if report.status not in (None, "completed"):
         return exit_code_of((report.error or {}).get("kind", ""))
     return 0 if report.state == "ready" or report.state == "stopped" else 1
+
+
+def _wait_idle(desk: SessionDesk, name: str, timeout: float | None) -> TurnReport:
+    """As `SessionDesk.wait`, but prints each permission request of the agent at once."""
+    until = None if timeout is None else time.monotonic() + timeout
+    known: set[str] = set()
+    while True:
+        left = None if until is None else max(0.0, until - time.monotonic())
+        try:
+            report = desk.wait(name, left, known_questions=known)
+        except TimedOut as problem:
+            waits = bool(known) and bool(desk.show(name).questions)
+            raise TimedOut(
+                f"session {name} still {'waits for an answer' if waits else 'works'}"
+                f" after {timeout:g} s",
+                hint="answer it with `bridle session permit`" if waits else problem.hint,
+            ) from None
+        if not report.questions:
+            return report
+        known |= write_requests(desk.show(name), known)
 
 
 def _stop(desk: SessionDesk, args: argparse.Namespace) -> int:
@@ -480,7 +508,7 @@ def _line(record: SessionRecord) -> str:
 
 
 def _warn(record: SessionRecord) -> None:
-    """Tell, as `bridle run` does, what the user should know of a start."""
+    """Print the warnings of a start, as `bridle run` does."""
     for text in record.warnings:
         warn(text)
 

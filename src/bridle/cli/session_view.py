@@ -1,9 +1,9 @@
-"""What a person reads of sessions: the list, one session in full, its events as a transcript."""
+"""Sessions as text for people: the list, one session, its requests, and its transcript."""
 
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -35,10 +35,12 @@ from bridle.sessions.user_messages import UserMessage
 
 _WIDE = 80
 _SHORT_ID = 8
+_GIST = 100
+"""Characters of a permission request's arguments."""
 
 
 def called(record: SessionRecord) -> str:
-    """What the user calls a session: its name, else its id."""
+    """The session's name, else its id."""
     return record.name or record.session_id
 
 
@@ -61,10 +63,10 @@ def _short(count: int) -> str:
 
 
 def write_list(records: list[SessionRecord], *, places: bool = False) -> None:
-    """A table with headings; on a narrow terminal two lines for each session.
+    """Write a table with headings; on a narrow terminal two lines for each session.
 
-    Ids are cut on a terminal, where the beginning of one is enough; a program that reads the text
-    gets them whole. `places` adds the project of each session.
+    Ids are shortened on a terminal, where the beginning is enough to name a session; a program that
+    reads the text gets them in full. `places` adds the project of each session.
     """
     on_terminal = sys.stdout.isatty()
     width = terminal_width(sys.stdout)
@@ -107,7 +109,7 @@ def _row(record: SessionRecord, *, short: bool, place: bool) -> list[str]:
 
 
 def _last_words(record: SessionRecord) -> str:
-    """The error of the last turn, else what the agent said last."""
+    """The error of the last turn, else the agent's last text."""
     error = _error(record)
     if error:
         return one_line(f"{error.get('kind', 'error')}: {error.get('message', '')}", 200)
@@ -127,7 +129,7 @@ def _error(record: SessionRecord) -> dict[str, Any]:
 
 
 def write_record(record: SessionRecord) -> None:
-    """Everything known of a session, one fact a line, the important ones first."""
+    """Write everything known about a session, one fact per line, the important ones first."""
     now = time.time()
     name = f" ({record.name})" if record.name else ""
     who = " ".join(word for word in (record.runtime, record.runtime_version) if word)
@@ -175,25 +177,49 @@ def _turns(record: SessionRecord) -> str:
     return f"{record.turn}, the last one {last.status.replace('_', ' ')}"
 
 
+# -- permission requests and failures ---------------------------------------------------------
+
+
+def write_failure(error: dict[str, Any]) -> None:
+    """Say on stderr why a turn or its session failed: kind and message, then the hint."""
+    sys.stderr.write(f"bridle: error: {error.get('kind')}: {one_line(error.get('message', ''))}\n")
+    if error.get("hint"):
+        sys.stderr.write(f"hint: {one_line(error['hint'])}\n")
+
+
+def write_requests(record: SessionRecord, known: Collection[str] = ()) -> set[str]:
+    """Say on stderr which permissions a session waits for and how to answer, except those that are
+    `known`; returns the ids of all of them."""
+    for asked in record.questions:
+        if asked.request_id not in known:
+            sys.stderr.write(
+                f"it asks: {one_line(asked.tool_name)} {one_line(gist(asked.args), _GIST)}\n"
+                f"hint: `bridle session permit {called(record)} {asked.request_id} allow` or"
+                " `deny`, or attach\n"
+            )
+    sys.stderr.flush()
+    return {asked.request_id for asked in record.questions}
+
+
 # -- the transcript ---------------------------------------------------------------------------
 
 
 class Transcript:
-    """Writes events to stdout as a person reads a conversation.
+    """Writes events to stdout as a readable conversation.
 
-    Contract: `show` for each event, in order. `messages` gives the user's messages, asked for when
-    a turn begins. With `verbose` the thinking and every change of state is shown too.
+    Contract: call `show` for each event, in order. `messages` returns the user's messages and is
+    called when a turn begins. `verbose` adds the thinking and every change of state.
     """
 
     def __init__(self, messages: Callable[[], list[UserMessage]], *, verbose: bool = False) -> None:
         self._messages = messages
         self._verbose = verbose
         self._style = Style(sys.stdout)
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
         self._thinking = ""
 
     def show(self, event: Event) -> None:
-        """Write what an event says, if it says anything to a person."""
+        """Write an event, if it has anything for a person."""
         text = self._text(event)
         if text:
             sys.stdout.write(f"{text}\n")
@@ -222,9 +248,9 @@ class Transcript:
 
     def _asked(self, turn: int) -> list[str]:
         found = [
-            each for each in self._messages() if each.turn == turn and each.id not in self._told
+            each for each in self._messages() if each.turn == turn and each.id not in self._shown
         ]
-        self._told |= {each.id for each in found}
+        self._shown |= {each.id for each in found}
         return [_said(safe(each.text)) for each in found]
 
     def _note(self, event: Event) -> str:
@@ -267,10 +293,10 @@ class Transcript:
 
 
 def _said(text: str) -> str:
-    """What the user said, marked on every line."""
+    """A message of the user, with a mark on every line."""
     return "\n".join(f"> {line}" for line in text.splitlines() or [""])
 
 
 def place_of(record: SessionRecord) -> str:
-    """A session's folder, seen from here where that is shorter."""
+    """A session's folder, relative to the current one where that is shorter."""
     return min(record.workdir, os.path.relpath(record.workdir), key=len)

@@ -1,7 +1,7 @@
-"""Whether the installed CLI takes each flag that Bridle would pass to it.
+"""Checks that the installed CLI accepts each flag that Bridle would pass to it.
 
 The flags come from commands that the adapter itself plans, one option at a time, so that a new
-option is looked at without anybody writing it down twice. The CLI's own help says what it takes.
+option is checked without a second list. The CLI's own help says which flags it accepts.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any
 from bridle.core.errors import BridleError
 from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions, SpawnOptions
-from bridle.doctor.commands import ask
+from bridle.doctor.machine import ask
 from bridle.doctor.report import Finding
 from bridle.process.owned_folders import remove_folders
 from bridle.runtimes.contract import Adapter
@@ -42,7 +42,7 @@ def check_flags(runtime: Adapter, found: Installation, dialect: Dialect, home: s
         listed = set(_FLAG.findall(answer.text))
         if not listed:
             shown = shlex.join([os.path.basename(found.binary), *words, "--help"])
-            detail = f"`{shown}` tells no flags: {answer.first_line[:200] or 'it prints nothing'}"
+            detail = f"`{shown}` lists no flags: {answer.first_line[:200] or 'it prints nothing'}"
             return Finding(name="flags", status="fail", detail=detail, hint=_HINT)
         count += len(flags)
         missing = flags - listed
@@ -51,7 +51,7 @@ def check_flags(runtime: Adapter, found: Installation, dialect: Dialect, home: s
     if wrong:
         return Finding(name="flags", status="fail", detail="; ".join(wrong), hint=_HINT)
     rest = f"; {len(unseen)} are not in its help, only --probe proves them" if unseen else ""
-    return Finding(name="flags", status="ok", detail=f"{count} flags are taken{rest}")
+    return Finding(name="flags", status="ok", detail=f"{count} flags are accepted{rest}")
 
 
 _HINT = "this release changed its command line: install a tested version, or update Bridle"
@@ -88,14 +88,14 @@ def _planned(runtime: Adapter, home: str) -> Iterator[tuple[str, ...]]:
         try:
             plan = runtime.plan_run(options, env, new_session_id())
         except BridleError:
-            # An option it refuses brings no flag.
+            # An option that it refuses adds no flag.
             continue
         remove_folders(plan.private_dirs)
         yield plan.spec.argv
 
 
 def _requests(home: str) -> Iterator[RunOptions]:
-    """Runs that between them use every option that commonly becomes a flag."""
+    """Runs that together use every option that usually becomes a flag."""
     file = os.path.join(home, "words.txt")
     with open(file, "w", encoding="utf-8") as opened:
         opened.write("words\n")

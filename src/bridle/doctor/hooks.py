@@ -1,4 +1,4 @@
-"""Whether an agent really asks the guard before a tool call, shown with the installed CLI."""
+"""Checks with the installed CLI that an agent asks the guard before a tool call."""
 
 import os
 
@@ -17,17 +17,17 @@ _SCRIPT = [
 
 
 def look_at_hooks(runtime: Adapter) -> Finding:
-    """What can be said without starting the agent."""
+    """The finding without starting the agent."""
     if not is_guardable(runtime):
         return _none()
     return Finding(name="hooks", status="skip", detail="`--probe` shows whether they fire")
 
 
 def probe_hooks(runtime: Adapter) -> Finding:
-    """Let the agent, as a builder on a scripted model, ask for a harmless write and for a push: the
-    guard must be seen to fire, let the one through and stop the other.
+    """Have the agent, as a builder on a scripted model, ask for a harmless write and a push: the
+    guard must fire, allow the first and block the second.
 
-    Offline, in a home and a repository of its own; ends in bounded time.
+    Offline, in its own home and repository; ends in bounded time.
     """
     if not is_guardable(runtime):
         return _none()

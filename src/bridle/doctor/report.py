@@ -1,4 +1,4 @@
-"""What the doctor found, in the shape of `bridle runtime doctor --json`."""
+"""The doctor's findings, as `bridle runtime doctor --json` prints them."""
 
 from typing import Literal
 
@@ -8,13 +8,13 @@ FindingStatus = Literal["ok", "warn", "fail", "skip"]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: FindingStatus
     detail: str = ""
     hint: str = ""
-    """What to do about it; empty when nothing needs doing."""
+    """What to do about it; empty when there is nothing to do."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,5 +30,5 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> bool:
-        """Whether something is wrong that keeps runs from working."""
+        """Whether a failed check keeps runs from working."""
         return any(check.status == "fail" for check in self.checks)

@@ -1,16 +1,15 @@
-"""Doubles and proofs for people who test with Bridle: above all the scripted model.
+"""Testing with Bridle: the scripted model, and the checks of the event contract.
 
-Every public name is loaded on first use, so importing this package costs next to nothing.
+Every public name is loaded on first use, so importing this package costs almost nothing.
 """
 
-TYPE_CHECKING = False  # Type checkers take it for true; importing `typing` would cost 10 ms.
+TYPE_CHECKING = False  # Type checkers assume it is true; importing `typing` would cost 10 ms.
 
 if TYPE_CHECKING:
-    from bridle.testing.record import RecordedRequest
-    from bridle.testing.script import Script, script_to_json
-    from bridle.testing.script_errors import ScriptError, ScriptProblem
+    from bridle.testing.request_log import RecordedRequest
+    from bridle.testing.script import Script, ScriptError, ScriptProblem, script_to_json
     from bridle.testing.script_load import load_script
-    from bridle.testing.script_schema import script_json_schema
+    from bridle.testing.script_source import script_json_schema
     from bridle.testing.server import ScriptedModel, server_main
 
 __all__ = [
@@ -26,13 +25,13 @@ __all__ = [
 ]
 
 _HOME = {
-    "RecordedRequest": "record",
+    "RecordedRequest": "request_log",
     "Script": "script",
-    "ScriptError": "script_errors",
-    "ScriptProblem": "script_errors",
+    "ScriptError": "script",
+    "ScriptProblem": "script",
     "ScriptedModel": "server",
     "load_script": "script_load",
-    "script_json_schema": "script_schema",
+    "script_json_schema": "script_source",
     "script_to_json": "script",
     "server_main": "server",
 }

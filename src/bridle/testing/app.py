@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bridle.testing.answer import Answer
-from bridle.testing.director import Decision, Director
-from bridle.testing.record import RecordedRequest, RequestLog, key_marker, redact_headers
+from bridle.testing.conversations import Conversations, Decision
+from bridle.testing.request_log import RecordedRequest, RequestLog, key_marker, redact_headers
+from bridle.testing.response import ScriptedResponse
 from bridle.testing.script import Fault
 from bridle.testing.server import DEFAULT_KEY
 from bridle.testing.wire.anthropic import AnthropicMessages
@@ -46,7 +46,7 @@ class ModelApp:
     """Answers requests by the script; everything it hears goes into the log."""
 
     def __init__(
-        self, director: Director, log: RequestLog, *, token: str | None, models: list[str]
+        self, director: Conversations, log: RequestLog, *, token: str | None, models: list[str]
     ) -> None:
         self._director = director
         self._log = log
@@ -57,7 +57,7 @@ class ModelApp:
         self.asgi = Starlette(routes=[route])
 
     async def handle(self, request: Request) -> Response:
-        """Answer one request."""
+        """ScriptedResponse one request."""
         raw = await request.body()
         seen = _Seen(request, _json_body(raw, request.headers.get("content-encoding")))
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname
@@ -105,7 +105,7 @@ class ModelApp:
             frames, kind = wire.frames(reply), wire.content_type
         else:
             frames, kind = [Frame(data=_dump(wire.plain(reply)))], "application/json"
-        answer = Answer(
+        answer = ScriptedResponse(
             frames,
             content_type=kind,
             headers=dict.fromkeys(("request-id", "x-request-id"), new_id("req_")),
@@ -138,7 +138,7 @@ class ModelApp:
         late = Fault(delay=fault.delay) if fault is not None else None
         outcome = decision.outcome if decision is not None else "refused"
         self._record(seen, status, decision=decision, wire=wire, question=question, outcome=outcome)
-        return Answer(
+        return ScriptedResponse(
             frames,
             status=status,
             headers=refusal.headers,
@@ -151,7 +151,7 @@ class ModelApp:
     # The rest
 
     def _beside(self, seen: "_Seen") -> Response:
-        """Answer what is no conversation: reachability, model lists, token counts."""
+        """ScriptedResponse what is no conversation: reachability, model lists, token counts."""
         if seen.method == "HEAD" or (seen.method == "GET" and seen.path in ("", "/")):
             return self._note(seen, "ping", 200, Response())
         if seen.method == "GET" and re.search(r"/models/?$", seen.path):

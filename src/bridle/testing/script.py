@@ -156,3 +156,25 @@ def script_to_json(script: Script) -> dict[str, Any]:
     """Return the script as plain JSON data with every default filled in."""
     data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(script))
     return data
+
+
+class ScriptProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """One mistake in a script."""
+
+    source: str
+    """The file, or `<script>` when the script was given as text or data."""
+    line: int | None
+    """Counted from 1; None when the script was given as data."""
+    message: str
+
+    def __str__(self) -> str:
+        place = self.source if self.line is None else f"{self.source}:{self.line}"
+        return f"{place}: {self.message}"
+
+
+class ScriptError(ValueError):
+    """A script cannot be played; `problems` names all mistakes, not only the first."""
+
+    def __init__(self, problems: list[ScriptProblem]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))

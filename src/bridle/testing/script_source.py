@@ -80,3 +80,11 @@ AnyScriptSource = ScriptSource | tuple[TurnSource, ...]
 
 ScriptData = dict[str, Any] | list[Any]
 """A script given as plain data."""
+
+SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
+
+
+def script_json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) that every script file obeys."""
+    schema = msgspec.json.schema(AnyScriptSource)
+    return {"$schema": SCHEMA_ID, "title": "A script for Bridle's scripted model", **schema}

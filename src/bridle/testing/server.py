@@ -9,7 +9,7 @@ from os import PathLike
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from bridle.testing.record import RecordedRequest, RequestLog, prompts_of, tool_results_of
+from bridle.testing.request_log import RecordedRequest, RequestLog, prompts_of, tool_results_of
 from bridle.testing.script import Script
 from bridle.testing.script_load import load_script
 from bridle.testing.script_source import ScriptData
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from bridle.testing.app import ModelApp
-    from bridle.testing.director import Director
+    from bridle.testing.conversations import Conversations
 
 START_DEADLINE = 60.0
 STOP_DEADLINE = 20.0
@@ -49,7 +49,7 @@ class ScriptedModel:
         port: int = 0,
         token: str | None = None,
     ) -> None:
-        from bridle.testing.director import Director
+        from bridle.testing.conversations import Conversations
 
         if host not in ("127.0.0.1", "localhost", "::1"):
             raise ValueError(f"the scripted model listens on loopback only, not on {host!r}")
@@ -58,7 +58,7 @@ class ScriptedModel:
         self._token = token
         self._address = (host, port)
         self._log = RequestLog()
-        self._director = Director(self.script)
+        self._director = Conversations(self.script)
         self._running: _Running | None = None
         self._url: str | None = None
 
@@ -165,7 +165,7 @@ class _Running:
 
     def __init__(
         self,
-        director: "Director",
+        director: "Conversations",
         log: RequestLog,
         address: tuple[str, int],
         token: str | None,
@@ -190,7 +190,7 @@ class _Running:
             raise TimeoutError("the scripted model did not start") from self._failure
 
     def _run(
-        self, director: "Director", log: RequestLog, token: str | None, models: list[str]
+        self, director: "Conversations", log: RequestLog, token: str | None, models: list[str]
     ) -> None:
         import asyncio
 
@@ -203,7 +203,7 @@ class _Running:
             self._up.set()
 
     async def _serve(
-        self, director: "Director", log: RequestLog, token: str | None, models: list[str]
+        self, director: "Conversations", log: RequestLog, token: str | None, models: list[str]
     ) -> None:
         import asyncio
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bridle.testing import patches
-from bridle.testing.arguments import fill, single_command
 from bridle.testing.script import NEUTRAL_TOOLS, ToolCall
+from bridle.testing.tool_arguments import fill, single_command
 from bridle.testing.wire.base import NativeCall, OfferedTool
 
 _SHELLS = (

@@ -17,7 +17,7 @@ from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
 from bridle.runtimes import deployment
 from bridle.testing import ScriptedModel
-from bridle.testing.record import key_marker
+from bridle.testing.request_log import key_marker
 from tests.runtimes.agents import (
     ONE_PNG,
     SCRIPT,

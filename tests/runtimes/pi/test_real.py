@@ -16,7 +16,7 @@ from bridle.core.options import Provider
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
 from bridle.testing import ScriptedModel
-from bridle.testing.record import key_marker
+from bridle.testing.request_log import key_marker
 from tests.runtimes.pi.support import Place, kinds, place, prepare_real, run_real, steps
 from tests.support.mcp_server import MCP_SERVER
 from tests.support.real_cli import versions

@@ -85,7 +85,7 @@ def candidates(source: Any, *, conversation: str | None) -> list[dict[str, Any]]
 
 
 def _loaded(source: Any) -> "Script":
-    from bridle.testing.script_errors import ScriptError
+    from bridle.testing.script import ScriptError
     from bridle.testing.script_load import load_script
 
     if isinstance(source, str):

@@ -29,7 +29,7 @@ from bridle.runs import recorder_for
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.plan import RunPlan
 from bridle.testing.conformance.report import Failed, shown
-from bridle.testing.record import RecordedRequest
+from bridle.testing.request_log import RecordedRequest
 from bridle.testing.server import ScriptedModel
 
 PERMITTED = {"permission_mode": "bypass"}

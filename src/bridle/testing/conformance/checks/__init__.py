@@ -3,10 +3,10 @@
 from bridle.testing.conformance.checks.delivery import CHECKS as DELIVERY
 from bridle.testing.conformance.checks.faults import CHECKS as FAULTS
 from bridle.testing.conformance.checks.history import CHECKS as HISTORY
+from bridle.testing.conformance.checks.messages import CHECKS as TALKING
 from bridle.testing.conformance.checks.registry import Check
 from bridle.testing.conformance.checks.safety import CHECKS as SAFETY
-from bridle.testing.conformance.checks.stopping import CHECKS as STOPPING
-from bridle.testing.conformance.checks.talking import CHECKS as TALKING
+from bridle.testing.conformance.checks.stop import CHECKS as STOPPING
 from bridle.testing.conformance.checks.tools import CHECKS as TOOLS
 from bridle.testing.conformance.checks.wire import CHECKS as WIRE
 

@@ -11,7 +11,7 @@ from bridle.testing.conformance.lab import Outcome
 from bridle.testing.conformance.report import Failed, Unsupported, need, shown
 from bridle.testing.conformance.scenarios import HUGE_OUTPUT, HUGE_TEXT, NOTE
 from bridle.testing.contract import check_event_order
-from bridle.testing.record import tool_results_of
+from bridle.testing.request_log import tool_results_of
 from bridle.testing.script import ToolCall
 from bridle.testing.tools import UntranslatableError, translate
 

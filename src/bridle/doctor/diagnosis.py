@@ -1,4 +1,4 @@
-"""One runtime after the other: found where, in which version, and does it behave as we believe."""
+"""The diagnosis of each runtime: where it is, its version, and whether it behaves as expected."""
 
 import os
 import re
@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bridle.core.errors import BridleError
-from bridle.doctor.commands import ask
 from bridle.doctor.flags import check_flags
 from bridle.doctor.hooks import look_at_hooks, probe_hooks
-from bridle.doctor.machine import check_machine
+from bridle.doctor.machine import ask, check_machine
 from bridle.doctor.report import Diagnosis, Finding, FindingStatus
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, version_numbers
@@ -37,7 +36,7 @@ PROBES = (
 def examine_all(
     config: "Config", *, probe: bool = False, progress: Progress | None = None
 ) -> list[Diagnosis]:
-    """All runtimes, by name. An adapter that does not load is a finding, not an error."""
+    """Examine all runtimes, by name. An adapter that does not load is a finding, not an error."""
     found = []
     with tempfile.TemporaryDirectory(prefix="bridle-doctor-") as home:
         machine = check_machine(home)
@@ -62,11 +61,11 @@ def examine(
     progress: Progress | None = None,
     machine: tuple[Finding, ...] | None = None,
 ) -> Diagnosis:
-    """Look at one runtime. `wanted` says that its absence is a failure, not a fact.
+    """Examine one runtime. With `wanted`, a missing CLI is a failure.
 
     Contract: offline; reads no secret; starts the CLI only in an empty home; ends in bounded time.
     """
-    tell = progress or (lambda line: None)
+    report_progress = progress or (lambda line: None)
     with tempfile.TemporaryDirectory(prefix="bridle-doctor-") as home:
         if machine is None:
             machine = check_machine(home)
@@ -75,7 +74,7 @@ def examine(
             return Diagnosis(
                 runtime=runtime.id, installed=False, checks=(_absent(runtime, wanted), *machine)
             )
-        tell(f"{runtime.id}: looking at {found.binary}")
+        report_progress(f"{runtime.id}: looking at {found.binary}")
         dialect, seen, warning = runtime.dialect(found.version)
         starts = _starts(runtime, found, home)
         checks = [
@@ -88,13 +87,13 @@ def examine(
             checks.append(Finding(name="flags", status="skip", detail=why))
         else:
             checks.append(check_flags(runtime, found, dialect, home))
-        fires = probe and starts.status != "fail"
-        if fires:
-            tell(f"{runtime.id}: looking whether its hooks fire")
-        hooks = probe_hooks(runtime) if fires else look_at_hooks(runtime)
+        can_probe = probe and starts.status != "fail"
+        if can_probe:
+            report_progress(f"{runtime.id}: looking whether its hooks fire")
+        hooks = probe_hooks(runtime) if can_probe else look_at_hooks(runtime)
         checks += [_login(runtime), hooks, *machine]
     if probe:
-        checks += _probed(runtime, starts, tell)
+        checks += _probed(runtime, starts, report_progress)
     return Diagnosis(
         runtime=runtime.id,
         installed=True,
@@ -119,7 +118,7 @@ def _starts(runtime: Adapter, found: Installation, home: str) -> Finding:
     if found.launcher and not os.access(found.binary, os.R_OK):
         return Finding(name="starts", status="fail", detail=f"cannot read {found.binary}")
     if not runtime.tells_version:
-        return Finding(name="starts", status="skip", detail="it is not known to tell a version")
+        return Finding(name="starts", status="skip", detail="it is not known to report a version")
     answer = ask((*found.command, "--version"), home)
     if answer.status == 0 and answer.first_line:
         return Finding(name="starts", status="ok", detail=answer.first_line[:200])
@@ -135,7 +134,7 @@ _ERROR_LINE = re.compile(r"^(\w*Error|error|fatal)\b.*:", re.IGNORECASE)
 
 
 def _reason(text: str) -> str:
-    """The line of a failed start that says why: an error's own line, else the first."""
+    """The line that says why a start failed: the first error line, else the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if _ERROR_LINE.match(line)), lines[0])[:300]
 
@@ -149,7 +148,7 @@ def _version(found: Installation, dialect: Dialect, seen: bool, warning: str) ->
         name="version",
         status="warn",
         detail=warning or f"{found.version or 'unknown'}, dialect {dialect.name}",
-        hint=f"tested versions: {tested}; --probe tells whether this one works" if tested else "",
+        hint=f"tested versions: {tested}; --probe shows whether this one works" if tested else "",
     )
 
 
@@ -159,10 +158,10 @@ def _covered(version: str | None, dialect: Dialect) -> bool:
 
 
 def _login(runtime: Adapter) -> Finding:
-    """Judged by what exists; nothing is read."""
+    """Judged by which files and variables exist; none is read."""
     state = runtime.credentials(os.environ)
     if state == "present":
-        return Finding(name="login", status="ok", detail="a login or key is there")
+        return Finding(name="login", status="ok", detail="a login or key was found")
     if state == "missing":
         return Finding(
             name="login",
@@ -170,10 +169,10 @@ def _login(runtime: Adapter) -> Finding:
             detail="no login or key was found",
             hint=runtime.login_hint(),
         )
-    return Finding(name="login", status="skip", detail="cannot be told without reading secrets")
+    return Finding(name="login", status="skip", detail="unknown without reading secrets")
 
 
-def _probed(runtime: Adapter, starts: Finding, tell: Progress) -> list[Finding]:
+def _probed(runtime: Adapter, starts: Finding, report_progress: Progress) -> list[Finding]:
     """Play scripted scenarios end to end through the installed CLI, offline."""
     if starts.status == "fail":
         return [Finding(name="probe", status="skip", detail="it does not start")]
@@ -182,7 +181,9 @@ def _probed(runtime: Adapter, starts: Finding, tell: Progress) -> list[Finding]:
     words: dict[str, FindingStatus] = {"pass": "ok", "fail": "fail", "unsupported": "skip"}
     hint = f"`bridle conformance {runtime.id}` runs all checks"
     try:
-        report = check(runtime, PROBES, progress=lambda line: tell(f"{runtime.id}: played {line}"))
+        report = check(
+            runtime, PROBES, progress=lambda line: report_progress(f"{runtime.id}: played {line}")
+        )
     except BridleError as problem:
         return [Finding(name="probe", status="fail", detail=problem.message, hint=problem.hint)]
     return [

@@ -17,7 +17,7 @@ class CutError(Exception):
     """Ends the connection in the middle of an answer, as a broken network would."""
 
 
-class Answer(Response):
+class ScriptedResponse(Response):
     """An answer made of frames, sent in the manner that a fault asks for."""
 
     def __init__(

@@ -13,7 +13,14 @@ from collections.abc import Mapping
 import msgspec
 
 from bridle.testing.script import ENDED_TEXT, Conversation, Fault, Match, Script, Turn, Usage
-from bridle.testing.side import COMPACTION, Mark, find_mark, side_kind, side_text, summary_text
+from bridle.testing.side_requests import (
+    COMPACTION,
+    Mark,
+    find_mark,
+    side_kind,
+    side_text,
+    summary_text,
+)
 from bridle.testing.steps import (
     FaultStage,
     Step,
@@ -79,7 +86,7 @@ class _Talk:
         return step
 
 
-class Director:
+class Conversations:
     """Plays one script to any number of agents. Safe to call from several threads."""
 
     def __init__(self, script: Script) -> None:
