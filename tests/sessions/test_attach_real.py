@@ -113,7 +113,7 @@ def test_codex_itself_at_the_terminal(shell: Shell) -> None:
         shell.types("/quit")
         wait(lambda: shell.tmux.pane("person").dead)
         assert shell.tmux.pane("person").exit_code == 0
-        shell.sees("the session goes on")
+        shell.sees("the session continues")
         shell.run("send", "talk", "Still there?")
         assert shell.run("wait", "talk")["text"] == "Answer number 3."
 

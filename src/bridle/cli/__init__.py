@@ -58,7 +58,7 @@ def run(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _drop_output()  # whoever read it went away
+        _drop_output()  # its reader closed the pipe
         return INTERRUPTED
     except OSError as problem:
         _drop_output()

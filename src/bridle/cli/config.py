@@ -39,7 +39,7 @@ TEMPLATE = """\
 #  allowCommands: []
 
 #sessions:
-#  permission: 300            # seconds until a request that nobody answers is refused
+#  permission: 300            # seconds until a request without an answer is refused
 #  daemonIdle: 300
 
 #hooks:

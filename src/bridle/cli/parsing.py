@@ -19,7 +19,7 @@ _TEXTS = ("prompt", "text")
 class CommandParser(argparse.ArgumentParser):
     """A parser that refuses wrong use by raising `WrongUse`, with the nearest right word.
 
-    Contract: options may stand anywhere among the words, before and after a verb. Flags are not
+    Contract: options may come anywhere among the words, before and after a verb. Flags are not
     abbreviated, so that adding a flag changes the meaning of no script. A noun without a verb
     prints its help on stderr and exits with 2, as `bridle` alone does. `examples` are shown at the
     end of the help.

@@ -1,4 +1,4 @@
-"""Asks the person at the terminal what an agent may do."""
+"""The permission prompt: asks the user at the terminal what an agent may do."""
 
 import os
 import select

@@ -1,7 +1,7 @@
-"""Where the text of a prompt comes from: the command line, files, and stdin, joined.
+"""The text of a prompt, joined from the command line, files and stdin.
 
 Stdin is joined when it is a file, a pipe or a socket; a terminal and `/dev/null` are not read. A
-pipe that nobody writes to, as jobs and daemons often have, must not hang the command: without a
+pipe without a writer, as jobs and daemons often have, must not hang the command: without a
 person at the terminal it is given three seconds to begin.
 """
 
@@ -40,7 +40,7 @@ def prompt_text(argument: str | None, files: Sequence[str] = (), *, optional: bo
 
 
 def _joined() -> str:
-    """What stdin holds beside the prompt; empty when there is nothing to join."""
+    """The text on stdin that is joined to the prompt; empty when there is none."""
     try:
         handle = sys.stdin.fileno()
         kind = os.fstat(handle).st_mode

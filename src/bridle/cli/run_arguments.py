@@ -68,7 +68,7 @@ def add_raw(parser: argparse._ActionsContainer) -> None:
 
 
 def add_loudness(parser: argparse._ActionsContainer, verbose: str) -> None:
-    """Add how much is said beside the answer."""
+    """Add `--verbose` and `--quiet`."""
     parser.add_argument("-v", "--verbose", action="store_true", help=verbose)
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="no line and no spinner at the start"
@@ -183,7 +183,7 @@ def configure_agent(parser: argparse.ArgumentParser) -> "dict[str, argparse._Arg
 
 
 def output_in(argv: list[str]) -> str:
-    """The output that `argv` asks for, as far as can be told when it could not be parsed."""
+    """The output that `argv` asks for, as far as is known when it cannot be parsed."""
     for output in ("json", "stream-json"):
         if f"--{output}" in argv or f"--output-format={output}" in argv:
             return output

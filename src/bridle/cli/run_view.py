@@ -1,4 +1,4 @@
-"""What a person sees of a run while it goes on, and what a program reads of it."""
+"""Views of a run: text for people while it runs, JSON for programs."""
 
 import sys
 from typing import Any, Protocol
@@ -55,7 +55,7 @@ class StreamView:
     """One event a line as it happens, and the result as the last."""
 
     def event(self, event: Event) -> None:
-        """The event as one line of JSON, handed over at once."""
+        """The event as one line of JSON, flushed at once."""
         write_line(encode_event(event))
 
     def end(self, result: RunResult) -> None:
@@ -163,7 +163,7 @@ class HumanView:
 
 
 def closing_line(result: RunResult) -> str:
-    """How the run ended: what was refused, time, tokens, cost."""
+    """The last line: status, refused calls, time, tokens, cost."""
     ended = result.status.replace("_", " ")
     if result.refusals:
         ended += f", {result.refusals} tool call{'s' if result.refusals > 1 else ''} refused"
@@ -171,8 +171,8 @@ def closing_line(result: RunResult) -> str:
     usage = result.usage
     if usage.total:
         cached = usage.cache_read_tokens + usage.cache_write_tokens
-        beside = f" (+{cached:,} cached)" if cached else ""
-        parts.append(f"{usage.input_tokens:,}{beside} tokens in, {usage.output_tokens:,} out")
+        cached_text = f" (+{cached:,} cached)" if cached else ""
+        parts.append(f"{usage.input_tokens:,}{cached_text} tokens in, {usage.output_tokens:,} out")
         cost = result.cost_usd
         parts.append("cost unknown" if cost is None else f"${cost:.4f}")
     return " · ".join(parts)
@@ -189,7 +189,7 @@ def _fitted(line: str, width: int) -> list[str]:
     return lines
 
 
-_TELLING = (
+_GIST_KEYS = (
     "command",
     "commands",
     "cmd",
@@ -203,27 +203,27 @@ _TELLING = (
 )
 
 
-_OUTCOME = ("error", "output", "stderr", "message", "text", "result")
+_OUTCOME_KEYS = ("error", "output", "stderr", "message", "text", "result")
 """Where agents that report a result as an object say what happened."""
 
 
 def gist(value: Any) -> str:
-    """What a call is about, in one line: its most telling argument, else all of them."""
-    return _telling(value, _TELLING)
+    """A call in one line: its most informative argument, else all of them."""
+    return _first_text(value, _GIST_KEYS)
 
 
 def outcome(value: Any) -> str:
-    """What came of a call: the text in its result, else all of it."""
-    return _telling(value, _OUTCOME)
+    """The result of a call: the text in it, else all of it."""
+    return _first_text(value, _OUTCOME_KEYS)
 
 
-def _telling(value: Any, keys: tuple[str, ...]) -> str:
+def _first_text(value: Any, keys: tuple[str, ...]) -> str:
     if isinstance(value, dict):
         for key in keys:
             if value.get(key):
-                return _telling(value[key], keys)
+                return _first_text(value[key], keys)
     if isinstance(value, list | tuple) and len(value) == 1:
-        return _telling(value[0], keys)
+        return _first_text(value[0], keys)
     if isinstance(value, str):
         return value.strip("\n")
     return msgspec.json.encode(value, enc_hook=str).decode()

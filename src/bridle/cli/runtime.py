@@ -111,7 +111,7 @@ def _show(config: Config, name: str, *, as_json: bool) -> int:
         "instructions": report.instruction_file,
         "drives": ", ".join(report.drives),
         "features": ", ".join(on) or "none",
-        "options": ", ".join(report.options) or "none beside those that all runtimes have",
+        "options": ", ".join(report.options) or "none in addition to those that all runtimes have",
         "notes": _notes(report),
     }
     _table([[key, str(value)] for key, value in facts.items() if value])
@@ -141,7 +141,7 @@ def _progress(line: str) -> None:
 
 
 def _show_diagnoses(found: "list[Diagnosis]") -> None:
-    """Each runtime with its checks; what all of them share is told once, at the end."""
+    """Each runtime with its checks; what all of them share comes once, at the end."""
     shared = set(found[0].checks).intersection(*(each.checks for each in found[1:]))
     if len(found) == 1:
         shared = set()

@@ -79,14 +79,14 @@ def attach(desk: SessionDesk, record: SessionRecord) -> int:
         while not attached.over.is_set():
             line = sys.stdin.readline()
             if not line:
-                # Nothing more will be typed. Without a terminal the view goes on.
+                # Nothing more will be typed. Without a terminal the view continues.
                 if not sys.stdin.isatty():
                     watcher.join()
                 break
             if not _typed(desk, attached, line.strip()):
                 break
     except KeyboardInterrupt:
-        sys.stderr.write("\ndetached; the session goes on\n")
+        sys.stderr.write("\ndetached; the session continues\n")
     return 0
 
 
@@ -139,7 +139,7 @@ def show_terminal(spec: "ProcessSpec") -> int:
         ).returncode
     finally:
         signal.signal(signal.SIGINT, before)
-    sys.stderr.write("detached; the session goes on unless it was stopped\n")
+    sys.stderr.write("detached; the session continues unless it was stopped\n")
     return status if status >= 0 else 128 - status
 
 

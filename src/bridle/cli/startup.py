@@ -1,7 +1,7 @@
-"""Makes the start and the end of a command cheap; figures in `docs/decisions/0001-argparse.md`.
+"""A fast start and end of a command; figures in `docs/decisions/0001-argparse.md`.
 
-Nothing here changes what a command does. Each measure steps back when somebody else's code might
-rely on what it leaves out.
+Nothing here changes what a command does. Each measure is skipped when other code might rely on what
+it leaves out.
 """
 
 import gc
@@ -15,7 +15,7 @@ def import_msgspec() -> None:
     """Import msgspec without `typing_extensions`, which takes as long as msgspec itself.
 
     msgspec asks it for names that `typing` has too since Python 3.11, and takes those when it is
-    not there. It can be imported as ever afterwards.
+    not there. It can be imported as usual afterwards.
     """
     if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
         return

@@ -153,7 +153,7 @@ class ProviderSection(_Section, frozen=True, kw_only=True):
     base_url: str | None = None
     """Address of its API."""
     auth_token_env: str | None = None
-    """Name of the variable that holds the key; keys themselves never stand in a file."""
+    """Name of the variable that holds the key; keys themselves are never in a file."""
     env: dict[str, str] = {}
     """Gateway variables passed to the agent as they are."""
 
@@ -182,11 +182,11 @@ class GuardOverrideSection(_Section, frozen=True, kw_only=True):
     """`guards.overrides.<capability>`: what one capability gets beyond, or short of, its role."""
 
     allow_commands: tuple[str, ...] = ()
-    """Commands it may run beside its role's, by their first words."""
+    """Commands it may run in addition to its role's, by their first words."""
     allow_paths: tuple[str, ...] = ()
-    """Folders it may write beside its role's, absolute."""
+    """Folders it may write in addition to its role's, absolute."""
     allow_tools: tuple[str, ...] = ()
-    """Tools it may use beside its role's, by the runtime's names."""
+    """Tools it may use in addition to its role's, by the runtime's names."""
     deny_commands: tuple[str, ...] = ()
     """Commands it may not run."""
     deny_tools: tuple[str, ...] = ()
@@ -224,9 +224,9 @@ class SessionsSection(_Section, frozen=True, kw_only=True):
     turn: FromZero = 0.0
     """Longest turn; 0: no limit."""
     permission: Above = 300.0
-    """Until a permission request that nobody answers is refused."""
+    """Until a permission request without an answer is refused."""
     abort: Above = 30.0
-    """From an abort until the agent's process is ended because its turn goes on."""
+    """From an abort until the agent's process is ended because its turn continues."""
     leave: Above = 10.0
     """From a polite goodbye until the agent's process is ended because it stays."""
     daemon_idle: FromZero = 300.0
@@ -234,7 +234,7 @@ class SessionsSection(_Section, frozen=True, kw_only=True):
 
 
 class HooksSection(_Section, frozen=True, kw_only=True):
-    """`hooks`: commands that are told of what happens in sessions, as JSON on their stdin."""
+    """`hooks`: commands that get the events of sessions as JSON on stdin."""
 
     session_start: tuple[str, ...] = msgspec.field(name="SessionStart", default=())
     """Run when an agent has named its session."""
@@ -255,7 +255,7 @@ class HooksSection(_Section, frozen=True, kw_only=True):
 
 
 class ConfigFile(_Section, frozen=True, kw_only=True):
-    """What may stand in a configuration file."""
+    """The content of a configuration file."""
 
     runtime: RuntimeSection = RuntimeSection()
     """Which agents there are and which is used."""
@@ -270,9 +270,9 @@ class ConfigFile(_Section, frozen=True, kw_only=True):
     sessions: SessionsSection = SessionsSection()
     """Clocks of live sessions."""
     hooks: HooksSection = HooksSection()
-    """Commands that are told of what happens in sessions."""
+    """Commands that get the events of sessions."""
     profiles: tuple[Literal["gastown", "overstory", "forge"], ...] = ()
-    """Other systems whose names for an agent's variables it is given beside ours. `forge` reads the
+    """Other systems whose names an agent's variables get in addition to ours. `forge` reads the
     default runtime from `FORGE_BACKEND`."""
 
 

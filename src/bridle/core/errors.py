@@ -1,7 +1,7 @@
 """Bridle's errors, typed by the reaction they call for.
 
     BridleError
-    ├── WrongUse                the caller can mend it            exit 2
+    ├── WrongUse                the caller can fix it             exit 2
     │   ├── ConfigError         a configuration file is wrong
     │   ├── UnknownRuntime      no adapter of that name
     │   └── UnsupportedOption   this runtime cannot honour it     exit 4
@@ -13,7 +13,7 @@
         ├── Billing             pay, or use another account
         ├── ContextOverflow     shorten or compact
         ├── TimedOut            give more time, or look why       exit 7
-        ├── Aborted             somebody stopped it               exit 130
+        ├── Aborted             the user stopped it               exit 130
         ├── BudgetExceeded      raise the limit                   exit 8
         ├── ResumeRefused       start a new session
         ├── ProtocolDrift       the CLI speaks a dialect we do not know
@@ -24,7 +24,7 @@
 
 Each carries `kind` (the word used in events and JSON), a `hint` that says what to do next, and
 where it applies the runtime, its version, the process's exit status and redacted tails of its
-standard error and of what it printed beside its protocol. `retryable` tells whether the same call
+standard error and of what it printed outside its protocol. `retryable` says whether the same call
 may succeed later without a change, `failover` whether the same work may succeed now with another
 account, model or provider.
 """
@@ -58,7 +58,7 @@ STDOUT_TAIL = 4096
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The plain-data form of an error, as it stands in events and in a run's JSON."""
+    """The plain-data form of an error, as in events and in a run's JSON."""
 
     kind: str
     """The error's name, as in the table of errors."""
@@ -163,7 +163,7 @@ class UnsupportedOption(WrongUse):
         self.command_line_hint = _one_of(
             [*ways, "pass --ignore-unsupported"] if ignorable else ways
         )
-        """The same for somebody at the command line."""
+        """The same for a user at the command line."""
         self.runtime = runtime
         self.option = option
         self.supported_by = supported_by
@@ -377,7 +377,7 @@ def exit_code_of(kind: str) -> int:
 
 
 def error_from_info(info: ErrorInfo) -> BridleError:
-    """The exception that an `ErrorInfo` stands for."""
+    """The exception that an `ErrorInfo` describes."""
     cls = AGENT_ERRORS.get(info.kind)
     if cls is None:
         return WrongUse(info.message, hint=info.hint)

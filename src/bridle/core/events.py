@@ -17,7 +17,7 @@ Order is a contract (`docs/events.md` shows traces):
       state working -> stopped | failed
     session_end
 
-`retry`, `auto_compaction_*`, `permission_*` and `error` stand where they happened. An `error`
+`retry`, `auto_compaction_*`, `permission_*` and `error` come where they happened. An `error`
 event before `agent_end` is the turn's failure; the same error is in `agent_end.error`. One outside
 of any turn, right before `session_end`, says why a live session ended or never became ready.
 """
@@ -293,7 +293,7 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(line: bytes | str) -> AnyEvent:
-    """The event that a line of JSON stands for; raises `msgspec.ValidationError` on any other."""
+    """The event in a line of JSON; raises `msgspec.ValidationError` on any other."""
     return _event_decoder().decode(line)
 
 

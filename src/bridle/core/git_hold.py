@@ -102,10 +102,10 @@ def hold(place: GitPlace, name: str, *, mounts: bool, branch_prefix: str | None)
             _make(path, text)
     if not mounts:
         names = ", ".join(kept)
-        told = [f"no user namespaces: only put back when the agent is gone: {names}"]
+        gaps = [f"no user namespaces: only put back when the agent is gone: {names}"]
         if branch_prefix is None:
-            told.append(f"{_ALL_BRANCHES}: without user namespaces they cannot be held one by one")
-        return GitHold(writable=tuple(folders), folder=folder, notes=tuple(told))
+            gaps.append(f"{_ALL_BRANCHES}: without user namespaces they cannot be held one by one")
+        return GitHold(writable=tuple(folders), folder=folder, notes=tuple(gaps))
     objects = os.path.join(place.common_dir, "objects")
     own, base = os.path.join(folder, "objects"), os.path.join(folder, "base")
     for path in (base, os.path.join(own, "info"), os.path.join(own, "pack")):
@@ -268,7 +268,7 @@ def _put_back(path: str, content: bytes | None) -> None:
 
 
 def _remove_placeholder(path: str) -> None:
-    """Remove a placeholder that is still what was made; anything else is somebody's."""
+    """Remove a placeholder that is still what was made; anything else is the user's."""
     with suppress(OSError):
         if os.path.isdir(path) and not os.path.islink(path):
             os.rmdir(path)

@@ -1,4 +1,4 @@
-"""Sessions as orchestrators handle them: plain data to start, name, message and list them by."""
+"""Plain data with which orchestrators start, name, message and list sessions."""
 
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ class SessionHints(msgspec.Struct, frozen=True, kw_only=True):
     allow_synthetic_tool_results: bool = False
     """Whether the program may put in results for tool calls that never got one."""
     enforce_final_tag: bool = False
-    """Whether only what stands in `<final>` tags is the answer."""
+    """Whether only the text in `<final>` tags is the answer."""
 
 
 class StartOptions(msgspec.Struct, frozen=True, kw_only=True):

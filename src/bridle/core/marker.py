@@ -14,7 +14,7 @@ _QUOTES = "\"'`“”‘’«»"
 _EMPHASIS = "*_ \t"
 _BRACKETS = "()[]{}<>"
 _SUCCESS = "✅✔☑✓🎉🎊🏁🏆🚀👍💯🙌👏🥳✨⭐🎯🟢\ufe0f"
-"""Signs that may stand beside the marker. Others (arrows, empty boxes, crosses) say something."""
+"""Signs that may be next to the marker. Others (arrows, empty boxes, crosses) have a meaning."""
 _SENTENCE_END = ".!…"
 _DASHES = "-–—"
 _LIST_ITEM = (

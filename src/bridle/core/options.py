@@ -13,7 +13,7 @@ PermissionMode = Literal["bypass", "ask"]
 SandboxMode = Literal["off", "read-only", "commit", "worktree"]
 
 CAPABILITY = "BRIDLE_CAPABILITY"
-"""The variable that tells an agent, and whoever starts one for it, what it may do."""
+"""The variable with an agent's capability, for the agent and the program that starts it."""
 
 PROJECT = "BRIDLE_PROJECT"
 """The variable that tells an agent which project it works for."""
@@ -156,7 +156,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     account_dir: str | None = None
     """The agent's configuration home to use instead of the user's default one. Together with
     `model_server` it takes the place of the throw-away home and is kept, so that a conversation
-    with a scripted model can be resumed; what stands in it is not overwritten."""
+    with a scripted model can be resumed; existing files in it are not overwritten."""
     model_server: ModelServer | None = None
     """A scripted model to run against instead of the real service."""
 
@@ -204,7 +204,7 @@ class ResumeOptionsDict(TypedDict, total=False):
 
 
 class SessionOptionsDict(ResumeOptionsDict, total=False):
-    """The keywords of `Session.start`, beside its own."""
+    """The keywords of `Session.start`, in addition to its own."""
 
     cwd: StrPath | None
 

@@ -167,7 +167,7 @@ class Redactor:
         """
         if not self._texts or not text:
             return 0
-        # Nearly every text is let through by its last two characters, which stand together in no
+        # Nearly every text is let through by its last two characters, which are together in no
         # secret: this is called for each piece of each stream.
         if text[-2:] not in self._pairs:
             return 1 if text[-1] in self._first else 0
@@ -193,7 +193,7 @@ class Redactor:
 
 
 def _spans(text: Any, forms: Iterable[Any]) -> list[tuple[int, int]]:
-    """Where any of `forms` stands in `text`, in order; overlapping places are one."""
+    """Where any of `forms` is in `text`, in order; overlapping places are one."""
     places = []
     for form in forms:
         at = text.find(form)
@@ -242,7 +242,7 @@ def _json_forms(text: str) -> set[str]:
 
 
 def _base64_forms(raw: bytes, offset: int) -> set[str]:
-    """The characters of base64 that `raw` alone decides when it stands `offset` bytes (modulo
+    """The characters of base64 that `raw` alone decides when it is `offset` bytes (modulo
     three) into the encoded text; what its neighbours share in is left off both ends."""
     from binascii import b2a_base64
 

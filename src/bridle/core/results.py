@@ -69,7 +69,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """How the run was guarded; left out for a run that belongs to no agent."""
 
     def failure(self) -> BridleError | None:
-        """The exception that this result's error stands for, None when the run completed."""
+        """The exception for this result's error; None when the run completed."""
         return None if self.error is None else error_from_info(self.error)
 
     @property
@@ -136,7 +136,7 @@ class Loading(msgspec.Struct, frozen=True, tag_field="phase", tag="loading"):
 
 
 class Dialog(msgspec.Struct, frozen=True, kw_only=True, tag_field="phase", tag="dialog"):
-    """A question stands in the way; `action` is the one key sequence that is safe to send.
+    """A dialog blocks the terminal; `action` is the one key sequence that is safe to send.
 
     `action` None means no key is safe: a person must decide, or the session must not be started.
     """

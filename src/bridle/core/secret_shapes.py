@@ -75,11 +75,11 @@ INNER: tuple[tuple[str, str, str], ...] = (
     ("terraform", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,}"),
     ("telegram", ":AA", r"\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
 )
-"""Kind, a rare text that stands inside, and the whole shape."""
+"""Kind, a rare text inside it, and the whole shape."""
 
 WORDS = ("key", "token", "secret", "passw", "passphrase", "credential", "authorization", "cookie",
          "bearer", "://")  # fmt: skip
-"""One of these stands, in any case, before every value that is secret by its place."""
+"""One of these words, in upper or lower case, is before every value that is secret by its place."""
 
 SURE_WORDS = frozenset({"password", "passwd", "passphrase", "secret", "apikey", "credential",
                         "credentials"})  # fmt: skip
@@ -126,7 +126,7 @@ _places: "dict[str, tuple[str, re.Pattern[str]]]" = {}
 def without_shapes(text: str, *, guess: bool = False) -> str:
     """`text` with everything that looks like a secret replaced by `[redacted:KIND]`.
 
-    Never raises. `guess` is for texts that leave Bridle (exports, briefs): what stands after
+    Never raises. `guess` is for texts that leave Bridle (exports, briefs): what comes after
     `password:` is taken out there even when it is an ordinary word, which in a stream of code is
     mostly a type or a variable.
     """
@@ -152,7 +152,7 @@ def without_shapes(text: str, *, guess: bool = False) -> str:
 def _without_keys(text: str) -> str:
     """`text` without keys that are known by their own shape.
 
-    A shape is tried only where a text stands that it begins with: one pattern for all of them would
+    A shape is tried only where a text is found that it begins with: one pattern for all would
     take a hundred times as long.
     """
     spans: list[tuple[int, int, str]] = []
@@ -196,7 +196,7 @@ def _cut(text: str, spans: list[tuple[int, int, str]]) -> str:
 
 
 _QUOTE = r"(?:\\{0,3}[\"'])?"
-_TOLD = rf"{_QUOTE}\s{{0,2}}(?:=>|:=|[:=])\s{{0,2}}{_QUOTE}"
+_ASSIGN = rf"{_QUOTE}\s{{0,2}}(?:=>|:=|[:=])\s{{0,2}}{_QUOTE}"
 _VALUE = r"[^\s\"'`,;<>()\[\]{}\\$*%][^\s\"'`,;<>()\[\]{}\\]{5,}"
 _COOKIE = (
     rf"cookie{_QUOTE}:\s{{0,2}}{_QUOTE}"
@@ -205,7 +205,7 @@ _COOKIE = (
 _PLACES = {
     "authorization": (
         "header",
-        rf"authorization{_TOLD}(?:(?:bearer|basic|token|digest|apikey)\s+)?(?P<secret>{_VALUE})",
+        rf"authorization{_ASSIGN}(?:(?:bearer|basic|token|digest|apikey)\s+)?(?P<secret>{_VALUE})",
     ),
     "bearer": ("header", r"bearer\s+(?P<secret>[A-Za-z0-9._~+/-]{16,}=*)"),
     "cookie": ("cookie", _COOKIE),
@@ -216,11 +216,11 @@ _PLACES = {
     "": (
         "value",
         r"(?:key|token|secret|passw(?:or)?d|passphrase|credentials?)"
-        rf"(?P<rest>[A-Za-z0-9_-]{{0,24}})(?P<told>{_TOLD})(?P<secret>{_VALUE})",
+        rf"(?P<rest>[A-Za-z0-9_-]{{0,24}})(?P<assign>{_ASSIGN})(?P<secret>{_VALUE})",
     ),
 }
-"""By the word that leads to it: the kind, and what must stand there. Tried only where the word
-does, because searching for patterns takes many times as long as searching for words."""
+"""By the word that leads to it: the kind, and the pattern. Tried only where the word
+is, because searching for patterns takes many times as long as searching for words."""
 
 
 def _place(word: str) -> "tuple[str, re.Pattern[str]]":
@@ -232,7 +232,7 @@ def _place(word: str) -> "tuple[str, re.Pattern[str]]":
 
 
 def _without_places(text: str, folded: str, guess: bool) -> str:
-    """`text` without the values that stand in a secret place."""
+    """`text` without the values in a secret place."""
     spans: list[tuple[int, int, str]] = []
     for word in WORDS:
         at = folded.find(word)
@@ -246,7 +246,7 @@ def _without_places(text: str, folded: str, guess: bool) -> str:
 
 
 def _holds(kind: str, found: "re.Match[str]", guess: bool) -> bool:
-    """Whether what stands in the place is a secret."""
+    """Whether the value in the place is a secret."""
     if kind == "value":
         name = _name_before(found) + found.string[found.start() : found.end("rest")]
         return _is_secret(name, found, guess)
@@ -254,7 +254,7 @@ def _holds(kind: str, found: "re.Match[str]", guess: bool) -> bool:
 
 
 HIDDEN = "[redacted:value]"
-"""What stands in place of a field's value."""
+"""The replacement of a field's value."""
 
 
 def is_secret_field(name: object, value: str) -> bool:
@@ -264,13 +264,13 @@ def is_secret_field(name: object, value: str) -> bool:
     folded = name.lower()
     for word in _NAMING:
         if word in folded:
-            told = f'{name}="{value}"'
-            return _without_places(told, told.lower(), False) == f'{name}="{HIDDEN}"'
+            assignment = f'{name}="{value}"'
+            return _without_places(assignment, assignment.lower(), False) == f'{name}="{HIDDEN}"'
     return False
 
 
 def _name_before(found: "re.Match[str]") -> str:
-    """The part of a name that stands before the word that was found."""
+    """The part of a name before the word that was found."""
     text, start = found.string, found.start()
     at = start
     lowest = max(0, start - _LONGEST_NAME)
@@ -292,7 +292,7 @@ def _is_secret(name: str, found: "re.Match[str]", guess: bool) -> bool:
         return False
     value = found["secret"]
     after = found.string[found.end() : found.end() + 1]
-    quoted = found["told"][-1:] in ("'", '"')
+    quoted = found["assign"][-1:] in ("'", '"')
     if (after in ("(", "[", "{") and not quoted) or value.isdigit() or "://" in value:
         return False
     if value.startswith(("/", "./", "~/", "../")) and value.count("/") > 1:

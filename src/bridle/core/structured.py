@@ -94,7 +94,7 @@ def _library() -> Any:
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """Where the value may stand: all of the text, its last code block, or between its brackets."""
+    """Where the value may be: all of the text, its last code block, or between its brackets."""
     yield text.strip()
     fenced = re.findall(_FENCED, text, re.DOTALL)
     if fenced:

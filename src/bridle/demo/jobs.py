@@ -9,7 +9,7 @@ PROJECT = {
     "README.md": "# Hello\n\nA very small project.\n",
 }
 OUTSIDE = "../outside.txt"
-"""Where one agent tries to write: beside its worktree, not in it."""
+"""Where one agent tries to write: next to its worktree, not in it."""
 
 _COMMIT = "git add -A && git commit -q -m '{0}'"
 _PACE = {"slow": 0.06}
