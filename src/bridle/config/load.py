@@ -69,11 +69,6 @@ def check_config(cwd: str | None = None, env: Mapping[str, str] | None = None) -
     return _read(_files(cwd, around), around)[1]
 
 
-def config_files(cwd: str | None = None, env: Mapping[str, str] | None = None) -> list[str]:
-    """The existing files that apply in `cwd`, the strongest first."""
-    return [path for path, _ in _files(cwd, os.environ if env is None else env)]
-
-
 def apply_config(options: RunOptions, config: Config, runtime: str) -> RunOptions:
     """`options` with the values of `config` wherever the caller set none.
 

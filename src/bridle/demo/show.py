@@ -159,7 +159,7 @@ class _Demo:
         return prepare(get_adapter("scripted"), options, env=self._env)
 
     def _follow(self, name: str) -> None:
-        """One agent from its start to its end; runs in a thread of its own."""
+        """One agent from its start to its end; runs in a separate thread."""
         try:
             for event in self._runs[name].run.events():
                 self._events.put((name, event))
@@ -336,6 +336,6 @@ class _Screen:
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
         except BrokenPipeError:
-            # Nobody reads on; the work and its checks go on, and the exit status still tells.
+            # The reader is gone; the work and its checks continue, and set the exit status.
             self._quiet = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

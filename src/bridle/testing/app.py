@@ -285,7 +285,7 @@ def _wire_for(method: str, path: str, query: str) -> Wire | None:
 def _goes_in_stream(wire: Wire, question: Question, problem: Problem, fault: Fault | None) -> bool:
     if not question.stream or fault is None or fault.in_stream is False:
         return False
-    # The Responses service tells an overflow inside a stream that began with status 200.
+    # The Responses service reports an overflow inside a stream that began with status 200.
     usual = wire.name == "openai-responses" and problem.kind == "context_overflow"
     return bool(fault.in_stream) or (usual and fault.status is None and fault.body is None)
 

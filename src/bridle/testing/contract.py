@@ -87,7 +87,7 @@ class _Checker:
         self._need(event.old != event.new, "changes nothing")
         self._need(bool(event.evidence), "gives no evidence")
         self._state = event.new
-        # A run is never ready for another prompt: with `print` this tells a session from it.
+        # A run is never ready for another prompt: with `print` this distinguishes a session.
         self._live = self._live or event.new == "ready"
 
     def _on_session_end(self, event: ev.SessionEnd) -> None:
@@ -117,7 +117,7 @@ class _Checker:
         self._need(event.turn == self._turn, f"ends turn {event.turn} in turn {self._turn}")
         self._need(self._message is None, f"message {self._message} is still open")
         self._need(not self._tools, f"tools still run: {', '.join(self._tools)}")
-        self._need(isinstance(self._last, ev.UsageTotals), "usage does not stand right before it")
+        self._need(isinstance(self._last, ev.UsageTotals), "usage is not right before it")
         if event.status == "completed":
             self._need(event.error is None, "completed with an error")
             self._need(self._error is None, "completed after an error event")
@@ -127,13 +127,13 @@ class _Checker:
                 self._error is not None
                 and event.error is not None
                 and self._error.kind == event.error.kind,
-                "no error event of that kind stands before it",
+                "no error event of that kind is before it",
             )
         self._turn_open, self._turn_status = False, event.status
 
     def _on_error(self, event: ev.ErrorRaised) -> None:
         if not self._live:
-            # In a live session it may also tell why the process ended between turns.
+            # In a live session it may also say why the process ended between turns.
             self._in_turn()
         self._error = event
 

@@ -1,9 +1,9 @@
-"""Decides what to answer: which conversation a request belongs to, and where its script is.
+"""Conversations: which one a request belongs to, its place in the script, and the reply.
 
 The place in the script is read from the request itself, from the replies that it repeats as
 history. So a request that is sent again gets the same turn again, agents do not disturb each
-other, and a resumed conversation goes on where it was. Memory is needed only for counting faults
-and for the turns a compaction has hidden.
+other, and a resumed conversation continues where it was. State is needed only to count faults and
+for the turns that a compaction has hidden.
 """
 
 import hashlib
@@ -37,11 +37,11 @@ DEFAULT = "default"
 """The name of the conversation that the script's own `turns` make."""
 
 
-_SPOILT = Turn(text="This reply has no turn in the script.")
+_NO_TURN = Turn(text="This reply has no turn in the script.")
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request gets, and why."""
+    """The answer to a request, and the reason."""
 
     outcome: str
     """`turn`, `fault`, `side`, `overrun`, `untranslatable` or `unmatched`."""
@@ -56,7 +56,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Talk:
-    """What must be remembered of one conversation with one agent."""
+    """The state of one conversation with one agent."""
 
     def __init__(self, name: str, steps: Steps, prompt: str) -> None:
         self.name = name
@@ -79,7 +79,7 @@ class _Talk:
     def skip_lost(self, step: int, question: Question) -> int:
         """Pass over replies that were given but did not get into the history.
 
-        An agent that is interrupted may forget the reply. A new prompt tells that from a retry.
+        An agent that is interrupted may forget the reply. A retry has no new prompt.
         """
         while step in self.answered and len(question.prompts) > self.answered[step]:
             step += 1
@@ -106,13 +106,13 @@ class Conversations:
             side = side_kind(question)
             talk_id = self._identify(question, named, headers, side)
             if side is not None:
-                return self._beside(question, side, talk_id)
+                return self._side_reply(question, side, talk_id)
             if talk_id is None:
                 return self._unmatched(question)
             return self._answer(question, talk_id, id_prefix)
 
     def unfinished(self) -> list[str]:
-        """Say what of the script was not played, or not played as written."""
+        """What of the script was not played, or not played as written."""
         with self._lock:
             played = {talk.name for talk in self._talks.values()}
             missing = [
@@ -183,7 +183,7 @@ class Conversations:
         quoted = [(t.order, identity) for identity, t in talks if t.prompt and t.prompt in text]
         if quoted:
             return max(quoted)[1]
-        # A summary of nothing quotes nothing; then it is for who has just been told to compact.
+        # An empty summary quotes nothing; then it is for the agent that just had to compact.
         overflowed = [(t.order, identity) for identity, t in talks if t.overflowed]
         return max(overflowed)[1] if overflowed else None
 
@@ -197,17 +197,17 @@ class Conversations:
                 return max(step + 1 + back, self._hidden(question))
         hidden = self._hidden(question)
         if hidden:
-            # What was kept from before the compaction stands in front of what came after it.
+            # Replies kept from before the compaction come before those after it.
             for reply in replies:
                 hidden += talk.steps.says(hidden, reply)
             return hidden
         count = len(replies)
         if is_new:
-            # Some agents put words of their own into the model's mouth; those tell no turn.
-            told = 0
+            # Some agents add replies that the model never gave; those are not turns.
+            played = 0
             for reply in replies:
-                told += talk.steps.says(told, reply)
-            talk.foreign = count - told
+                played += talk.steps.says(played, reply)
+            talk.foreign = count - played
         talk.foreign = min(talk.foreign, count)
         return count - talk.foreign
 
@@ -261,7 +261,7 @@ class Conversations:
         talk.advance(index, question)
         manner = turn.fault if turn.fault is not None and not is_refusal(turn.fault) else None
         if manner is not None:
-            # What spoils a reply was served before; what merely slows it down stays.
+            # The damage was served before; a delay applies every time.
             manner = Fault(delay=manner.delay, slow=manner.slow)
         return msgspec.structs.replace(base, turn=step.turn, reply=reply, fault=manner)
 
@@ -282,8 +282,8 @@ class Conversations:
         if is_refusal(fault):
             return decision
         try:
-            spoilt = turn if turn is not None else _SPOILT
-            reply = self._reply(question, talk, spoilt, base, id_prefix)
+            damaged = turn if turn is not None else _NO_TURN
+            reply = self._reply(question, talk, damaged, base, id_prefix)
         except UntranslatableError as error:
             return msgspec.structs.replace(decision, outcome="untranslatable", error=str(error))
         return msgspec.structs.replace(decision, reply=reply)
@@ -301,7 +301,7 @@ class Conversations:
             id_prefix=id_prefix,
         )
 
-    def _beside(self, question: Question, side: str, identity: str | None) -> Decision:
+    def _side_reply(self, question: Question, side: str, identity: str | None) -> Decision:
         text = side_text(side, question)
         talk = self._talks.get(identity) if identity is not None else None
         if side == COMPACTION:

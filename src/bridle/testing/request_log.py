@@ -1,4 +1,4 @@
-"""Every request the scripted model got, for assertions. Keys are never stored."""
+"""The log of all requests to the scripted model, for assertions. Keys are never stored."""
 
 import hashlib
 import threading
@@ -59,7 +59,7 @@ def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def key_marker(value: str) -> str:
-    """Return what is kept of a key: that it came, and four digits to tell keys apart."""
+    """The marker that replaces a key: four digits of its hash distinguish keys."""
     bare = value.partition(" ")[2] if value.lower().startswith("bearer ") else value
     return f"<key:{hashlib.sha256(bare.encode()).hexdigest()[-4:]}>"
 

@@ -1,4 +1,4 @@
-"""Sends answers: whole, in a stream, slowly, spoilt, or cut off."""
+"""HTTP responses: whole, streamed, slow, damaged, or cut off."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ class CutError(Exception):
 
 
 class ScriptedResponse(Response):
-    """An answer made of frames, sent in the manner that a fault asks for."""
+    """A response made of frames, sent as its fault says."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class ScriptedResponse(Response):
         stopping: asyncio.Event,
     ) -> None:
         super().__init__(status_code=status, headers=headers, media_type=None)
-        self._frames = _spoil(list(frames), fault, whole=whole)
+        self._frames = _damaged(list(frames), fault, whole=whole)
         self._fault = fault or Fault()
         self._stopping = stopping
         self.headers["content-type"] = content_type
@@ -79,7 +79,7 @@ class ScriptedResponse(Response):
         return size // 2 if cut is True else min(int(cut), size)
 
 
-def _spoil(frames: list[Frame], fault: Fault | None, *, whole: bool) -> list[Frame]:
+def _damaged(frames: list[Frame], fault: Fault | None, *, whole: bool) -> list[Frame]:
     """Break one frame in the middle and leave out the rest, if the fault says so."""
     if fault is None or not fault.malformed:
         return frames
@@ -89,7 +89,7 @@ def _spoil(frames: list[Frame], fault: Fault | None, *, whole: bool) -> list[Fra
 
 
 def _middle(frames: Sequence[Frame]) -> int:
-    """Tell where the middle of a reply is: before the delta half way through."""
+    """The middle of a reply: before the delta half way through."""
     deltas = [index for index, frame in enumerate(frames) if frame.delta]
     return deltas[len(deltas) // 2] if deltas else len(frames) // 2
 

@@ -1,7 +1,7 @@
-"""What a script for the scripted model says, once it has been read and checked.
+"""A script for the scripted model, after it is loaded and checked.
 
-These are the normalised shapes: shorthands are folded into `tool_calls` and defaults are filled
-in, so a player needs to know nothing but this file. `script_to_json` gives the same as plain data.
+These are the normalised types: shorthands are part of `tool_calls` and defaults are filled in, so a
+player needs nothing but this file. `script_to_json` returns the same as plain data.
 """
 
 from typing import Annotated, Any, Literal
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 ENDED_TEXT = "The script has ended."
-"""What the scripted model says when it is asked for more turns than the script has."""
+"""The answer to a request for more turns than the script has."""
 
 NEUTRAL_TOOLS = ("shell", "read_file", "write_file", "edit_file")
 """Tool names that are translated to whatever tools the agent offers."""
@@ -94,11 +94,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     malformed: bool = False
     """Break a frame in mid reply, then end the stream."""
     stall: Seconds | None = None
-    """Fall silent half way through the reply for so long, then go on."""
+    """Pause this long half way through the reply, then continue."""
     delay: Seconds | None = None
     """Wait before the first byte of the answer."""
     slow: Seconds | None = None
-    """Wait so long before each delta of the reply."""
+    """Wait this long before each delta of the reply."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -137,7 +137,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A script of its own for some of the agents on the same server."""
+    """A separate script for some of the agents on the same server."""
 
     name: str
     match: Match | None = None

@@ -31,7 +31,7 @@ DEFAULT_KEY = "bridle-scripted-key"
 
 
 class ScriptedModel:
-    """A model that says what a script tells it to, served on loopback.
+    """A model that follows a script, served on loopback.
 
     Use it in `with` or `async with`; `url` is the base address without `/v1`.
 

@@ -1,7 +1,7 @@
-"""Recognises the little requests agents make beside their conversation, and answers them.
+"""Side requests: the small requests that agents make next to their conversation.
 
-Titles, topics, summaries and the like take no turn from the script. What is recognised is a table
-of phrases seen in the requests of the real agents; a request with none of them is a turn.
+Titles, topics, summaries and the like take no turn from the script. They are recognised by a table
+of phrases from requests of the real agents; a request with none of them is a turn.
 """
 
 import json
@@ -47,7 +47,7 @@ _PURPOSES = {"compaction": COMPACTION, "compact": COMPACTION, "title": "title"}
 
 
 def side_kind(question: Question) -> str | None:
-    """Tell what a request beside the conversation is for; None for a turn of the conversation."""
+    """The kind of a side request; None for a turn of the conversation."""
     if question.purpose is not None and question.purpose != "turn":
         return _PURPOSES.get(question.purpose, question.purpose)
     for phrase, kind in _SYSTEM_PHRASES:
@@ -97,7 +97,7 @@ def find_mark(texts: tuple[str, ...]) -> Mark | None:
 
 
 def side_text(kind: str, question: Question) -> str:
-    """Return a plausible answer to a side request that is no compaction."""
+    """A plausible answer to a side request other than compaction."""
     if question.json_schema is not None:
         return json.dumps(_example(question.json_schema, "Scripted task"))
     if kind == "topic":

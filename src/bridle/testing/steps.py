@@ -16,7 +16,7 @@ _CALL_ID = re.compile(r"_([0-9a-f]{6})s(\d+)c\d+x([0-9a-f]{16})")
 
 
 class FaultStage(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault that is served so many times before the script goes on."""
+    """A fault that is served `times` times before the script continues."""
 
     fault: Fault
     times: int
@@ -39,7 +39,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
     def identity_of(self, reply: PastReply) -> str | None:
-        """Tell by its tool-call ids whose conversation a reply in the history belongs to."""
+        """The conversation that a reply in the history belongs to, by its tool-call ids."""
         for call_id in reply.call_ids:
             found = _CALL_ID.search(call_id)
             if found and found.group(1) == self.digest:
@@ -47,7 +47,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def step_of(self, reply: PastReply) -> int | None:
-        """Tell by its tool-call ids which step a reply in the history was."""
+        """The step that a reply in the history was, by its tool-call ids."""
         for call_id in reply.call_ids:
             found = _CALL_ID.search(call_id)
             if found and found.group(1) == self.digest:
@@ -89,7 +89,7 @@ def compile_steps(turns: Sequence[Turn]) -> Steps:
 
 
 def fails(fault: Fault) -> bool:
-    """Whether a fault spoils the answer; a slow or late answer is still an answer."""
+    """Whether a fault damages the answer; a slow or late answer is still an answer."""
     broken = fault.cut is not False or fault.malformed or is_refusal(fault)
     return broken or fault.stall is not None
 

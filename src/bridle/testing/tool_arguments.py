@@ -1,4 +1,4 @@
-"""Fits neutral arguments into the JSON Schema of an offered tool."""
+"""The arguments of a tool call, fitted to the JSON Schema of an offered tool."""
 
 from typing import Any
 
@@ -78,7 +78,7 @@ def _type(shape: dict[str, Any]) -> str:
 
 
 def _action(tool: str, properties: dict[str, dict[str, Any]]) -> tuple[str, str] | None:
-    """Find the argument by which an all-in-one editor is told what to do."""
+    """Find the argument that names the action of an all-in-one editor."""
     choices = properties.get("command", {}).get("enum")
     if not isinstance(choices, list):
         return None

@@ -274,10 +274,3 @@ def secrets_of(options: RunOptions, env: Mapping[str, str]) -> tuple[str, ...]:
     if options.provider is not None and options.provider.auth_token_env is not None:
         secrets.append(env.get(options.provider.auth_token_env, ""))
     return tuple(secret for secret in secrets if secret)
-
-
-def run_folder(env: Mapping[str, str]) -> str:
-    """Where folders of single runs are made: the user's state folder."""
-    home = env.get("HOME") or os.path.expanduser("~")
-    state = env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
-    return os.path.join(state, "bridle", "run")

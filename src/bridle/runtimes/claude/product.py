@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.features import Features
+from bridle.core.files import run_dir
 from bridle.core.ids import new_session_id
 from bridle.core.options import (
     ResolvedModel,
@@ -26,7 +27,6 @@ from bridle.runtimes.claude.command import (
     mode_of,
     permission_flags,
     run_flags,
-    run_folder,
     secrets_of,
     user_message,
 )
@@ -176,7 +176,7 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
         own = read_options(options.provider_options)
         cwd = working_dir(options)
         stdin = None if live else user_message(options)
-        files = PrivateFiles(run_folder(env))
+        files = PrivateFiles(run_dir(env))
         try:
             started_in = self._environment(options, own, env, session_id, cwd, files)
             check_root(options.permission_mode, started_in)
@@ -378,7 +378,7 @@ class ClaudeRuntime(Live, Terminal, Interactive, Guarded, History):
         own, cwd = read_options(options.provider_options), working_dir(options)
         new = options.resume is None or own.fork
         native = session_id if new else options.resume
-        files = PrivateFiles(run_folder(env))
+        files = PrivateFiles(run_dir(env))
         try:
             started_in = self._environment(options, own, env, session_id, cwd, files)
             check_root(options.permission_mode, started_in)

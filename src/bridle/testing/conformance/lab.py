@@ -1,4 +1,4 @@
-"""Runs of the agent under test: each in a home and a repository of its own, on a scripted model.
+"""Runs of the agent under test: each in a separate home and repository, on a scripted model.
 
 A `Lab` owns one folder for everything. What a run left behind is looked up and ended here, so that
 a broken adapter cannot leave anything running after the kit.
@@ -60,7 +60,7 @@ class Outcome(msgspec.Struct, kw_only=True):
 
     @property
     def error_kind(self) -> str | None:
-        """The kind of the run's error, however it was told."""
+        """The kind of the run's error, however it was reported."""
         if self.refusal is not None:
             return self.refusal.kind
         return self.result.error.kind if self.result and self.result.error else None
@@ -207,7 +207,7 @@ class Lab:
             raise Failed(f"git {words[0]} failed: {shown(done.stderr.decode(errors='replace'))}")
 
     def environment(self, place: Place) -> dict[str, str]:
-        """What the agent is started in: built from nothing, with a home of its own."""
+        """The agent's environment: built from nothing, with a separate home."""
         return {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": place.home,
@@ -229,7 +229,7 @@ class Lab:
         script: Any,
         prompt: str = "Please do it.",
         *,
-        beside: Callable[[PrintRun, ScriptedModel], None] | None = None,
+        meanwhile: Callable[[PrintRun, ScriptedModel], None] | None = None,
         keep_folders: bool = False,
         **options: Any,
     ) -> Outcome:
@@ -237,7 +237,7 @@ class Lab:
 
         With `keep_folders` the run's private folders stay until the lab is closed, so that what it
         printed can be translated again.
-        `beside` is called in a thread of its own once the run is made; it may watch and abort it,
+        `meanwhile` is called in a separate thread once the run is made; it may watch and abort it,
         and must come to an end by itself. Contract: returns an outcome for whatever the agent does.
         """
         with ScriptedModel(script, token=self.key) as model:
@@ -246,7 +246,7 @@ class Lab:
                 place,
                 self.options(place, server, prompt, **options),
                 model,
-                beside,
+                meanwhile,
                 keep_folders=keep_folders,
             )
             asked = [request for request in model.requests if request.outcome != "side"]
@@ -274,7 +274,7 @@ class Lab:
         place: Place,
         options: RunOptions,
         model: ScriptedModel | None = None,
-        beside: Callable[[PrintRun, ScriptedModel], None] | None = None,
+        meanwhile: Callable[[PrintRun, ScriptedModel], None] | None = None,
         *,
         keep_folders: bool = False,
     ) -> Outcome:
@@ -295,8 +295,8 @@ class Lab:
             plan.spec, tap, recorder, private_dirs=() if keep_folders else plan.private_dirs
         )
         watcher = None
-        if beside is not None and model is not None:
-            watcher = threading.Thread(target=beside, args=(run, model), daemon=True)
+        if meanwhile is not None and model is not None:
+            watcher = threading.Thread(target=meanwhile, args=(run, model), daemon=True)
             watcher.start()
         with self._lock:
             self._running.add(run)

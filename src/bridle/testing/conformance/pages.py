@@ -114,10 +114,10 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
 
 
 def tool_name_table() -> str:
-    """The table of the neutral tool names: what each stands for, and the agents' own names."""
+    """The table of the neutral tool names: what each means, and the agents' own names."""
     from bridle.runtimes.product import NEUTRAL
 
-    lines = ["| name | stands for |", "|---|---|"]
+    lines = ["| name | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in NEUTRAL.items()]
     lines += ["", f"| runtime | {' | '.join(f'`{name}`' for name in NEUTRAL)} |"]
     lines += ["|" + "---|" * (len(NEUTRAL) + 1)]

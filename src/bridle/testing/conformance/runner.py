@@ -186,7 +186,7 @@ def check(
     `only` names the checks to run (all by default); `env` is added to the agent's environment,
     which is otherwise built from nothing; `options` are fields of `RunOptions` for every run, such
     as what the agent needs on this machine; `folder` is where temporary folders are made;
-    `progress` is told what was played. Contract: offline, at no cost; ends in bounded time; leaves
+    `progress` gets what was played. Contract: offline, at no cost; ends in bounded time; leaves
     nothing behind. Raises `NotInstalled` when the CLI is not there, and `WrongUse` for an unknown
     check.
     """

@@ -199,12 +199,12 @@ def _fault(name: str) -> Scenario:
 
 
 def refused_connection(lab: Lab) -> list[Outcome]:
-    """A model address where nobody listens."""
+    """A model address without a server."""
     place = lab.place("refused")
-    # Bound but not listening: nobody else can take the port, and connections are refused.
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    # Bound but not listening: no other program can take the port, and connections are refused.
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
         server = ModelServer(url=url, api_key=lab.key)
         return [lab.run_on(place, lab.options(place, server, "Please do it."))]
 
@@ -242,9 +242,9 @@ def aborted(lab: Lab) -> list[Outcome]:
             time.sleep(0.05)
         run.abort("the kit aborts")
 
-    outcome = lab.run(place, turns, beside=abort_in_tool)
+    outcome = lab.run(place, turns, meanwhile=abort_in_tool)
     if any(request.outcome == "untranslatable" for request in outcome.requests):
-        outcome = lab.run(lab.place("aborted-talk"), [_STALLED], beside=abort_in_reply(lab))
+        outcome = lab.run(lab.place("aborted-talk"), [_STALLED], meanwhile=abort_in_reply(lab))
     return [outcome]
 
 
@@ -335,7 +335,7 @@ def _changed(before: dict[str, bytes], after: dict[str, bytes]) -> set[str]:
 
 
 def history(lab: Lab) -> list[Outcome]:
-    """A conversation, then another process that goes on with it."""
+    """A conversation, then another process that continues it."""
     if "account_dir" not in lab.features.options:
         raise Unsupported("keeps no conversation of a run on a scripted model (no account_dir)")
     place = lab.place("history")

@@ -155,7 +155,7 @@ class AnthropicMessages:
         return [_event("message_start", message=start), sse(body, "error")]
 
 
-# Claude Code puts this into the history itself when a conversation that was interrupted goes on.
+# Claude Code puts this into the history itself when an interrupted conversation continues.
 _NEVER_SAID = PastReply(text="No response requested.")
 
 _SIGNATURE = "c2NyaXB0ZWQgbW9kZWw="
@@ -235,7 +235,7 @@ def _envelope(reply: Reply, content: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    counts: dict[str, Any] = {
         "input_tokens": usage.input_tokens,
         "cache_creation_input_tokens": usage.cache_write_tokens,
         "cache_read_input_tokens": usage.cache_read_tokens,
@@ -247,8 +247,8 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "service_tier": "standard",
     }
     if usage.reasoning_tokens:
-        told["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-    return told
+        counts["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    return counts
 
 
 def _tool_use(call: NativeCall, args: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class PastReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gave back, as the request tells it."""
+    """A tool result in a request."""
 
     call_id: str
     text: str
@@ -121,7 +121,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """A failure that is to be told in a provider's own shape."""
+    """A failure to send in a provider's own shape."""
 
     kind: str
     status: int | None = None

@@ -124,7 +124,7 @@ class Gemini:
         return _response(reply, new_id(""), parts, last=True)
 
     def frames(self, reply: Reply) -> list[Frame]:
-        """Return one response for each delta; the last tells the finish reason and usage."""
+        """Return one response for each delta; the last has the finish reason and usage."""
         parts = [{"text": each, "thought": True} for each in reply.thinking_chunks]
         parts += [{"text": each} for each in reply.text_chunks]
         parts += [_call(call) for call in reply.calls]

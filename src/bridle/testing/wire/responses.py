@@ -90,8 +90,8 @@ class OpenAIResponses:
         stream.add("response.created", response=dict(response))
         body = refusal.body if isinstance(refusal.body, dict) else {}
         error = body.get("error") or {}
-        told = {"code": error.get("code") or error.get("type"), "message": error.get("message")}
-        response |= {"status": "failed", "error": told}
+        details = {"code": error.get("code") or error.get("type"), "message": error.get("message")}
+        response |= {"status": "failed", "error": details}
         stream.add("response.failed", response=response)
         return stream.frames
 
@@ -259,16 +259,16 @@ def _call_item(draft: Draft, call: NativeCall, status: str, *, done: bool) -> di
 
 def usage_of(usage: Usage) -> dict[str, Any]:
     """Return usage as OpenAI means it: input includes what came from or went to the cache."""
-    told = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    total_input = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     return {
-        "input_tokens": told,
+        "input_tokens": total_input,
         "input_tokens_details": {
             "cached_tokens": usage.cache_read_tokens,
             "cache_write_tokens": usage.cache_write_tokens,
         },
         "output_tokens": usage.output_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-        "total_tokens": told + usage.output_tokens,
+        "total_tokens": total_input + usage.output_tokens,
     }
 
 

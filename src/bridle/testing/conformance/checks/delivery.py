@@ -123,7 +123,7 @@ CHECKS = (
     ),
     Check(
         "instruction_file",
-        "deployed instructions reach the model beside the project's own, and can be withdrawn",
+        "deployed instructions reach the model with the project's own, and can be withdrawn",
         ("deployed",),
         _instructions,
     ),

@@ -55,11 +55,11 @@ def _reset(seen: Seen) -> str:
     if until is None and not seen.lab.features.limit_end:
         raise Unsupported("rate_limited, but the agent does not pass on when the limit ends")
     if until is None:
-        raise Failed("says that it tells when a limit ends, but told no time")
-    told = calendar.timegm(time.strptime(until[:19], "%Y-%m-%dT%H:%M:%S"))
+        raise Failed("claims to report when a limit ends, but reported no time")
+    reported = calendar.timegm(time.strptime(until[:19], "%Y-%m-%dT%H:%M:%S"))
     # The kit judges some time after the fault was served.
-    off = told - (time.time() + RESETS_IN)
-    need(-_TIME_SLACK * 4 < off < _TIME_SLACK, f"told {until}, which is {off:.0f} s off")
+    off = reported - (time.time() + RESETS_IN)
+    need(-_TIME_SLACK * 4 < off < _TIME_SLACK, f"reported {until}, which is {off:.0f} s off")
     return f"{detail}, until {until}"
 
 
@@ -68,12 +68,12 @@ def _retry(seen: Seen) -> str:
     outcome.completed()
     retries = outcome.of(ev.Retry)
     if not retries and not seen.lab.features.retries:
-        raise Unsupported("the agent does not tell of each call that it makes again")
+        raise Unsupported("the agent does not report each call that it makes again")
     need(bool(retries), "a failed call was made again and no retry was shown")
     kind = retries[0].error.kind
     if kind == "unavailable" and not seen.lab.features.retry_cause:
-        raise Unsupported("the agent tells that a call is made again, but not how it failed")
-    need(kind == "overloaded", f"the retry tells {kind}, not overloaded")
+        raise Unsupported("the agent reports that a call is made again, but not how it failed")
+    need(kind == "overloaded", f"the retry reports {kind}, not overloaded")
     return f"{len(retries)} retry events"
 
 
@@ -81,7 +81,7 @@ CHECKS = (
     *(_fault(name) for name in KINDS if name != "error_429_reset"),
     Check(
         "error_429_reset",
-        "a limit's end is told as a time",
+        "a limit's end is reported as a time",
         ("error_429_reset",),
         _reset,
     ),

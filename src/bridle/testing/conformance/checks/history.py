@@ -21,7 +21,7 @@ _LARGEST = 8 * 1024 * 1024
 
 def _resume(seen: Seen) -> str:
     if not seen.lab.features.resume:
-        raise Unsupported("the agent cannot go on with an earlier conversation")
+        raise Unsupported("the agent cannot continue an earlier conversation")
     first, again = _both(seen)
     one, two = first.completed(), again.completed()
     need(two.native_session_id == one.native_session_id, "another conversation's id came back")
@@ -42,7 +42,7 @@ def _both(seen: Seen) -> tuple[Any, Any]:
 
 def _refused(seen: Seen) -> str:
     if not seen.lab.features.resume:
-        raise Unsupported("the agent cannot go on with an earlier conversation")
+        raise Unsupported("the agent cannot continue an earlier conversation")
     outcome = seen.one("unknown_resume")
     kind = outcome.error_kind
     need(kind == "resume_refused", f"an unknown id gave {kind or 'no error'}")
@@ -58,18 +58,18 @@ def _transcript(seen: Seen) -> str:
     native = outcomes[0].completed().native_session_id or ""
     found = find_transcript(seen.lab, outcomes[0].place.account, native)
     if found is None:
-        raise Unsupported("the agent keeps no transcript that tells its usage")
+        raise Unsupported("the agent keeps no transcript that reports its usage")
     path, summary = found
-    told = Usage(
+    reported = Usage(
         input_tokens=summary.input_tokens,
         output_tokens=summary.output_tokens,
         cache_read_tokens=summary.cache_read_tokens,
         cache_write_tokens=summary.cache_write_tokens,
         reasoning_tokens=summary.reasoning_tokens,
     )
-    if told != total:
-        raise Failed(f"{os.path.basename(path)} tells {told}, the runs told {total}")
-    return f"{told.total} tokens"
+    if reported != total:
+        raise Failed(f"{os.path.basename(path)} reports {reported}, the runs reported {total}")
+    return f"{reported.total} tokens"
 
 
 def find_transcript(lab: Lab, folder: str, native: str) -> tuple[str, TranscriptSummary] | None:
@@ -92,5 +92,10 @@ def find_transcript(lab: Lab, folder: str, native: str) -> tuple[str, Transcript
 CHECKS = (
     Check("resume", "a resumed conversation is really sent again", ("history",), _resume),
     Check("resume_refused", "an unknown conversation is refused", ("unknown_resume",), _refused),
-    Check("transcript", "the transcript tells what the stream told", ("history",), _transcript),
+    Check(
+        "transcript",
+        "the transcript has the same usage",
+        ("history",),
+        _transcript,
+    ),
 )

@@ -64,25 +64,25 @@ def _thinking(seen: Seen) -> str:
 
 def _usage(seen: Seen) -> str:
     talk, tools = seen.one("talk"), seen.one("tools")
-    told = talk.completed().usage
+    counted = talk.completed().usage
     wanted = _expectations(seen, talk)
-    need(told in wanted, f"one call: {_short(told)}, not {_short(wanted[0])}")
+    need(counted in wanted, f"one call: {_short(counted)}, not {_short(wanted[0])}")
     _check_sums(seen, talk)
     if any(request.outcome == "untranslatable" for request in tools.requests):
-        return f"{told.total} tokens in one call"
+        return f"{counted.total} tokens in one call"
     several = tools.completed().usage
     total = sum((Usage(**one) for one in TOOLS_USAGE), NO_USAGE)
     need(several == total, f"three calls: {_short(several)}, not {_short(total)}")
     _check_sums(seen, tools)
-    return f"{told.total} tokens in one call, {several.total} in three"
+    return f"{counted.total} tokens in one call, {several.total} in three"
 
 
 def _check_sums(seen: Seen, outcome: Outcome) -> None:
-    """Every place that tells the usage tells the same."""
+    """Every place that reports the usage reports the same."""
     result = outcome.completed()
     ends, totals = outcome.of(ev.AgentEnd), outcome.of(ev.UsageTotals)
     for what, usage in (("agent_end", ends[-1].usage), ("the usage event", totals[-1].usage)):
-        need(usage == result.usage, f"{what} tells {_short(usage)}, the result otherwise")
+        need(usage == result.usage, f"{what} reports {_short(usage)}, the result otherwise")
     if seen.lab.features.message_usage:
         own = [event.usage for event in outcome.of(ev.MessageEnd) if event.usage is not None]
         summed = sum(own, NO_USAGE)
@@ -92,7 +92,7 @@ def _check_sums(seen: Seen, outcome: Outcome) -> None:
 def _expectations(seen: Seen, outcome: Outcome) -> list[Usage]:
     """The script's token counts as the agent can see them on the wire that it uses.
 
-    How much of the output was reasoning is not told on every wire, so it may be missing. OpenAI's
+    How much of the output was reasoning is not sent on every wire, so it may be missing. OpenAI's
     and Google's wires were made without cache writes, which older agents then count as input.
     """
     whole = Usage(**TALK_USAGE)
@@ -102,8 +102,11 @@ def _expectations(seen: Seen, outcome: Outcome) -> list[Usage]:
     writes = whole.cache_write_tokens
     as_input = whole - Usage(cache_write_tokens=writes) + Usage(input_tokens=writes)
     protocols = {request.protocol for request in outcome.requests}
-    told = [whole] if protocols == {"anthropic-messages"} else [whole, as_input]
-    return [*told, *(usage - Usage(reasoning_tokens=usage.reasoning_tokens) for usage in told)]
+    sums = [whole] if protocols == {"anthropic-messages"} else [whole, as_input]
+    return [
+        *sums,
+        *(usage - Usage(reasoning_tokens=usage.reasoning_tokens) for usage in sums),
+    ]
 
 
 def _short(usage: Usage | None) -> str:
@@ -118,9 +121,9 @@ def _model(seen: Seen) -> str:
     reported = outcome.completed().model
     asked = {request.question.model for request in outcome.requests if request.question}
     if not reported and not seen.lab.features.reports_model:
-        raise Unsupported("the agent does not tell which model answered")
+        raise Unsupported("the agent does not report which model answered")
     if not reported:
-        raise Failed("says that it tells which model answered, but told none")
+        raise Failed("claims to report which model answered, but reported none")
     bare = {reported, reported.rpartition("/")[2]}
     need(bool(bare & asked), f"reported {reported}, but the model asked for was {sorted(asked)}")
     return reported

@@ -1,4 +1,4 @@
-"""Checks of what a run must not do: ignore options, touch the user's files, tell secrets."""
+"""Checks of what a run must not do: ignore options, touch the user's files, reveal secrets."""
 
 import base64
 import os
@@ -17,7 +17,7 @@ _PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 _CACHES = (".cache/", ".local/state/", ".local/share/bridle/", ".npm/", "Library/Caches/")
-"""Below these an agent may leave files: they are nobody's configuration."""
+"""Below these an agent may leave files: they are not configuration."""
 
 
 def _samples(place: Place) -> dict[str, Any]:
@@ -120,11 +120,11 @@ def _secrets(seen: Seen) -> str:
         assert outcome.plan is not None
         for what, secret in (("the model's key", lab.key), ("a key variable", lab.planted)):
             if any(secret in word for word in outcome.plan.spec.argv):
-                raise Failed(f"{what} stands in the command line ({name})")
+                raise Failed(f"{what} is in the command line ({name})")
             if any(secret.encode() in encode_event(event) for event in outcome.events):
-                raise Failed(f"{what} stands in an event ({name})")
+                raise Failed(f"{what} is in an event ({name})")
             if secret in str(outcome.result):
-                raise Failed(f"{what} stands in the result ({name})")
+                raise Failed(f"{what} is in the result ({name})")
     return ""
 
 

@@ -56,8 +56,8 @@ def _parallel(seen: Seen) -> str:
     count = _pairs(outcome)
     # Some agents run both inside one call of a scripting tool; then one call shows both.
     args = [shown(event.args, 4000) for event in outcome.of(ev.ToolExecutionStart)]
-    told = sum("two.txt" in text or "three.txt" in text for text in args)
-    need(told in (1, 2), f"{told} calls were shown for the two")
+    shown_calls = sum("two.txt" in text or "three.txt" in text for text in args)
+    need(shown_calls in (1, 2), f"{shown_calls} calls were shown for the two")
     return f"{count} calls, each with its end"
 
 

@@ -82,11 +82,11 @@ def _unknown(seen: Seen) -> str:
     options = seen.lab.options(place, server, "Please do it.")
     mixed = [each for line in outcome.lines for each in (*GARBAGE, line)] + list(GARBAGE)
     plain, _ = Replay(seen, outcome.plan, options, outcome.exit).play(outcome.lines)
-    spoilt, result = Replay(seen, outcome.plan, options, outcome.exit).play(mixed)
+    damaged, result = Replay(seen, outcome.plan, options, outcome.exit).play(mixed)
     need(result.status == "completed", f"with garbage the run ended {result.status}")
-    need(_essence(spoilt) == _essence(plain), "garbage between the lines changed the events")
-    unknown = [event for event in spoilt if isinstance(event, ev.Unknown)]
-    need(bool(unknown), "no `unknown` event tells of the garbage")
+    need(_essence(damaged) == _essence(plain), "garbage between the lines changed the events")
+    unknown = [event for event in damaged if isinstance(event, ev.Unknown)]
+    need(bool(unknown), "no `unknown` event reports the garbage")
     kept = sum(WORD in str(event.raw) for event in unknown)
     need(kept > 0, "the `unknown` events do not keep what came")
     return f"{len(unknown)} unknown events among {len(mixed)} lines"
