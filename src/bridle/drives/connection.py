@@ -14,15 +14,9 @@ from bridle.core.errors import Aborted, Crashed, ProtocolDrift, TimedOut, WrongU
 from bridle.core.events import AgentEnd, AnyEvent
 from bridle.core.handles import ConnectionState
 from bridle.drives.print_run import PermissionPolicy, refuse_all
-from bridle.process.spec import (
-    MAX_LINE,
-    PermissionAnswer,
-    ProcessExit,
-    Question,
-    decision_of,
-)
+from bridle.process.spec import MAX_LINE, ProcessExit
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import LiveWire, Outgoing
+from bridle.turns.wire import LiveWire, Outgoing, PermissionAnswer, Question, decision_of
 
 if TYPE_CHECKING:
     from anyio import CancelScope, Lock

@@ -9,17 +9,16 @@ from bridle.core.events import Event
 from bridle.core.results import RunResult
 from bridle.process.attached import AttachedProcess
 from bridle.process.owned_folders import claim_folders, remove_folders
-from bridle.process.spec import (
+from bridle.process.spec import ProcessExit, ProcessSpec
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import (
     Normalizer,
     Patience,
     PermissionAnswer,
-    ProcessExit,
-    ProcessSpec,
     Question,
     StderrReader,
     decision_of,
 )
-from bridle.turns.recorder import Recorder
 
 PermissionPolicy = Callable[[Question], PermissionAnswer]
 """Answers a permission request."""

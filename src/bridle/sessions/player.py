@@ -11,7 +11,7 @@ import msgspec
 
 from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut
 from bridle.core.events import Event
-from bridle.process.spec import ProcessExit, Question
+from bridle.process.spec import ProcessExit
 from bridle.sessions.ledger import (
     Abort,
     AbortCompaction,
@@ -28,7 +28,14 @@ from bridle.sessions.ledger import (
     Told,
 )
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import CompactionControl, LiveWire, ModelSwitch, Outgoing, TurnByTurn
+from bridle.turns.wire import (
+    CompactionControl,
+    LiveWire,
+    ModelSwitch,
+    Outgoing,
+    Question,
+    TurnByTurn,
+)
 
 _SHOWN = 2000
 _HUNG = {
@@ -304,7 +311,7 @@ class Player:
                 # Too late for its turn: it becomes the next prompt.
                 state.message = msgspec.structs.replace(state.message, kind="prompt")
                 state.status = "queued"
-                recorder.unsettle(delivery.id)
+                recorder.forget_receipt(delivery.id)
             else:
                 state.status, state.error = "refused", delivery.error
         recorder.deliveries.clear()

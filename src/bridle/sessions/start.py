@@ -36,8 +36,8 @@ from bridle.sessions.player import Player
 from bridle.sessions.store import SessionRecord, SessionStore, check_name
 from bridle.sessions.trouble import explained, state_error
 from bridle.sessions.user_messages import ledger_entries
+from bridle.turns.event_writer import utc_now
 from bridle.turns.guard_contract import GuardFacts
-from bridle.turns.tape import utc_now
 from bridle.turns.usage_totals import Before
 
 if TYPE_CHECKING:

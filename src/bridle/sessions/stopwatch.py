@@ -2,7 +2,6 @@
 
 import time
 
-from bridle.process.spec import Patience
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.ledger import (
     Abort,
@@ -16,6 +15,7 @@ from bridle.sessions.ledger import (
     Send,
 )
 from bridle.sessions.player import Player
+from bridle.turns.wire import Patience
 
 _TURN_CLOCKS = ("first_progress", "inactivity", "turn")
 

@@ -6,7 +6,7 @@ import msgspec
 
 from bridle.core.errors import AgentError, ResumeRefused, TimedOut
 from bridle.process.spec import ProcessExit
-from bridle.turns.outcome import death
+from bridle.turns.outcome import crash_error
 from bridle.turns.recorder import Recorder
 from bridle.turns.usage_totals import Before
 
@@ -43,7 +43,7 @@ class TurnRecorder(Recorder):
     def process_began(self, resume: str | None, model: str | None) -> None:
         """The next process begins, in the turn that is open, to go on with conversation
         `resume`."""
-        self._tally.begin_process()
+        self._totals.begin_process()
         self._stray.clear()
         self.options = msgspec.structs.replace(
             self._given, resume=resume, model=model or self._given.model
@@ -72,7 +72,7 @@ class TurnRecorder(Recorder):
         self._outcome.exit = exit = self.with_last_words(exit)
         if self.turn_open:
             if self.error is None:
-                self.fail(death(exit))
+                self.fail(crash_error(exit))
             self.turn_ended()
         self._outcome.exit = None
         self.process_ended(f"process {exit.words}; {AT_REST}")
@@ -83,13 +83,13 @@ class TurnRecorder(Recorder):
         self.error = self.stop_requested = self.patience = None
         self.input_done = False
         if not self.turn_open and self.leaving is None:
-            self._rest(evidence)
+            self._become_ready(evidence)
 
     def settle(self, total: Before, native_session_id: str | None, model: str | None) -> None:
         """Go on from what the session had come to when a turn was over, as it was written down
         then: a turn that is played again may find files of the agent's changed."""
-        self._tally.go_on_from(total)
-        self._tape.seq = total.seq
+        self._totals.go_on_from(total)
+        self._writer.seq = total.seq
         self.turn = total.turn
         self.native_session_id = native_session_id
         self.model = model
@@ -98,17 +98,17 @@ class TurnRecorder(Recorder):
 
     def ready(self, evidence: str) -> None:
         """The next prompt may come. A guard is proved by the process of each turn."""
-        if not self.turn_open and not self._tape.closed and not self._has_process:
+        if not self.turn_open and not self._writer.closed and not self._has_process:
             if not self._session_started:
                 self.session_started(None, synthetic=True)
-            self._rest(evidence)
+            self._become_ready(evidence)
 
     def fail(self, error: AgentError) -> None:
         """As `Recorder.fail`; who merely stays too long has not failed."""
         if not isinstance(error, Overstayed):
             super().fail(error)
 
-    def _rest(self, evidence: str) -> None:
+    def _become_ready(self, evidence: str) -> None:
         # With the turn over its process may still be there, and get in the way of the next one.
         if not self._has_process:
-            super()._rest(evidence)
+            super()._become_ready(evidence)

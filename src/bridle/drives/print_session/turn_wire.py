@@ -15,9 +15,9 @@ from bridle.core.errors import (
 )
 from bridle.drives.print_session.records import ERR, OUT, Mark, Order, Planned, mark_in, order_line
 from bridle.drives.print_session.turn_recorder import AT_REST, Overstayed, TurnRecorder
-from bridle.process.spec import Normalizer, Patience, ProcessExit, Question, StderrReader
+from bridle.process.spec import ProcessExit
 from bridle.turns.usage_totals import Before
-from bridle.turns.wire import Outgoing
+from bridle.turns.wire import Normalizer, Outgoing, Patience, Question, StderrReader
 
 MakeNormalizer = Callable[[Planned, TurnRecorder], Normalizer]
 """The normalizer of a process that was planned so."""

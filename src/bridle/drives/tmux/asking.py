@@ -8,8 +8,8 @@ from typing import Any
 
 from bridle.drives.tmux.evidence import HookEvidence
 from bridle.drives.tmux.orders import Order, line_of
-from bridle.process.spec import Question
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Question
 
 _NO_KEY = "no key is known that answers this dialog; look at it with `bridle session attach`"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from bridle.process.spec import Question
 from bridle.runtimes.codex import live_wire as wire
 from bridle.runtimes.codex.items import tool_args, tool_name
 from bridle.runtimes.codex.live_items import ItemPlayer
+from bridle.turns.wire import Question
 
 _COMMAND = "item/commandExecution/requestApproval"
 _PATCH = "item/fileChange/requestApproval"
