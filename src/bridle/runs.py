@@ -611,7 +611,7 @@ def _prepared(
 def _normalizer(way: "Way", options: RunOptions, plan: "RunPlan", recorder: Recorder) -> Normalizer:
     if not way.live:
         return way.runtime.normalizer(plan, recorder)
-    from bridle.turns.one_prompt import OnePrompt
+    from bridle.turns.player import OnePrompt
     from bridle.turns.wire import Outgoing
 
     assert plan.live is not None

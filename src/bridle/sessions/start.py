@@ -32,7 +32,7 @@ from bridle.sessions.home import StateHome, remember_home
 from bridle.sessions.images import refuse_images
 from bridle.sessions.ledger import Accept, Begin, Ledger
 from bridle.sessions.lock import SessionLock
-from bridle.sessions.player import Player
+from bridle.sessions.replay import SessionPlayer
 from bridle.sessions.store import SessionRecord, SessionStore, check_name
 from bridle.sessions.trouble import explained, state_error
 from bridle.sessions.user_messages import ledger_entries
@@ -285,7 +285,9 @@ def fork_session(
     return new, options
 
 
-def _carried(runtime: Adapter, plan: "RunPlan", drive: Drive, player: Player) -> tuple[Accept, ...]:
+def _carried(
+    runtime: Adapter, plan: "RunPlan", drive: Drive, player: SessionPlayer
+) -> tuple[Accept, ...]:
     """The messages that the next process is given, the oldest first."""
     waiting = tuple(each.message for each in player.messages.values() if each.is_open)
     assert plan.live is not None

@@ -16,6 +16,7 @@ from bridle.core.errors import (
 from bridle.drives.print_session.records import ERR, OUT, Mark, Order, Planned, mark_in, order_line
 from bridle.drives.print_session.turn_recorder import AT_REST, Overstayed, TurnRecorder
 from bridle.process.spec import ProcessExit
+from bridle.turns.player import finish_wire
 from bridle.turns.usage_totals import Before
 from bridle.turns.wire import Normalizer, Outgoing, Patience, Question, StderrReader
 
@@ -178,10 +179,7 @@ class TurnWire:
     def _finish_process(self, exit: ProcessExit) -> None:
         normalizer, self._normalizer = self._normalizer, None
         if normalizer is not None:
-            try:
-                normalizer.finish(exit)
-            except Exception as problem:
-                self._recorder.fail(ProtocolDrift(f"the adapter failed at the end: {problem!r}"))
+            finish_wire(normalizer, self._recorder, exit)
 
     def _begins_anew(self) -> bool:
         """Have another process started where the conversation could not be taken up, but no turn
