@@ -69,7 +69,7 @@ from bridle.turns.wire import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
-    from bridle.drives.tmux.following import TranscriptWire
+    from bridle.drives.tmux.transcript_wire import TranscriptWire
     from bridle.runtimes.instructions import Place
     from bridle.runtimes.retries import Retry, RetryReader
     from bridle.sandbox import SandboxNeeds

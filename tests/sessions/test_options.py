@@ -29,7 +29,7 @@ from bridle.sessions.turn_planning import _options
 from bridle.turns.recorder import Recorder
 from bridle.turns.usage_totals import Before
 from bridle.turns.wire import CompactionControl, LiveFacts
-from tests.drives.tmux.test_followers import NAMES, lines_of, wire_of
+from tests.drives.tmux.test_transcript_wires import NAMES, lines_of, wire_of
 from tests.sessions.place import Place
 
 DRIVES: tuple[Drive, ...] = ("rpc", "print", "tmux")

@@ -96,7 +96,7 @@ def attach_terminal(home: StateHome, record: SessionRecord) -> int:
     import subprocess
 
     from bridle.core.errors import WrongUse
-    from bridle.drives.tmux.pane_place import attach_argv, read_place
+    from bridle.drives.tmux.server import attach_argv, read_place
 
     if record.is_over:
         raise SessionOver(record)

@@ -41,7 +41,7 @@ from bridle.turns.guard_contract import GuardFacts
 from bridle.turns.usage_totals import Before
 
 if TYPE_CHECKING:
-    from bridle.drives.tmux.pane_place import PanePlace
+    from bridle.drives.tmux.server import PanePlace
     from bridle.runtimes.plan import RunPlan
 
 
@@ -491,8 +491,7 @@ def _begin(
 
 
 def _pane_place(home: StateHome, plan: "RunPlan", record: SessionRecord) -> "PanePlace":
-    from bridle.drives.tmux.pane_place import PanePlace
-    from bridle.drives.tmux.server import server_folder
+    from bridle.drives.tmux.server import PanePlace, server_folder
 
     # The daemon must find it too, whatever its own environment says.
     return PanePlace(

@@ -27,7 +27,7 @@ from bridle.turns.wire import LiveFacts, LiveWire, Normalizer
 
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
-    from bridle.drives.tmux.following import TranscriptWire
+    from bridle.drives.tmux.transcript_wire import TranscriptWire
     from bridle.runtimes.importing import PastMessage
     from bridle.runtimes.instructions import Place
     from bridle.turns.wire import LiveFacts
