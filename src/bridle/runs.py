@@ -28,7 +28,7 @@ from bridle.core.options import (
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, PrintRun, refuse_all
-from bridle.process.owned_folders import claim_folders, remove_folders
+from bridle.process.private_folders import claim_folders, remove_folders
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.contract import Adapter, HasAdapter, adapter_of, as_guarded
 from bridle.runtimes.registry import get_adapter

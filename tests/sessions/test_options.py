@@ -14,7 +14,7 @@ from bridle.core.events import Drive
 from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.drives.print_session.records import Order
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.runtimes.confined import planned, planned_live, planned_tmux
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.install import Installation

@@ -8,7 +8,7 @@ from bridle.core.errors import Aborted, AgentError, TimedOut
 from bridle.core.events import Event
 from bridle.core.results import RunResult
 from bridle.process.attached import AttachedProcess
-from bridle.process.owned_folders import claim_folders, remove_folders
+from bridle.process.private_folders import claim_folders, remove_folders
 from bridle.process.spec import ProcessExit, ProcessSpec
 from bridle.turns.player import Player
 from bridle.turns.recorder import Recorder

@@ -11,7 +11,7 @@ from bridle.core.errors import AgentError, GuardRefused
 from bridle.core.files import new_private_dir
 from bridle.core.git import find_git, own_branches
 from bridle.core.options import RunOptions
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.process.spec import SESSION_MARK, ProcessExit, ProcessSpec
 from bridle.runtimes.routing import routed
 from bridle.runtimes.supporting import as_interactive, as_live, as_terminal

@@ -19,7 +19,7 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import CAPABILITY, RunOptions, guarded_as, without_outer_agent
 from bridle.core.redaction import secrets_in
 from bridle.process.detached import DetachedProcess
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.process.spec import SESSION_MARK
 from bridle.runs import refuse_schema
 from bridle.runtimes.contract import Adapter, as_guarded

@@ -14,11 +14,11 @@ from bridle.config.environment import MODEL_SERVER_KEY, model_server
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.core.redaction import secrets_in
-from bridle.drives.print_session.planning import Planner, TurnPlan
 from bridle.drives.print_session.records import Order, Planned
+from bridle.drives.print_session.turn_process import Planner, TurnPlan
 from bridle.drives.print_session.turn_recorder import TurnRecorder
 from bridle.drives.print_session.turn_wire import TurnWire
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.process.spec import SESSION_MARK, ProcessSpec
 from bridle.runtimes.confined import planned, session_scratch, watched, with_scratch
 from bridle.runtimes.contract import Adapter

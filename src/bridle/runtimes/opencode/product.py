@@ -16,7 +16,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes import routing
 from bridle.runtimes.contract import Guarded, History, Interactive
