@@ -15,8 +15,7 @@ from tests.support.clis import PINS, cli_path
 from bridle.core.errors import WrongUse
 from bridle.core.events import Drive
 from bridle.core.options import ModelServer, RunOptions
-from bridle.drives.tmux.pane_place import PanePlace
-from bridle.drives.tmux.server import TmuxServer, server_folder
+from bridle.drives.tmux.server import PanePlace, TmuxServer, server_folder
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.registry import get_adapter
 from bridle.sessions.client import DaemonClient

@@ -14,10 +14,10 @@ from bridle.core.errors import WrongUse
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.process.spec import Allow, Deny, PermissionAnswer, Question
 from bridle.runs import EventStream, run, run_sync, stream, stream_sync
 from bridle.runtime import AgentRuntime
 from bridle.testing.contract import check_event_order
+from bridle.turns.wire import Allow, Deny, PermissionAnswer, Question
 from tests.conftest import wait_until
 from tests.process.children import open_fds
 from tests.support.tiny_runs import SCRIPT, TINY, allow, checked

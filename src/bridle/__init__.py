@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from bridle.core.results import Availability, RunResult, TranscriptSummary
     from bridle.core.usage import Usage
     from bridle.drives.connection import RpcProcess, RuntimeConnection
-    from bridle.process.spec import Allow, Deny, PermissionAnswer, Question
     from bridle.runs import (
         EventStream,
         SyncEventStream,
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from bridle.sessions.store import SessionRecord
     from bridle.sessions.sync_session import SyncSession
     from bridle.sessions.user_messages import UserMessage
+    from bridle.turns.wire import Allow, Deny, PermissionAnswer, Question
 
 del TYPE_CHECKING
 
@@ -157,7 +157,7 @@ _HOMES = {
     ),
     "bridle.core.results": ("Availability", "RunResult", "TranscriptSummary"),
     "bridle.core.usage": ("Usage",),
-    "bridle.process.spec": ("Allow", "Deny", "PermissionAnswer", "Question"),
+    "bridle.turns.wire": ("Allow", "Deny", "PermissionAnswer", "Question"),
     "bridle.runs": (
         "EventStream",
         "SyncEventStream",

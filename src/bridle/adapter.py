@@ -25,14 +25,7 @@ from bridle.core.handles import SessionHints
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState, TranscriptSummary
 from bridle.core.usage import Usage
-from bridle.process.spec import (
-    Normalizer,
-    ProcessExit,
-    ProcessSpec,
-    Question,
-    StderrReader,
-    StopStep,
-)
+from bridle.process.spec import ProcessExit, ProcessSpec, StopStep
 from bridle.runtimes.contract import (
     Adapter,
     AdapterSettings,
@@ -67,13 +60,16 @@ from bridle.turns.wire import (
     LiveFacts,
     LiveWire,
     ModelSwitch,
+    Normalizer,
     Outgoing,
+    Question,
+    StderrReader,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
-    from bridle.drives.tmux.following import TranscriptWire
+    from bridle.drives.tmux.transcript_wire import TranscriptWire
     from bridle.runtimes.instructions import Place
     from bridle.runtimes.retries import Retry, RetryReader
     from bridle.sandbox import SandboxNeeds

@@ -28,13 +28,14 @@ from bridle.core.options import (
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, PrintRun, refuse_all
-from bridle.process.owned_folders import claim_folders, remove_folders
-from bridle.process.spec import Normalizer, PermissionAnswer, ProcessSpec, Question
+from bridle.process.private_folders import claim_folders, remove_folders
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.contract import Adapter, HasAdapter, adapter_of, as_guarded
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.routing import routed
 from bridle.runtimes.supporting import as_interactive, as_live
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer, PermissionAnswer, Question
 
 if TYPE_CHECKING:
     from anyio import CancelScope
@@ -610,7 +611,7 @@ def _prepared(
 def _normalizer(way: "Way", options: RunOptions, plan: "RunPlan", recorder: Recorder) -> Normalizer:
     if not way.live:
         return way.runtime.normalizer(plan, recorder)
-    from bridle.turns.one_prompt import OnePrompt
+    from bridle.turns.player import OnePrompt
     from bridle.turns.wire import Outgoing
 
     assert plan.live is not None

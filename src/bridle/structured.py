@@ -18,10 +18,11 @@ from bridle.core.options import RunOptions
 from bridle.core.results import GuardReport, RunResult
 from bridle.core.structured import AnswerCheck, check_schema
 from bridle.drives.print_run import PrintRun
-from bridle.process.owned_folders import remove_folders
-from bridle.process.spec import Normalizer, ProcessSpec
+from bridle.process.private_folders import remove_folders
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.options import json_object
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

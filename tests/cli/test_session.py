@@ -504,7 +504,7 @@ def test_a_program_without_a_protocol_has_a_session_of_one_turn(shell: Shell) ->
     assert (waited["turn"], waited["status"], waited["text"]) == (1, "completed", "hello")
     refused = shell.run("session", "send", told["session_id"], "again")
     assert refused.returncode == 2
-    assert "cannot take up a conversation" in refused.stderr
+    assert "cannot resume a conversation" in refused.stderr
     assert shell.json("session", "stop", told["session_id"])["state"] == "stopped"
 
 

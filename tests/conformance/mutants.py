@@ -14,13 +14,14 @@ from bridle.core import errors as er
 from bridle.core.options import DEFAULT_MARKER, RunOptions
 from bridle.core.redaction import Redactor
 from bridle.core.results import TranscriptSummary
-from bridle.process.spec import SESSION_MARK, Normalizer, ProcessExit
+from bridle.process.spec import SESSION_MARK, ProcessExit
 from bridle.runtimes.instructions import Place
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing.conformance import scenarios as sc
 from bridle.testing.conformance.checks.wire import WORD
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer
 
 replace = msgspec.structs.replace
 Line = dict[str, Any]
@@ -132,7 +133,7 @@ def _other_model(line: Line) -> Line | None:
 
 def _skip_number(line: Line, recorder: Recorder, *, at: str) -> None:
     if at in str(line):
-        recorder._tape.seq += 1
+        recorder._writer.seq += 1
 
 
 def _forget_id(line: Line, recorder: Recorder) -> None:

@@ -17,10 +17,10 @@ from bridle.core.handles import ConnectionState
 from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions
 from bridle.drives.connection import RuntimeConnection
-from bridle.process.spec import Question
 from bridle.runtime import get_runtime
 from bridle.runtimes.plan import RunPlan
 from bridle.testing.contract import check_event_order
+from bridle.turns.wire import Question
 from tests.conftest import wait_until
 
 DEADLINE = 60.0

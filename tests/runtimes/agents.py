@@ -7,11 +7,12 @@ from typing import Any
 from bridle.core.events import Event
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
-from bridle.process.spec import Normalizer, ProcessExit
+from bridle.process.spec import ProcessExit
 from bridle.runs import Prepared
 from bridle.runtimes.contract import Adapter
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer
 from tests.support import driving
 from tests.support.driving import Outcome, Place, finish_run, kinds, own_place
 from tests.support.driving import check_order as assert_order

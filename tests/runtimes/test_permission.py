@@ -8,7 +8,6 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.features import Features
 from bridle.core.options import ModelServer, RunOptions
-from bridle.process.spec import Question
 from bridle.runs import prepare
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.permission import Way, unasked_in, way_of
@@ -17,6 +16,7 @@ from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
+from bridle.turns.wire import Question
 
 BY_PROTOCOL = ("codex", "pi")
 BY_ACP = ("cline", "copilot", "gemini", "opencode")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bridle.core.errors import GuardRefused
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.process.spec import ProcessSpec
 from bridle.sandbox import Enforcement, confine, policy_for, preflight
 from bridle.sandbox.preflight import enforcement_of

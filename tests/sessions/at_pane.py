@@ -6,8 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bridle.drives.tmux.pane_place import read_place
-from bridle.drives.tmux.server import TmuxServer
+from bridle.drives.tmux.server import TmuxServer, read_place
 from bridle.runtimes.supporting import as_terminal
 from tests.conftest import wait_until
 from tests.guard.sessions import DEADLINE, GuardedSession
@@ -30,7 +29,7 @@ def type_in(session: GuardedSession, text: str) -> None:
     """Type a text and submit it when it shows in the input line."""
     facts = as_terminal(session.runtime).terminal_facts()
     with looking_at(session) as (server, name):
-        server.type_text(name, text)
+        server.send_keys(name, *("Space" if char == " " else char for char in text))
         wait_until(lambda: facts.holds(server.capture(name), text), seconds=DEADLINE)
         server.send_keys(name, "Enter")
 

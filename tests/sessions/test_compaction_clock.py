@@ -6,7 +6,7 @@ from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessExit
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.ledger import Begin, Compact, Expire
-from bridle.sessions.player import Player
+from bridle.sessions.replay import SessionPlayer
 from bridle.sessions.stopwatch import Stopwatch
 from bridle.turns.recorder import Recorder
 from bridle.turns.usage_totals import Before
@@ -65,7 +65,7 @@ class Bench:
             runtime="toy", session_id="s", options=RunOptions(prompt=""), drive="rpc"
         )
         self.wire = kind(self.recorder)
-        self.player = Player(self.wire, self.recorder)
+        self.player = SessionPlayer(self.wire, self.recorder)
         self.watch = Stopwatch()
         self.watch.begin(BEGIN)
         self.player.begin()
@@ -113,4 +113,4 @@ def test_the_agents_own_without_a_way_to_end_it() -> None:
     assert bench.running() == [("compaction", 20.0)]
     bench.expire()
     assert bench.recorder.stop_requested is not None
-    assert "shortened its context" in bench.recorder.stop_requested.message
+    assert "compacted its context" in bench.recorder.stop_requested.message

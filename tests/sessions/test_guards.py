@@ -16,7 +16,7 @@ from bridle.runtimes.scripted.product import ScriptedRuntime
 from bridle.sessions.ledger import Begin, Ledger
 from bridle.sessions.replay import replayed
 from bridle.sessions.store import SessionRecord
-from bridle.turns import verdicts as verdict_desk
+from bridle.turns import permissions
 from bridle.turns.guard_contract import NOTES, GuardHook
 from tests.sessions.place import Place, wait
 
@@ -184,7 +184,7 @@ def test_a_guard_that_does_not_fire_lets_no_session_start(
         return msgspec.structs.replace(plan, guard=guarding.COMMAND)
 
     monkeypatch.setattr(ScriptedRuntime, "guard_plan", lambda self, plan, hook: deaf(plan, hook))
-    monkeypatch.setattr(verdict_desk, "_PROOF", 0.5)
+    monkeypatch.setattr(permissions, "PROOF_SECONDS", 0.5)
     host = place.host()
     record = place.start(SCRIPT, **BUILDER)
     ended = host.ask(lambda: host.service.wait_ready(record.session_id, 60))

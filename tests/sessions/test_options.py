@@ -14,7 +14,7 @@ from bridle.core.events import Drive
 from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.drives.print_session.records import Order
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.runtimes.confined import planned, planned_live, planned_tmux
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.install import Installation
@@ -29,7 +29,7 @@ from bridle.sessions.turn_planning import _options
 from bridle.turns.recorder import Recorder
 from bridle.turns.usage_totals import Before
 from bridle.turns.wire import CompactionControl, LiveFacts
-from tests.drives.tmux.test_followers import NAMES, lines_of, wire_of
+from tests.drives.tmux.test_transcript_wires import NAMES, lines_of, wire_of
 from tests.sessions.place import Place
 
 DRIVES: tuple[Drive, ...] = ("rpc", "print", "tmux")

@@ -8,12 +8,12 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
-from bridle.process.spec import Question
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.supporting import as_terminal
 from bridle.sessions.clocks import Clocks
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
+from bridle.turns.wire import Question
 from tests.guard.sessions import DEADLINE, GuardedSession
 from tests.sandbox.bench import Bench, bench
 from tests.sessions.at_pane import looking_at

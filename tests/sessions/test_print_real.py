@@ -219,6 +219,6 @@ def test_cline_has_one_turn_and_says_so(place: Place) -> None:
         receipt = host.send(record, "And then this.")
         assert receipt is not None
         assert not receipt.delivered
-        assert "cannot take up a conversation" in (receipt.error or "")
+        assert "cannot resume a conversation" in (receipt.error or "")
         host.stop(record)
     assert check_event_order(place.events(record)) == []

@@ -203,7 +203,7 @@ def test_a_runtime_without_resume_has_one_turn(
     receipt = host.send(record, "second")
     assert receipt is not None
     assert (receipt.delivered, receipt.queued) == (False, False)
-    assert "cannot take up" in (receipt.error or "")
+    assert "cannot resume" in (receipt.error or "")
     assert host.idle(record).state == "ready"
     host.stop(record)
     check(place, record)

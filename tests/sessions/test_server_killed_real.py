@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bridle.drives.tmux.pane_place import read_place, server_in
+from bridle.drives.tmux.server import read_place, server_in
 from bridle.process.process_tree import marked_processes
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order

@@ -15,7 +15,6 @@ from bridle.core import events as ev
 from bridle.core.errors import Crashed, ResumeRefused, TimedOut, UnsupportedOption, WrongUse
 from bridle.core.events import Drive, Event
 from bridle.core.handles import SessionHints
-from bridle.process.spec import Allow, Question
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions import feed as feed_module
@@ -26,6 +25,7 @@ from bridle.sessions.session import Session
 from bridle.sessions.store import UnknownSession
 from bridle.sessions.user_messages import UserMessage
 from bridle.testing.contract import check_event_order
+from bridle.turns.wire import Allow, Question
 from tests.runtimes.agents import ONE_PNG
 from tests.sessions.place import wait
 from tests.sessions.studio import DEADLINE, LONG, Studio, numbered, of_kind

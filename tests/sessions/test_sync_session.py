@@ -15,12 +15,12 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import TimedOut, WrongUse
 from bridle.core.events import Event
-from bridle.process.spec import Deny, Question
 from bridle.sessions.client import DaemonClient, daemon_status
 from bridle.sessions.hosting import close_hosts
 from bridle.sessions.lock import SessionHeld
 from bridle.sessions.session import Session
 from bridle.sessions.sync_session import SyncSession
+from bridle.turns.wire import Deny, Question
 from tests.sessions.place import wait
 from tests.sessions.studio import DEADLINE, LONG, Studio, numbered, of_kind
 from tests.sessions.test_daemon import end_daemon

@@ -7,10 +7,10 @@ from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut, Wro
 from bridle.core.events import Event
 from bridle.drives.print_run import PermissionPolicy, refuse_all
 from bridle.process.attached import AttachedProcess
-from bridle.process.owned_folders import remove_folders
-from bridle.process.spec import Patience, ProcessExit, ProcessSpec, Question, decision_of
+from bridle.process.private_folders import remove_folders
+from bridle.process.spec import ProcessExit, ProcessSpec
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import Delivery, LiveWire, Outgoing
+from bridle.turns.wire import Delivery, LiveWire, Outgoing, Patience, Question, decision_of
 
 _SHOWN = 2000
 

@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 
 from bridle.core.events import Event
-from bridle.process.spec import Question
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.supporting import as_live
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import LiveFacts, LiveWire
+from bridle.turns.wire import LiveFacts, LiveWire, Question
 
 _WIRE_CALLS = (
     "begin",

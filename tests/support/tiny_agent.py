@@ -24,13 +24,14 @@ from bridle.core.errors import RateLimited
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.usage import Usage
-from bridle.process.spec import Normalizer, ProcessExit, ProcessSpec, Question, StopStep
+from bridle.process.spec import ProcessExit, ProcessSpec, StopStep
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import agent_env, check_options, working_dir
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer, Question
 
 AGENT = r"""
 import json, os, subprocess, sys, time

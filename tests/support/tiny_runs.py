@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from bridle.core.events import Event
 from bridle.core.results import RunResult
-from bridle.process.spec import Question
 from bridle.testing.contract import check_event_order
+from bridle.turns.wire import Question
 from tests.support.tiny_agent import TinyRuntime
 
 TINY = TinyRuntime()

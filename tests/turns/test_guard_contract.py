@@ -62,7 +62,7 @@ def test_a_tool_that_ran_unasked_stops_the_agent() -> None:
     made.tool_started("two", "Bash", {})
     made.tool_ended("two", is_error=False, result="")
     assert made.stop_requested is not None
-    assert "without the guard's leave" in str(made.stop_requested)
+    assert "without the guard's permission" in str(made.stop_requested)
 
 
 def test_a_refused_tool_that_ran_all_the_same_stops_the_agent() -> None:

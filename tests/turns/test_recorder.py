@@ -13,9 +13,10 @@ from bridle.core.errors import BudgetExceeded, Crashed, RateLimited
 from bridle.core.options import RunOptions
 from bridle.core.redaction import REDACTED, Redactor
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.process.spec import ProcessExit, Question
+from bridle.process.spec import ProcessExit
 from bridle.testing.contract import check_event_order
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Question
 
 SECRET = "sk-secret-0123456789"
 

@@ -8,7 +8,7 @@ import time
 import msgspec
 
 from bridle.cli.output import safe
-from bridle.process.spec import Question
+from bridle.turns.wire import Question
 
 _LONGEST = 4000
 _GRACE = 1.0

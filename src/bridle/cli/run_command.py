@@ -19,10 +19,10 @@ from bridle.core.events import AgentStart, SessionStart, StateChange
 from bridle.core.options import ModelServer, RunOptions, options_in_use
 from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, PrintRun, refuse_all
-from bridle.process.spec import PermissionAnswer, Question
 from bridle.runs import Prepared, prepare
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.registry import get_adapter
+from bridle.turns.wire import PermissionAnswer, Question
 
 _STOPPING = b"\nstopping the agent; once more kills it at once\n"
 

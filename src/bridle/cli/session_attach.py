@@ -96,7 +96,7 @@ def attach_terminal(home: StateHome, record: SessionRecord) -> int:
     import subprocess
 
     from bridle.core.errors import WrongUse
-    from bridle.drives.tmux.pane_place import attach_argv, read_place
+    from bridle.drives.tmux.server import attach_argv, read_place
 
     if record.is_over:
         raise SessionOver(record)
@@ -129,7 +129,7 @@ def show_terminal(spec: "ProcessSpec") -> int:
     import signal
     import subprocess
 
-    from bridle.process.starting import default_signals
+    from bridle.process.launch import default_signals
 
     # Its keys are its own: Ctrl-C is for it, not for us. A handler is not inherited, ignoring is.
     before = signal.signal(signal.SIGINT, lambda *_: None)

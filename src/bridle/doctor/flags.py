@@ -15,7 +15,7 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions, SpawnOptions
 from bridle.doctor.machine import ask
 from bridle.doctor.report import Finding
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation

@@ -1,28 +1,23 @@
-"""A conversation over the stdin and stdout of a process that somebody else holds.
+"""A conversation over the stdin and stdout of a process that the caller holds.
 
 It is for orchestrators that start agents themselves and want to talk to them without a terminal:
 connect, send a prompt, follow up, ask for the state, abort, close. Sessions do more (they outlive
-the program, write everything down, resume); they use the same wires.
+the program, keep a record, resume); they use the same wires and the same player.
 """
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from bridle.core.errors import Aborted, Crashed, ProtocolDrift, TimedOut, WrongUse
 from bridle.core.events import AgentEnd, AnyEvent
 from bridle.core.handles import ConnectionState
 from bridle.drives.print_run import PermissionPolicy, refuse_all
-from bridle.process.spec import (
-    MAX_LINE,
-    PermissionAnswer,
-    ProcessExit,
-    Question,
-    decision_of,
-)
+from bridle.process.spec import MAX_LINE, ProcessExit
+from bridle.turns.player import Conversation, Message
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import LiveWire, Outgoing
+from bridle.turns.wire import LiveWire, PermissionAnswer, Question, decision_of
 
 if TYPE_CHECKING:
     from anyio import CancelScope, Lock
@@ -33,17 +28,16 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _CLOSING = 5.0
-"""Seconds for a process to take its last words."""
-_SHOWN = 2000
+"""Seconds for a process to take its last bytes."""
 ANSWERING = 300.0
-"""Seconds for an answer to a permission request, when nothing else is said."""
+"""Seconds for an answer to a permission request, unless the caller says otherwise."""
 
 
 class ByteSink(Protocol):
     """Where an agent's input goes."""
 
     def write(self, data: bytes, /) -> Any:
-        """Take bytes; what is returned is awaited if it can be. A `drain` is awaited too."""
+        """Take bytes; an awaitable result is awaited, and so is `drain` if there is one."""
 
 
 class RpcProcess(Protocol):
@@ -66,8 +60,8 @@ class RuntimeConnection:
     """A conversation with one process.
 
     Contract: use it in `async with`; one event loop, any number of tasks. Leaving the block, or
-    `close`, ends the conversation and the reading; the process is its starter's to end. Every call
-    returns when its bytes are written; what comes of it is in `get_state` and in the events.
+    `close`, ends the conversation and stops reading; the caller ends the process. Every call
+    returns when its bytes are written; `get_state` and the events show the effect.
     """
 
     def __init__(
@@ -82,24 +76,22 @@ class RuntimeConnection:
         on_event: Callable[[AnyEvent], object] | None = None,
     ) -> None:
         self._process = process
-        self._wire = wire
+        self._player: Conversation[Message] = Conversation(wire, recorder)
         self._recorder = recorder
         self._can_steer = can_steer
         self._permission = permission
         self._permission_timeout = permission_timeout
         self._on_event = on_event
-        self._queue: list[Outgoing] = []
-        self._sent: dict[str, Outgoing] = {}
-        self._steers: set[str] = set()
         self._count = 0
         self._failed = False
-        self._gone = False
         self._closed = False
         self._stopped = False
         self._group: TaskGroup | None = None
         self._changed: Flag | None = None
         self._writing: Lock | None = None
         self._scopes: set[CancelScope] = set()
+        self._asked: set[str] = set()
+        """Permission requests whose answer a task awaits."""
 
     async def __aenter__(self) -> "RuntimeConnection":
         import anyio
@@ -109,8 +101,8 @@ class RuntimeConnection:
         self._changed = anyio.Event()
         self._writing = anyio.Lock()
         self._group = await anyio.create_task_group().__aenter__()
-        self._wire.begin()
-        await self._settle()
+        self._player.begin()
+        await self._carry_out()
         self._start(self._read)
         return self
 
@@ -125,49 +117,48 @@ class RuntimeConnection:
         assert self._group is not None
         with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING):
             await self.close()
-        # It only waits for tasks that end now. It is not told of the block's exception, or it would
-        # wrap that in a group.
+        # Only waits for tasks that end now. The block's exception is not passed on, because the
+        # task group would wrap it in an exception group.
         self._group.cancel_scope.shield = True
         await self._group.__aexit__(None, None, None)
 
-    # -- talking --------------------------------------------------------------------------------
+    # -- the caller -----------------------------------------------------------------------------
 
     async def send_prompt(self, text: str) -> None:
         """Begin a turn, as soon as the agent can take one."""
-        await self._take(text, steer=False)
+        await self._queue(text, "prompt")
 
     async def follow_up(self, text: str) -> None:
-        """Give the agent a message for when its turn ends."""
-        await self._take(text, steer=False)
+        """Queue a message for the end of the turn."""
+        await self._queue(text, "follow_up")
 
     async def steer(self, text: str) -> None:
-        """Reach the turn that runs, at its next tool boundary; where the runtime cannot, and
-        between turns, it is the next prompt."""
-        await self._take(text, steer=True)
+        """Reach the running turn at its next tool boundary. If the runtime cannot do that, and
+        between turns, the message is queued."""
+        await self._queue(text, "steer")
 
     async def abort(self, reason: str = "aborted by the caller") -> None:
-        """Bring the open turn to its end and forget what waits; no effect when there is none."""
+        """End the open turn and drop the queued messages."""
         self._check()
-        self._queue.clear()
-        if self._recorder.turn_open:
-            self._recorder.fail(Aborted(reason))
-            self._wire.abort()
-        await self._settle()
+        for message in self._player.queue:
+            self._player.drop(message.id)
+        self._player.abort(Aborted(reason))
+        await self._carry_out()
 
     async def get_state(self) -> ConnectionState:
         """What the agent does now."""
         recorder = self._recorder
         tools = recorder.tools.names
         failed = self._failed and not recorder.turn_open
-        if self._gone or failed or recorder.stop_requested is not None:
+        if self._player.finished or failed or recorder.stop_requested is not None:
             return ConnectionState(status="error")
-        idle = recorder.is_ready and not self._queue and not self._sent
         return ConnectionState(
-            status="idle" if idle else "working", current_tool=tools[-1] if tools else None
+            status="idle" if self._player.is_idle else "working",
+            current_tool=tools[-1] if tools else None,
         )
 
     async def wait_idle(self, timeout: float | None = None) -> ConnectionState:
-        """Wait until the agent does not work any more; raises `TimedOut`."""
+        """Wait until the agent no longer works; raises `TimedOut`."""
         import anyio
 
         until = None if timeout is None else time.monotonic() + timeout
@@ -182,25 +173,24 @@ class RuntimeConnection:
         return state
 
     async def close(self) -> None:
-        """Let the agent leave (its stdin is closed where that is its way) and stop reading. Again
+        """Let the agent exit (most do when their stdin is closed) and stop reading. A repeated call
         has no effect."""
         if self._closed:
             return
         self._closed = True
-        if not self._gone:
+        player = self._player
+        if not player.finished:
             self._recorder.leaving = "the connection was closed"
-            if self._recorder.turn_open:
-                self._recorder.fail(Aborted("the connection was closed"))
-                self._wire.abort()
-            self._wire.leave()
+            player.abort(Aborted("the connection was closed"))
+            player.do(player.wire.leave)
             await self._write()
-            self._finish(ProcessExit(code=None))
+            player.finish(ProcessExit(code=None))
         for scope in self._scopes:
             scope.cancel()
-        self._tell()
+        self._publish()
 
     def _start(self, act: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Have something done beside the caller until the connection is closed."""
+        """Run a task until it ends or the connection is closed."""
         import anyio
 
         scope = anyio.CancelScope()
@@ -219,55 +209,41 @@ class RuntimeConnection:
             raise WrongUse("the connection is not open", hint="use it in `async with`")
         if self._closed:
             raise WrongUse("the connection is closed", hint="connect again")
-        if self._gone:
+        if self._player.finished:
             raise Crashed("the agent is gone", runtime=self._recorder.runtime)
 
     # -- messages -------------------------------------------------------------------------------
 
-    async def _take(self, text: str, *, steer: bool) -> None:
+    async def _queue(self, text: str, kind: Literal["prompt", "steer", "follow_up"]) -> None:
         self._check()
         if not text.strip():
             raise WrongUse("the message is empty", hint="say what the agent is to do")
         self._count += 1
-        message = Outgoing(id=_message_id(self._recorder.session_id, self._count), text=text)
-        self._recorder.words.instructed(text)
-        if steer and self._can_steer and self._recorder.turn_open:
-            self._sent[message.id] = message
-            self._steers.add(message.id)
-            self._wire.steer(message)
-        else:
-            self._queue.append(message)
-        await self._settle()
+        # A UUID, as wires need it, that differs in its number.
+        message_id = f"{self._recorder.session_id[:-12]}{self._count:012x}"
+        steers = kind == "steer" and self._can_steer and self._recorder.turn_open
+        self._player.add(Message(id=message_id, text=text, kind=kind if steers else "prompt"))
+        if steers:
+            self._player.send(message_id, steer=True)
+        await self._carry_out()
 
-    def _pump(self) -> None:
-        if self._queue and not self._sent and self._recorder.is_ready:
-            message = self._queue.pop(0)
-            self._sent[message.id] = message
+    def _send_next(self) -> None:
+        message = self._player.next_message(can_steer=False)
+        if message is not None:
             self._failed = False
-            self._wire.prompt(message)
+            self._player.send(message.id)
 
-    def _collect(self) -> None:
-        recorder = self._recorder
-        for delivery in recorder.deliveries:
-            message = self._sent.pop(delivery.id, None)
-            if message is None or delivery.taken:
-                continue
-            if delivery.id in self._steers:
-                # It came too late for its turn.
-                self._requeue(message)
-            else:
+    def _forget_closed_messages(self) -> None:
+        messages = self._player.messages
+        for state in [each for each in messages.values() if not each.is_open]:
+            del messages[state.message.id]
+            if state.status == "refused":
                 self._failed = True
-        recorder.deliveries.clear()
-
-    def _requeue(self, message: Outgoing) -> None:
-        self._count += 1
-        again = Outgoing(id=_message_id(self._recorder.session_id, self._count), text=message.text)
-        self._queue.insert(0, again)
 
     # -- the process ----------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        """Take what the agent says until it is gone."""
+        """Read the agent's output until the agent has ended."""
         rest = bytearray()
         try:
             async for data in _chunks(self._process.stdout):
@@ -276,43 +252,40 @@ class RuntimeConnection:
                     *lines, last = rest.split(b"\n")
                     rest = bytearray(last)
                     for line in lines:
-                        self._feed(bytes(line))
-                        await self._settle()
+                        self._player.feed(self._recorder.redactor.line(bytes(line)))
+                        await self._carry_out()
                 if len(rest) > MAX_LINE:
                     self._recorder.fail(ProtocolDrift("the agent printed a line without end"))
                     break
         except OSError as problem:
             self._recorder.fail(Crashed(f"the agent cannot be read: {problem}"))
-        self._finish(ProcessExit(code=None))
-        self._tell()
+        self._player.finish(ProcessExit(code=None))
+        self._publish()
 
-    def _feed(self, line: bytes) -> None:
-        line = self._recorder.redactor.line(line)
-        try:
-            self._wire.feed(line)
-        except Exception as problem:
-            # As in a run: one message we cannot read must not cost all the others.
-            self._recorder.unknown(
-                {"line": line[:_SHOWN].decode(errors="replace"), "problem": repr(problem)[:_SHOWN]}
-            )
-
-    async def _settle(self) -> None:
+    async def _carry_out(self) -> None:
         """Carry out what the wire asked for."""
-        recorder = self._recorder
+        recorder, player = self._recorder, self._player
         if recorder.stop_requested is not None and recorder.turn_open and not self._stopped:
-            # The process is its starter's to end; what the agent does now can be ended here.
+            # The caller owns the process; the connection can only end the turn.
             self._stopped = True
-            self._wire.abort()
+            player.do(player.wire.abort)
         while True:
-            self._collect()
-            self._pump()
-            while recorder.questions and self._group is not None:
-                # A person may take long to answer: what the agent says meanwhile is read.
-                self._start(self._answer, recorder.questions.pop(0))
-            if not recorder.replies:
+            self._forget_closed_messages()
+            self._send_next()
+            while self._group is not None and (question := self._next_question()) is not None:
+                # An answer may take long: the agent's output is read in the meantime.
+                self._start(self._answer, question)
+            if not player.has_bytes:
                 break
             await self._write()
-        self._tell()
+        self._publish()
+
+    def _next_question(self) -> Question | None:
+        for question in self._player.questions.values():
+            if question.request_id not in self._asked:
+                self._asked.add(question.request_id)
+                return question
+        return None
 
     async def _answer(self, question: Question) -> None:
         import anyio
@@ -327,16 +300,9 @@ class RuntimeConnection:
                     allowed, by, reason = decision_of(await answer)
         except Exception as problem:
             reason = f"the permission policy failed: {type(problem).__name__}"
-        self._recorder.reply(question.answer(allowed, reason))
-        self._recorder.permission_decided(
-            question.request_id,
-            tool_name=question.tool_name,
-            tool_call_id=question.tool_call_id,
-            decision="allow" if allowed else "deny",
-            by=by,
-            reason=reason,
-        )
-        await self._settle()
+        self._asked.discard(question.request_id)
+        self._player.answer(question.request_id, allowed, by, reason)
+        await self._carry_out()
 
     async def _write(self) -> None:
         assert self._writing is not None
@@ -346,8 +312,8 @@ class RuntimeConnection:
     async def _write_out(self) -> None:
         stdin = self._process.stdin
         try:
-            while self._recorder.replies and stdin is not None:
-                await _maybe(stdin.write(self._recorder.replies.pop(0)))
+            while (data := self._player.take_bytes()) and stdin is not None:
+                await _maybe(stdin.write(data))
                 if hasattr(stdin, "drain"):
                     await _maybe(stdin.drain())
             if self._recorder.input_done and stdin is not None:
@@ -355,25 +321,14 @@ class RuntimeConnection:
                 if close is not None:
                     await _maybe(close())
         except OSError:
-            # Its end is seen on its stdout.
-            self._recorder.replies.clear()
+            # The end of the process is seen on its stdout.
+            self._player.take_bytes()
 
-    def _finish(self, exit: ProcessExit) -> None:
-        if self._gone:
-            return
-        self._gone = True
-        exit = self._recorder.with_last_words(exit)
-        try:
-            self._wire.finish(exit)
-        except Exception as problem:
-            self._recorder.fail(ProtocolDrift(f"the adapter failed at the end: {problem!r}"))
-        self._recorder.finish(exit)
-
-    def _tell(self) -> None:
-        """Hand over what happened, and wake who waits."""
+    def _publish(self) -> None:
+        """Pass the events on, and wake the tasks that wait for a change."""
         import anyio
 
-        for event in self._recorder.drain():
+        for event in self._player.take_events():
             if isinstance(event, AgentEnd):
                 self._failed = event.status not in ("completed", "aborted")
             if self._on_event is not None:
@@ -383,18 +338,13 @@ class RuntimeConnection:
             self._changed = anyio.Event()
 
 
-def _message_id(session_id: str, number: int) -> str:
-    """A UUID, as wires want it, that is told apart by its number."""
-    return f"{session_id[:-12]}{number:012x}"
-
-
 async def _maybe(value: Any) -> None:
     if hasattr(value, "__await__"):
         await value
 
 
 async def _chunks(stream: Any) -> AsyncIterator[bytes]:
-    """The bytes of a stream as they come, whatever its kind."""
+    """The bytes of a stream of any supported kind, as they arrive."""
     if hasattr(stream, "receive"):
         from anyio import EndOfStream
 

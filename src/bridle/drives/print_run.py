@@ -1,35 +1,25 @@
-"""The print drive: one process per prompt, from its start to its result."""
+"""The print drive: one process for one prompt, from its start to its result."""
 
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
 
-from bridle.core.errors import Aborted, AgentError, ProtocolDrift, TimedOut
+from bridle.core.errors import Aborted, AgentError, TimedOut
 from bridle.core.events import Event
 from bridle.core.results import RunResult
 from bridle.process.attached import AttachedProcess
-from bridle.process.owned_folders import claim_folders, remove_folders
-from bridle.process.spec import (
-    Normalizer,
-    Patience,
-    PermissionAnswer,
-    ProcessExit,
-    ProcessSpec,
-    Question,
-    StderrReader,
-    decision_of,
-)
+from bridle.process.private_folders import claim_folders, remove_folders
+from bridle.process.spec import ProcessExit, ProcessSpec
+from bridle.turns.player import Player
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer, Patience, PermissionAnswer, Question, decision_of
 
 PermissionPolicy = Callable[[Question], PermissionAnswer]
 """Answers a permission request."""
 
-_SHOWN = 2000
-"""Characters of a line that is shown when its adapter stumbled over it."""
-
 
 def refuse_all(question: Question) -> tuple[bool, str, str]:
-    """The answer when nobody is there to be asked."""
+    """The answer if nobody can be asked."""
     return (
         False,
         "bridle",
@@ -42,8 +32,8 @@ class PrintRun:
 
     Contract: iterate `events` (or `batches`) to the end, once; then `result` is complete. `abort`
     may be called from any thread or a signal handler; the events still end in order. Leaving the
-    iteration early ends the agent. Errors of the agent are in the result, never raised; what the
-    permission callback raises is raised here, after the agent has ended.
+    iteration early ends the agent. Errors of the agent are in the result, never raised; an
+    exception of the permission callback is raised here, after the agent has ended.
     """
 
     def __init__(
@@ -56,8 +46,8 @@ class PrintRun:
         permission: PermissionPolicy = refuse_all,
         at_end: Callable[[], None] | None = None,
     ) -> None:
-        self._normalizer = normalizer
         self._recorder = recorder
+        self._player = Player(normalizer, recorder)
         self._permission = permission
         self._process = AttachedProcess(spec, recorder.redactor)
         self._aborted: AgentError | None = None
@@ -65,18 +55,17 @@ class PrintRun:
         self._patience: Patience | None = None
         self._patient_until = 0.0
         claim_folders(private_dirs)
-        # Also when the run is dropped before it was started.
+        # Also runs if this object is dropped before it was started.
         self._clean_up = weakref.finalize(self, _clean_up, private_dirs, at_end)
 
     def abort(self, reason: str = "interrupted", *, now: bool = False) -> None:
-        """Stop the agent; the run ends with status `aborted`. With `now` it gets no time to do so
-        itself."""
+        """Stop the agent; the run ends with status `aborted`. With `now`, kill it at once."""
         self._aborted = self._aborted or Aborted(reason)
         self._process.request_stop(now=now)
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has ended or was closed: `result` does not change any more."""
+        """Whether the run has ended or was closed: `result` no longer changes."""
         return not self._clean_up.alive
 
     @property
@@ -85,7 +74,7 @@ class PrintRun:
         return self._recorder.result()
 
     def close(self) -> None:
-        """End the agent, if it runs, and remove what was made for this run. Safe in any state."""
+        """End the agent if it runs, and remove the files of this run. Safe in any state."""
         self._end()
 
     def _end(self) -> None:
@@ -95,7 +84,7 @@ class PrintRun:
             self._clean_up()
 
     def events(self) -> Iterator[Event]:
-        """Start the agent and hand over each event as it happens, to the last."""
+        """Start the agent and yield each event as it happens."""
         batches = self.batches()
         try:
             for batch in batches:
@@ -104,7 +93,7 @@ class PrintRun:
             batches.close()
 
     def batches(self) -> Generator[list[Event], None, None]:
-        """Like `events`, but those that came together are handed over together."""
+        """Like `events`, but yields events that came together as one list."""
         recorder, process = self._recorder, self._process
         if self._begun:
             raise RuntimeError("a run is played once")
@@ -115,7 +104,7 @@ class PrintRun:
                 recorder.finish(ProcessExit(code=None))
             elif self._started():
                 yield from self._follow()
-                self._finish(process.exit or ProcessExit(code=None))
+                self._player.finish(process.exit or ProcessExit(code=None))
             if events := recorder.drain():
                 yield events
         finally:
@@ -131,16 +120,18 @@ class PrintRun:
         return True
 
     def _follow(self) -> Iterator[list[Event]]:
-        recorder, process = self._recorder, self._process
+        recorder, process, player = self._recorder, self._process, self._player
+        redact = recorder.redactor.line
         timeout = recorder.options.timeout
         deadline = None if timeout is None else time.monotonic() + timeout
-        # A normalizer may speak first.
-        self._write_replies()
+        # A normalizer may send the first bytes.
+        process.write(player.take_bytes())
         while (lines := process.next_lines(self._next_look(deadline))) is not None:
             for line in lines:
-                self._feed(line)
-                if recorder.questions:
-                    # What the agent said before it asked is shown before the question.
+                player.feed(redact(line))
+                process.write(player.take_bytes())
+                if player.questions:
+                    # Events before the request are shown before the question.
                     if events := recorder.drain():
                         yield events
                     self._answer_questions()
@@ -155,7 +146,7 @@ class PrintRun:
                 recorder.fail(TimedOut(f"the agent did not finish within {timeout:g} s"))
                 process.request_stop()
                 deadline = None
-            elif self._out_of_patience():
+            elif self._patience_ran_out():
                 process.request_stop()
             if events := recorder.drain():
                 yield events
@@ -166,7 +157,7 @@ class PrintRun:
             recorder.fail(process.failure)
 
     def _next_look(self, deadline: float | None) -> float | None:
-        """When to look up at the latest: the run's deadline, or the adapter's clock."""
+        """When to return from waiting at the latest: the run's deadline or the adapter's timer."""
         patience = self._recorder.patience
         if patience is not self._patience:
             self._patience = patience
@@ -175,10 +166,10 @@ class PrintRun:
             return deadline
         return self._patient_until if deadline is None else min(deadline, self._patient_until)
 
-    def _out_of_patience(self) -> bool:
-        """Whether the adapter's clock ran out; then the agent is to be stopped."""
+    def _patience_ran_out(self) -> bool:
+        """Whether the adapter's timer ran out; then the agent must be stopped."""
         recorder, patience = self._recorder, self._patience
-        # One that was set while the lines were read has not begun to run yet.
+        # A timer that was set while the lines were read has not started yet.
         if patience is None or patience is not recorder.patience:
             return False
         if time.monotonic() < self._patient_until:
@@ -190,56 +181,18 @@ class PrintRun:
 
     def _feed_stderr(self) -> None:
         lines = self._process.take_stderr()
-        if lines and isinstance(self._normalizer, StderrReader):
+        if lines:
             for line in lines:
-                self._understood(self._normalizer.feed_stderr, line)
-
-    def _feed(self, line: bytes) -> None:
-        self._understood(self._normalizer.feed, line)
-        self._write_replies()
-
-    def _write_replies(self) -> None:
-        replies = self._recorder.replies
-        while replies:
-            self._process.write(replies.pop(0))
+                self._player.feed_stderr(self._recorder.redactor.line(line))
+            self._process.write(self._player.take_bytes())
 
     def _answer_questions(self) -> None:
-        questions = self._recorder.questions
+        questions = self._player.questions
         while questions:
-            self._answer(questions.pop(0))
-
-    def _understood(self, take: Callable[[bytes], None], line: bytes) -> None:
-        recorder = self._recorder
-        line = recorder.redactor.line(line)
-        try:
-            take(line)
-        except Exception as problem:
-            # An adapter promises not to raise. When it does, the line is shown and the run goes on:
-            # one message we cannot read must not cost the user all the others.
-            recorder.unknown(
-                {"line": line[:_SHOWN].decode(errors="replace"), "problem": repr(problem)[:_SHOWN]}
-            )
-
-    def _answer(self, question: Question) -> None:
-        allowed, by, reason = decision_of(self._permission(question))
-        self._process.write(question.answer(allowed, reason))
-        self._recorder.permission_decided(
-            question.request_id,
-            tool_name=question.tool_name,
-            tool_call_id=question.tool_call_id,
-            decision="allow" if allowed else "deny",
-            by=by,
-            reason=reason,
-        )
-
-    def _finish(self, exit: ProcessExit) -> None:
-        exit = self._recorder.with_last_words(exit)
-        try:
-            self._normalizer.finish(exit)
-        except Exception as problem:
-            self._recorder.fail(ProtocolDrift(f"the adapter failed at the end: {problem!r}"))
-        # The adapter does this itself; again it has no effect.
-        self._recorder.finish(exit)
+            question = next(iter(questions.values()))
+            allowed, by, reason = decision_of(self._permission(question))
+            self._player.answer(question.request_id, allowed, by, reason)
+            self._process.write(self._player.take_bytes())
 
 
 def _clean_up(folders: tuple[str, ...], at_end: Callable[[], None] | None) -> None:

@@ -1,1 +1,1 @@
-"""Processes of agents: how one is started, held, watched and ended, and the files it leaves."""
+"""Processes of agents: how Bridle starts, holds, watches and ends them, and their files."""

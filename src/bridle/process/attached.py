@@ -1,7 +1,7 @@
-"""Holding a process that ends with us: pipes, one loop, nothing left behind.
+"""Holds a process that ends with Bridle: pipes, one loop, no leftover processes.
 
-One selector watches stdout, stderr, stdin, the process's end and a wake-up pipe, so no thread is
-needed, nothing blocks while the agent waits for something else, and a caller that stops reading
+One selector watches stdout, stderr, stdin, the end of the process and a wake-up pipe. So no thread
+is needed, nothing blocks while the agent waits for something else, and a caller that stops reading
 slows the agent down instead of filling memory.
 """
 
@@ -17,6 +17,7 @@ from collections import deque
 
 from bridle.core.errors import STDERR_TAIL, AgentError, ProtocolDrift
 from bridle.core.redaction import Redactor
+from bridle.process.launch import Uninterrupted, default_signals, start_error
 from bridle.process.process_tree import (
     Process,
     descendants,
@@ -27,34 +28,33 @@ from bridle.process.process_tree import (
     send_signal,
 )
 from bridle.process.spec import MAX_LINE, SESSION_MARK, ProcessExit, ProcessSpec
-from bridle.process.starting import Uninterrupted, default_signals, start_error
 
 _CHUNK = 1 << 16
 _TAIL = 1 << 16
-"""Bytes of standard error that are kept."""
+"""Bytes of stderr that are kept."""
 _ERROR_LINE = 1 << 14
-"""Longest line of standard error that is handed over whole."""
+"""Longest line of stderr that is passed on in full."""
 _DRAIN_GRACE = 1.0
 """Seconds that output may still arrive after the process has ended (a child holds the pipe)."""
 _DRAIN_MOST = 1 << 22
-"""Bytes read after what was left behind is dead: more than any pipe holds."""
+"""Bytes read after the leftover processes have ended: more than any pipe contains."""
 _CLOSED_GRACE = 5.0
-"""Seconds a process may live on after it closed its stdout."""
+"""Seconds that a process may keep running after it closed its stdout."""
 _KILL_GRACE = 5.0
-"""Seconds to wait for a killed process; one that the kernel cannot end is given up."""
+"""Seconds to wait for a killed process; then Bridle gives up."""
 _FAREWELL = 1.5
-"""Seconds between SIGTERM and SIGKILL for what an agent left behind."""
+"""Seconds between SIGTERM and SIGKILL for leftover processes."""
 _TICK = 0.1
-"""Longest sleep where the system cannot tell us of a process's end."""
+"""Longest sleep if the system cannot signal the end of a process."""
 
 
 class AttachedProcess:
-    """A child in a session and process group of its own, read line by line.
+    """A child in its own session and process group, read line by line.
 
-    Contract: `start` once; then `next_lines` until it returns None; then `exit` tells how it
-    ended. `request_stop` may be called at any time, from any thread or a signal handler, and twice.
-    `close` ends it whatever its state, may be called twice, and must be called at the end (when
-    the program ends without it, it is called then). One thread reads, writes and closes.
+    Contract: `start` once; then `next_lines` until it returns None; then `exit` says how it ended.
+    `request_stop` may be called at any time and repeatedly, from any thread or a signal handler.
+    `close` ends the child in any state, may be called repeatedly, and must be called at the end (at
+    the latest it is called when the program ends). One thread reads, writes and closes.
     """
 
     def __init__(self, spec: ProcessSpec, redactor: Redactor | None = None) -> None:
@@ -92,7 +92,7 @@ class AttachedProcess:
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Start the child; raises an `AgentError` that says why it could not be started."""
+        """Start the child; raises an `AgentError` if that fails."""
         with Uninterrupted():
             try:
                 self._start()
@@ -135,11 +135,11 @@ class AttachedProcess:
             self._watch_input()
 
     def next_lines(self, until: float | None = None) -> list[bytes] | None:
-        """The next whole lines, without their newlines; None when the child is gone and all it
-        said was handed over; [] when `until` (monotonic) passed, it was only woken, or only the
-        standard error that is watched said something.
+        """The next complete lines, without their newlines. None when the child has ended and all
+        its output was returned; [] when `until` (monotonic) passed, on a wake-up, or if only
+        watched stderr has new lines.
 
-        A last line without newline is handed over as it is.
+        A last line without a newline is returned as it is.
         """
         lines: list[bytes] = []
         while not self._over():
@@ -160,7 +160,7 @@ class AttachedProcess:
         return None
 
     def take_stderr(self) -> list[bytes]:
-        """The lines of standard error since the last call, where the spec says to watch it."""
+        """The lines of stderr since the last call, if the spec says to watch it."""
         lines, self._error_lines = self._error_lines, []
         if self.exit is not None and self._error_line:
             lines.append(bytes(self._error_line))
@@ -168,18 +168,18 @@ class AttachedProcess:
         return lines
 
     def write(self, data: bytes) -> None:
-        """Queue bytes for the child's stdin; dropped when that is closed."""
+        """Queue bytes for the child's stdin; dropped if it is closed."""
         if data:
             self._to_write.append(memoryview(data))
             self._watch_input()
 
     def close_input(self) -> None:
-        """Close the child's stdin once everything queued was written."""
+        """Close the child's stdin after everything queued is written."""
         self._close_input = True
         self._watch_input()
 
     def request_stop(self, *, now: bool = False) -> None:
-        """Begin the runtime's own stop sequence; with `now`, kill at once."""
+        """Begin the runtime's stop sequence; with `now`, kill at once."""
         self._stopping = True
         self._kill_now = self._kill_now or now
         with self._wake_lock:
@@ -189,9 +189,9 @@ class AttachedProcess:
                     os.write(self._wake_write, b"x")
 
     def close(self) -> None:
-        """End the child and all it started, and free everything. Safe in any state.
+        """End the child and all its processes, and free everything. Safe in any state.
 
-        A child that still runs gets its stop sequence, whose length bounds the time this takes; an
+        A running child gets its stop sequence, whose length bounds the time this takes; an
         interrupt meanwhile skips to the kill.
         """
         with Uninterrupted(on_interrupt=self._kill_at_once):
@@ -201,10 +201,10 @@ class AttachedProcess:
             finally:
                 self._free()
 
-    # -- the loop's parts -----------------------------------------------------------------------
+    # -- the loop -------------------------------------------------------------------------------
 
     def _over(self) -> bool:
-        """Whether there is nothing to wait for any more."""
+        """Whether there is nothing left to wait for."""
         if self._process is None or self._selector is None or self.exit is not None:
             return True
         if self._ended_at is None and self._exit_fd is None:
@@ -222,7 +222,7 @@ class AttachedProcess:
             self._ended_at = time.monotonic()
 
     def _work(self, lines: list[bytes], until: float | None) -> bool:
-        """Wait for something and deal with it; True when it was a wake-up call."""
+        """Wait for something and handle it; True if it was a wake-up."""
         assert self._selector is not None
         woken = False
         for key, _ in self._selector.select(self._wait_time(until)):
@@ -259,7 +259,7 @@ class AttachedProcess:
         return max(0.0, min(waits)) + 0.001 if waits else None
 
     def _read_stdout(self, lines: list[bytes]) -> int:
-        """Take what is there; returns how many bytes that was."""
+        """Read what is available; returns the number of bytes."""
         assert self._process is not None
         assert self._process.stdout is not None
         assert self._selector is not None
@@ -277,7 +277,7 @@ class AttachedProcess:
         return len(data)
 
     def _split(self, data: bytes, lines: list[bytes]) -> None:
-        """Cut at newlines alone: what else a line may hold is the wire's business."""
+        """Split only at newlines: the wire handles all other characters."""
         first, newline, rest = data.partition(b"\n")
         if len(self._buffer) + len(first) > MAX_LINE:
             self.failure = ProtocolDrift(
@@ -297,7 +297,7 @@ class AttachedProcess:
             lines += more
 
     def _drain_stdout(self, lines: list[bytes]) -> None:
-        """What is left in the pipe when nobody of ours can write to it any more."""
+        """Read the rest of the pipe when no process of the agent can write to it."""
         taken = 0
         while self._stdout_open and taken < _DRAIN_MOST:
             size = self._read_stdout(lines)
@@ -307,7 +307,7 @@ class AttachedProcess:
         self._stdout_open = False
 
     def _read_stderr(self) -> bool:
-        """Take what is there; False when there is nothing more."""
+        """Read what is available; False if there is nothing more."""
         assert self._process is not None
         assert self._process.stderr is not None
         assert self._selector is not None
@@ -350,7 +350,7 @@ class AttachedProcess:
         except BlockingIOError:
             return
         except OSError:
-            # The child closed its end: what it did not want to read is not an error of ours.
+            # The child closed its stdin: input that it does not read is not an error.
             self._drop_input()
             return
         rest = self._to_write[0][sent:]
@@ -368,7 +368,7 @@ class AttachedProcess:
     # -- stopping -------------------------------------------------------------------------------
 
     def _advance_stop(self) -> None:
-        """Take the next step of the stop sequence when the one before had its time."""
+        """Take the next step of the stop sequence when the previous one had its time."""
         assert self._process is not None
         now = time.monotonic()
         steps = self.spec.stop
@@ -381,12 +381,12 @@ class AttachedProcess:
             return
         self._step += 1
         if self._step > len(steps):
-            # Even SIGKILL did not end it: the kernel holds it. Nothing more can be done.
+            # Even SIGKILL did not end it: the kernel holds it. Give up.
             self._ended_at = now - _DRAIN_GRACE
             return
         self._remember_family()
         if self._step == len(steps) or steps[self._step].signal == signal.SIGKILL:
-            # What the agent started hears of the end before the group is killed without a word.
+            # The agent's children get SIGTERM before the group gets SIGKILL.
             self._end_marked(spare=self._process.pid, deadline=1.0)
         if self._step == len(steps):
             self._kill_group()
@@ -411,15 +411,15 @@ class AttachedProcess:
         return self.spec.env.get(SESSION_MARK, "")
 
     def _remember_family(self) -> None:
-        """Note who is below the agent while that can still be seen: a process that cleared its
-        environment is found by nothing else once its parents are dead."""
+        """Record the agent's descendants while they can be found: a process that cleared its
+        environment cannot be found in another way once its parents are dead."""
         assert self._process is not None
         for process in descendants(self._process.pid):
             self._seen[process.pid] = process
 
     def _end_leftovers(self) -> None:
-        """End whatever the child left behind. Its own status is not taken yet where the system
-        lets us wait without it, so that its group's number can belong to nobody else."""
+        """End the leftover processes of the child. If the system allows it, the child is not reaped
+        before, so that its process group id cannot be reused."""
         assert self._process is not None
         self._end_marked(spare=0, deadline=_KILL_GRACE)
         send_group_signal(self._process.pid, signal.SIGKILL)
@@ -434,7 +434,7 @@ class AttachedProcess:
         )
 
     def _run_down(self) -> None:
-        """Bring a child in any state to its end; what it still says is thrown away."""
+        """End a child in any state; its remaining output is discarded."""
         try:
             self._stopping = True
             while not self._over():
@@ -448,7 +448,7 @@ class AttachedProcess:
             self._reap()
 
     def _reap(self) -> None:
-        """End what the child left behind, then learn its exit status."""
+        """End leftover processes, then collect the child's exit status."""
         if self.exit is not None or self._process is None:
             return
         self._end_leftovers()
@@ -486,13 +486,13 @@ _living: set[AttachedProcess] = set()
 
 @atexit.register
 def _close_all() -> None:
-    """End the agents of a program that ends without closing them."""
+    """End the agents that the program did not close."""
     for process in list(_living):
         process.close()
 
 
 def _read(fd: int) -> bytes | None:
-    """What is there to read; empty at the end; None when there is nothing now."""
+    """The available bytes; empty at the end of the stream; None if there are none now."""
     try:
         return os.read(fd, _CHUNK)
     except BlockingIOError:

@@ -1,19 +1,21 @@
-"""Holding a process that must outlive us: files and a FIFO instead of pipes.
+"""Holds a process that must outlive Bridle: files and a FIFO instead of pipes.
 
-The agent runs under a tiny shell of its own session, in a folder that holds all there is:
+The agent runs under a small shell (the holder) in a separate session, with a folder that contains
+everything:
 
-    input      every byte the agent was ever given, append-only; what stands here is sent
+    input      every byte that the agent received, append-only; what is in here is sent
     stdin      the FIFO that is the agent's stdin; a pump copies `input` into it
     bell       a FIFO that wakes the pump when `input` has grown
     journal    the agent's stdout, append-only, written by the agent itself: the source of truth
     errors     its stderr
     pid        its process id
-    exit       how it ended, written by the shell (or by a driver that finds it gone: "lost")
-    closed     there when nothing will follow what `input` held at the start
+    exit       how it ended, written by the shell (or by a driver that finds it missing: "lost")
+    closed     exists if nothing follows what `input` contained at the start
 
-No byte passes through us, so killing us loses none. Since input is a file and not only a FIFO, a
-new driver sees to the byte what was sent, even when the old one died in the middle of a message.
-The shell traps signals rather than ignoring them: an agent would inherit the ignoring.
+No byte passes through Bridle, so killing Bridle loses none. The input is a file and not only a
+FIFO, so a new driver knows exactly which bytes were sent, even if the previous one died in the
+middle of a message. The shell traps signals instead of ignoring them: an agent would inherit
+ignored signals.
 """
 
 import contextlib
@@ -24,6 +26,7 @@ import time
 from bridle.core.errors import STDERR_TAIL, WrongUse
 from bridle.core.files import write_atomic
 from bridle.core.redaction import Redactor
+from bridle.process.launch import Uninterrupted, default_signals, leave_running, reap, start_error
 from bridle.process.process_tree import (
     Process,
     command_words,
@@ -41,7 +44,6 @@ from bridle.process.run_files import (
     read_word,
 )
 from bridle.process.spec import SESSION_MARK, ProcessExit, ProcessSpec
-from bridle.process.starting import Uninterrupted, default_signals, leave_running, reap, start_error
 
 _HOLDER = """
 d=$1; shift
@@ -69,30 +71,30 @@ kill $pump 2>/dev/null
 """
 """The agent is a foreground child: a background one would start with SIGINT ignored.
 
-The pump waits in a read: a `tail -f` for each session would use up the few watches that a system
-has for a user, and from then on copy only once a second."""
+The pump waits in a read: a `tail -f` per session would use up the user's inotify watches, and then
+copy only once a second."""
 
 _LOST = "lost"
 _FAREWELL = 1.5
 _START_GRACE = 10.0
-"""Seconds for a holder to appear after its folder was made."""
+"""Seconds for a holder to appear after its folder was created."""
 
 
 class DetachedProcess(RunFiles):
-    """One agent process in its folder, started now or long ago, by us or by somebody else.
+    """One agent process in its folder, started by this process or an earlier one.
 
-    Contract: `start` once in its life; everything else works from any process of the same user at
-    any time. Nothing here blocks for longer than a file operation takes.
+    Contract: `start` is called once; everything else works from any process of the same user at any
+    time. Nothing blocks longer than a file operation.
     """
 
     # -- starting -------------------------------------------------------------------------------
 
     def start(self, spec: ProcessSpec, *, fed: bool = False) -> None:
-        """Start the agent in this new folder; raises an `AgentError` that says why it could not.
+        """Start the agent in this new folder; raises an `AgentError` if that fails.
 
-        The environment must hold the session's mark. Its stdin stays open, and what it is given is
-        written later. With `fed` it is given what a run would be: `spec.stdin`, and nothing after
-        that unless its stdin is to be kept open.
+        The environment must contain the session's mark. The stdin stays open for later input. With
+        `fed` the agent gets the input of a run: `spec.stdin`, and nothing more unless
+        `spec.keep_stdin` is set.
         """
         if SESSION_MARK not in spec.env:
             raise WrongUse(f"the environment of a detached agent needs {SESSION_MARK}")
@@ -103,7 +105,7 @@ class DetachedProcess(RunFiles):
         else:
             os.mkfifo(self.path("stdin"), 0o600)
         if fed and spec.stdin:
-            # Before there is a process: whoever starts it may be killed right after.
+            # Before the start: this process may be killed right after it.
             self._append("input", spec.stdin)
         if fed and not spec.keep_stdin:
             write_atomic(self.path("closed"), "")
@@ -114,7 +116,7 @@ class DetachedProcess(RunFiles):
         self._start_shell(_HOLDER, "bridle-holder", spec, *spec.argv)
 
     def _start_shell(self, script: str, name: str, spec: ProcessSpec, *words: str) -> None:
-        """Start the shell that holds what runs in this folder; it outlives us."""
+        """Start the holder of this folder; it outlives this process."""
         with Uninterrupted():
             try:
                 holder = subprocess.Popen(
@@ -132,66 +134,66 @@ class DetachedProcess(RunFiles):
             leave_running(holder)
 
     def write(self, data: bytes) -> None:
-        """See `RunFiles.write`; the pump is woken."""
+        """As `RunFiles.write`; wakes the pump."""
         super().write(data)
         self._ring(b"\n")
 
     def take_up(self) -> None:
-        """Wake the pump: the one before may have been killed between writing and waking it."""
+        """Wake the pump: the previous driver may have been killed before it did."""
         if read_word(self.path("exit")) is None:
             with contextlib.suppress(HoldingFailed):
                 self._ring(b"\n")
 
     def close_input(self) -> None:
-        """Close the agent's stdin, once all that was written is in it: the pump leaves, and the
-        FIFO has no writer any more."""
+        """Close the agent's stdin after all input was copied: the pump exits, and the FIFO has no
+        writer."""
         self._ring(b"end\n")
 
     def _ring(self, word: bytes) -> None:
-        # The pump has the bell open, so it can be reached there when somebody removed its name.
+        # The pump has the bell open, so it can be reached even if the file was removed.
         for path in (self.path("bell"), f"/proc/{read_number(self.path('pump'))}/fd/3"):
             try:
-                # Opened for both, it neither waits for the pump nor fails when that is gone.
+                # Opened for both directions, this neither waits for the pump nor fails without it.
                 handle = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError:
                 continue
             try:
                 os.write(handle, word)
             except BlockingIOError:
-                # So many calls wait already that one more changes nothing.
+                # The FIFO is full of wake-ups: one more changes nothing.
                 return
             finally:
                 os.close(handle)
             return
         raise HoldingFailed("the agent's input cannot be reached", hint=FILES_HINT)
 
-    # -- how it is ------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------
 
     @property
     def pid(self) -> int | None:
-        """The agent's process id, None before it is known."""
+        """The agent's process id; None while unknown."""
         return read_number(self.path("pid"))
 
     @property
     def holder(self) -> int | None:
-        """The holder's process id while it lives."""
+        """The holder's process id; None if it has ended."""
         return read_number(self.path("holder")) if self._holder_lives() else None
 
     def end_fd(self) -> int | None:
-        """A descriptor that tells of the holder's end, which follows the agent's."""
+        """A descriptor for the end of the holder, which follows the end of the agent."""
         pid = read_number(self.path("holder"))
         handle = exit_fd(pid) if pid is not None else None
-        # Looked at after it was opened: the number may have been given to a stranger before.
+        # Checked after opening: the process id may have been reused before.
         if handle is not None and not self._holder_lives():
             os.close(handle)
             return None
         return handle
 
     def exit(self, redactor: Redactor | None = None) -> ProcessExit | None:
-        """How the agent ended; None while it lives.
+        """How the agent ended; None while it runs.
 
-        A holder that was killed leaves no word: `code` is then None for good, whether the agent
-        still runs or not, since nobody could learn of its end; `end_leftovers` ends it.
+        A killed holder leaves no exit status: `code` is then None for good, whether the agent still
+        runs or not; `end_leftovers` ends it.
         """
         word = read_word(self.path("exit"))
         if word is None:
@@ -206,7 +208,7 @@ class DetachedProcess(RunFiles):
         return _LOST
 
     def signal(self, number: int, to: str = "process") -> None:
-        """Send a signal to the agent, or with `to="group"` to it and all below it."""
+        """Send a signal to the agent, or with `to="group"` also to all its descendants."""
         pid = self.pid
         if pid is None or not self._is_ours(pid):
             return
@@ -216,22 +218,22 @@ class DetachedProcess(RunFiles):
             send_signal(process.pid, number)
 
     def end_leftovers(self, session_id: str, also: tuple[Process, ...] = ()) -> list[int]:
-        """End everything of the session that still runs, the holder too."""
+        """End all processes of the session that still run, including the holder."""
         return end_marked(session_id, also=also, grace=_FAREWELL)
 
-    # -- inside ---------------------------------------------------------------------------------
+    # -- helpers --------------------------------------------------------------------------------
 
     def _holder_lives(self) -> bool:
         reap()
         pid = read_number(self.path("holder"))
         if pid is None:
-            # It is started right now, or its starter died before it could be.
+            # It is being started, or the driver died before starting it.
             return _age(self.path("stdin")) < _START_GRACE
-        # The folder in its command tells it from a stranger that got its number since.
+        # The folder in its command distinguishes it from a process that reused its id.
         return self.path("") in command_words(pid)
 
     def _is_ours(self, pid: int) -> bool:
-        """Whether that number still is a child of our holder."""
+        """Whether this process id is still a child of the holder."""
         process = look(pid)
         holder = read_number(self.path("holder"))
         return process is not None and process.parent == holder and self._holder_lives()
@@ -246,7 +248,7 @@ class DetachedProcess(RunFiles):
 
 
 def _check_program(spec: ProcessSpec) -> None:
-    """Say what the shell could only say too late: no such folder or program."""
+    """Check for a missing folder or program, which the shell would report too late."""
     if not os.path.isdir(spec.cwd):
         raise FileNotFoundError(2, "no such directory", spec.cwd)
     program = spec.argv[0]
@@ -259,12 +261,12 @@ def _exit_code(word: str) -> int | None:
     if not word.isdigit():
         return None
     code = int(word)
-    # A shell tells a death by signal as 128 and more.
+    # A shell reports death by a signal as 128 plus its number.
     return 128 - code if 128 < code <= 192 else code
 
 
 def _age(path: str) -> float:
-    """Seconds since a file was changed; for ever when it is not there."""
+    """Seconds since a file was changed; infinite if it does not exist."""
     try:
         return max(0.0, time.time() - os.lstat(path).st_mtime)
     except OSError:

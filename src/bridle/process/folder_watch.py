@@ -1,4 +1,4 @@
-"""Noticing changes in folders: told by the system where it can, looked for where it cannot."""
+"""Watches folders for changes: with inotify on Linux, by polling elsewhere."""
 
 import os
 import struct
@@ -6,8 +6,8 @@ import sys
 import time
 from typing import Protocol
 
-_LOOK_AGAIN = 0.05
-"""Seconds between looks where the system tells nothing."""
+_POLL_SECONDS = 0.05
+"""Seconds between polls."""
 _HEAD = struct.Struct("iIII")
 _MODIFY, _MOVED_TO = 0x2, 0x80
 _MOVED_FROM, _DELETE = 0x40, 0x200
@@ -17,25 +17,25 @@ _NONBLOCK, _CLOEXEC = 0o4000, 0o2000000
 
 
 class FolderWatch(Protocol):
-    """Tells which of the watched folders changed.
+    """Reports which of the watched folders changed.
 
-    Contract: a change after `add` is told by a later `changed`, once or more often; nothing is
-    told for folders that did not change, save now and then. One thread uses it.
+    Contract: a change after `add` is reported by a later `changed`, once or more often. A folder
+    without a change is rarely reported. One thread uses it.
     """
 
     def add(self, folder: str) -> None:
-        """Watch a folder that exists; again has no effect."""
+        """Watch an existing folder; a repeated call has no effect."""
 
     def remove(self, folder: str) -> None:
-        """Watch it no longer; no effect when it is not watched."""
+        """Stop watching a folder; no effect if it is not watched."""
 
     def fileno(self) -> int | None:
-        """A descriptor that is readable when something changed; None when there is no such thing:
-        then ask `changed` every `interval` seconds."""
+        """A descriptor that is readable when something changed; None if there is none: then call
+        `changed` every `interval` seconds."""
 
     @property
     def interval(self) -> float | None:
-        """How often to ask, None when `fileno` tells."""
+        """The polling interval; None if `fileno` gives a descriptor."""
 
     def changed(self) -> set[str]:
         """The folders that changed since the last call."""
@@ -45,18 +45,18 @@ class FolderWatch(Protocol):
 
 
 def watch_folders() -> FolderWatch:
-    """The best watch this system has."""
+    """The best watch that this system offers."""
     if sys.platform == "linux":
         try:
             return _Inotify()
         except OSError:
-            # No more instances for this user: looking is slower, and works.
-            return _Looking()
-    return _Looking()
+            # The user has no inotify instances left: polling is slower but works.
+            return _Polling()
+    return _Polling()
 
 
 class _Inotify:
-    """Linux tells by itself."""
+    """Uses inotify of Linux."""
 
     interval = None
 
@@ -76,7 +76,7 @@ class _Inotify:
             return
         number = self._libc.inotify_add_watch(self._handle, os.fsencode(folder), _WANTED)
         if number < 0:
-            # Too many watches: this one is looked at whenever anybody asks.
+            # Too many watches: this folder is reported on every call.
             self._unwatched.add(folder)
             return
         self._folders[number] = folder
@@ -104,7 +104,7 @@ class _Inotify:
             at += _HEAD.size + length
             folder = self._folders.get(number)
             if number == -1:
-                # The queue ran over: anything may have changed.
+                # The queue overflowed: anything may have changed.
                 found |= set(self._watches)
             elif folder is not None:
                 found.add(folder)
@@ -119,10 +119,10 @@ class _Inotify:
             self._handle = -1
 
 
-class _Looking:
-    """Everywhere else: sizes and times are looked at."""
+class _Polling:
+    """Compares sizes and times of files."""
 
-    interval = _LOOK_AGAIN
+    interval = _POLL_SECONDS
 
     def __init__(self) -> None:
         self._seen: dict[str, object] = {}
@@ -141,10 +141,10 @@ class _Looking:
         now = time.monotonic()
         if now < self._next:
             return set()
-        self._next = now + _LOOK_AGAIN
+        self._next = now + _POLL_SECONDS
         found = set()
         for folder, before in self._seen.items():
-            here = _look(folder)
+            here = _state_of(folder)
             if here != before:
                 self._seen[folder] = here
                 found.add(folder)
@@ -154,8 +154,8 @@ class _Looking:
         self._seen.clear()
 
 
-def _look(folder: str) -> object:
-    """What tells one state of a folder's files from another."""
+def _state_of(folder: str) -> object:
+    """The state of a folder's files, for comparison."""
     seen: list[tuple[int, int] | None] = []
     for name in ("journal", "exit"):
         try:

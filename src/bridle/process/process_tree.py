@@ -1,7 +1,7 @@
-"""The one module that looks at processes of the operating system.
+"""Finds, signals and ends processes: the only module that reads the system's process table.
 
-Linux answers from `/proc`, without importing anything; elsewhere psutil does. Nothing outside this
-module makes a call that only one system has.
+On Linux it reads `/proc`, without imports; elsewhere it uses psutil. No other module makes calls
+that exist on only one system.
 """
 
 import os
@@ -15,22 +15,21 @@ from typing import NamedTuple
 from bridle.process.spec import SESSION_MARK
 
 RUN_MOUNT = "bridle:"
-"""How the name of the mount begins by which a sandbox marks its processes; the session's id
-follows. A process can empty its environment; the mounts it was started in stay."""
+"""Prefix of the mount name that marks the processes of a sandbox; the session id follows. A process
+can clear its environment, but not its mounts."""
 
 KEEPER = b"bridle-keeper"
-"""The name of the process that a sandbox without mounts leaves beside an agent: it ends what the
-agent left behind, by means that nothing of it can shake off. SIGTERM has it do so, SIGQUIT at
-once."""
+"""The name of the process that a sandbox without mounts runs next to an agent: it ends all
+processes of the agent, none of which can escape it. SIGTERM makes it do so, SIGQUIT at once."""
 _KEEPING = 4.0
-"""Seconds within which it is done."""
+"""Seconds that the keeper needs for that."""
 
 _TICK = 0.01
-"""Pause between two looks where the system cannot tell us of a process's end."""
+"""Seconds between two checks if the system cannot signal the end of a process."""
 
 
 class Process(NamedTuple):
-    """A process, told apart from a later one with the same number by when it started."""
+    """A process; its start time distinguishes it from a later one with the same id."""
 
     pid: int
     parent: int
@@ -39,22 +38,22 @@ class Process(NamedTuple):
 
 
 def marked_processes(session_id: str) -> list[int]:
-    """Pids of the living processes that carry this session's mark in their environment, without
-    its keeper.
+    """Ids of the running processes with this session's mark in their environment, without its
+    keeper.
 
-    An agent's tools run in sessions and process groups of their own; the environment is what they
-    all inherit. Zombies do not count: they hold nothing.
+    An agent's tools run in their own sessions and process groups; they all inherit the environment.
+    Zombies do not count.
     """
     return [pid for pid in _sighted(session_id) if look(pid) is not None]
 
 
 def descendants(pid: int) -> list[Process]:
-    """The living processes below `pid`, whatever their environment says."""
+    """The running descendants of `pid`, whatever their environment contains."""
     return _below({pid})
 
 
 def kill_marked(session_id: str, *, deadline: float = 5.0) -> list[int]:
-    """Kill every process of this session at once; returns those that were found."""
+    """Kill every process of this session at once; returns their ids."""
     return end_marked(session_id, grace=0.0, deadline=deadline)
 
 
@@ -68,12 +67,13 @@ def end_marked(
 ) -> list[int]:
     """End every process of this session: SIGTERM, up to `grace` seconds, then SIGKILL.
 
-    The moment between the two lets a Bridle that an agent started end its own agents, which carry
-    a mark of their own. `also` are processes seen below the agent earlier: one that cleared its
-    environment is known by nothing else. `spare` is left alone. Returns the pids that were found.
+    The time between the two lets a Bridle that an agent started end its own agents, which have
+    another mark. `also` are earlier descendants of the agent: a process that cleared its
+    environment cannot be found in another way. `spare` is not ended. Returns the ids of the
+    processes found.
 
-    Contract: returns within about `grace` plus `deadline`, whatever the processes do. Looks again
-    until none is left, since a process may fork while it is being looked for.
+    Contract: returns within about `grace` plus `deadline`, whatever the processes do. Repeats the
+    search until none is left, because a process may fork during the search.
     """
     known = {process.pid: process for process in also if process.pid != spare}
     keepers: list[int] = []
@@ -89,7 +89,7 @@ def end_marked(
     until = time.monotonic() + deadline
     while found and time.monotonic() < until:
         known.update((process.pid, process) for process in found)
-        # Killed as they are seen: the next moment a process may be another, with another number.
+        # Killed during the search: a moment later the process may have forked and exited.
         sighted = _sighted(session_id, lambda pid: _kill_with_group(pid, spare))
         found = _session_processes("", known, spare)
         for process in found:
@@ -101,7 +101,7 @@ def end_marked(
 
 
 def _have_kept(pids: list[int], number: int) -> None:
-    """Have keepers end what they keep; then they are gone themselves."""
+    """Make keepers end their agents' processes; then the keepers end too."""
     keepers = [process for pid in pids if (process := look(pid)) is not None]
     for process in keepers:
         _signal_if_same(process, number)
@@ -111,7 +111,7 @@ def _have_kept(pids: list[int], number: int) -> None:
 
 
 def send_signal(pid: int, number: int) -> bool:
-    """Send a signal to a process; False when it is already gone or not ours."""
+    """Send a signal to a process; False if it has ended or belongs to another user."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -120,7 +120,7 @@ def send_signal(pid: int, number: int) -> bool:
 
 
 def send_group_signal(pgid: int, number: int) -> bool:
-    """Send a signal to a process group; False when it is already gone or not ours."""
+    """Send a signal to a process group; False if it has ended or belongs to another user."""
     try:
         os.killpg(pgid, number)
     except (ProcessLookupError, PermissionError):
@@ -129,7 +129,7 @@ def send_group_signal(pgid: int, number: int) -> bool:
 
 
 def exit_fd(pid: int) -> int | None:
-    """A descriptor that becomes readable when `pid` ends, where the system has such a thing."""
+    """A descriptor that becomes readable when `pid` ends; None if the system has none."""
     if sys.platform == "linux":
         try:
             return os.pidfd_open(pid)
@@ -139,10 +139,10 @@ def exit_fd(pid: int) -> int | None:
 
 
 def has_ended(pid: int) -> bool | None:
-    """Whether our child `pid` has ended, without taking its exit status.
+    """Whether the child `pid` has ended, without reaping it.
 
-    As long as the status is not taken, the number cannot be given to another process and its
-    group can be signalled safely. None where the system cannot tell: poll the child instead.
+    Until it is reaped, its id cannot be reused and its group can be signalled safely. None if the
+    system cannot tell: poll the child instead.
     """
     if sys.platform == "linux":
         try:
@@ -152,7 +152,7 @@ def has_ended(pid: int) -> bool | None:
     return None
 
 
-# -- who belongs to a session ---------------------------------------------------------------------
+# -- processes of a session -----------------------------------------------------------------------
 
 
 def _session_processes(
@@ -161,8 +161,8 @@ def _session_processes(
     spare: int,
     keepers: list[int] | None = None,
 ) -> list[Process]:
-    """Marked ones, known ones that still live, and everything below either; `keepers` gets the
-    session's keepers."""
+    """Marked processes, known processes that still run, and all their descendants; `keepers` gets
+    the session's keepers."""
     alive: dict[int, Process] = {}
     for pid in _sighted(session_id, keepers=keepers):
         process = look(pid)
@@ -178,7 +178,7 @@ def _session_processes(
 
 
 def _below(roots: set[int]) -> list[Process]:
-    """Every living process whose line of parents leads to one of `roots`."""
+    """Every running descendant of `roots`."""
     parents: dict[int, Process] = {}
     for pid in _pids():
         process = look(pid)
@@ -198,8 +198,8 @@ def _below(roots: set[int]) -> list[Process]:
 
 
 def _kill_with_group(pid: int, spare: int) -> None:
-    # A group of an agent's process holds only its own kind, and the kernel signals a whole group
-    # at once, so that a process which forks faster than we look cannot slip through.
+    # The group contains only processes of the agent, and the kernel signals a whole group at once,
+    # so that a process that forks faster than the search cannot escape.
     if pid == spare:
         return
     try:
@@ -212,7 +212,7 @@ def _kill_with_group(pid: int, spare: int) -> None:
 
 
 def _signal_if_same(process: Process, number: int) -> None:
-    """Signal a process, never a stranger that got its number since."""
+    """Signal a process, never another one that reused its id."""
     if sys.platform == "linux":
         try:
             handle = os.pidfd_open(process.pid)
@@ -230,7 +230,7 @@ def _signal_if_same(process: Process, number: int) -> None:
 
 
 def _wait_gone(processes: list[Process], until: float) -> None:
-    """Wait until all of `processes` are gone or `until` (monotonic) has passed."""
+    """Wait until all `processes` have ended or `until` (monotonic) has passed."""
     for process in processes:
         handle = exit_fd(process.pid)
         if handle is None:
@@ -246,7 +246,7 @@ def _wait_gone(processes: list[Process], until: float) -> None:
             os.close(handle)
 
 
-# -- what the system tells ------------------------------------------------------------------------
+# -- the process table ----------------------------------------------------------------------------
 
 
 def _sighted(
@@ -254,8 +254,8 @@ def _sighted(
     act: Callable[[int], None] | None = None,
     keepers: list[int] | None = None,
 ) -> list[int]:
-    """Pids that carried the mark when they were looked at; `act` is called on each right then. A
-    keeper is not among them; `keepers` gets it."""
+    """Ids of processes with the mark; `act` is called on each at once. Keepers are not included;
+    `keepers` gets them."""
     if not session_id:
         return []
     if sys.platform == "linux":
@@ -276,14 +276,14 @@ def _pids() -> list[int]:
 
 
 def look(pid: int) -> Process | None:
-    """The living process `pid`; None when it is gone, or only waits to be reaped."""
+    """The running process `pid`; None if it has ended, also before it is reaped."""
     if sys.platform == "linux":
         return _linux_look(pid)
     return _psutil_look(pid)
 
 
 def command_words(pid: int) -> list[str]:
-    """The words of a living process's command; [] when it is gone or not ours."""
+    """The command line of a running process; [] if it has ended or cannot be read."""
     if sys.platform == "linux":
         if _linux_look(pid) is None:
             return []
@@ -297,7 +297,7 @@ def command_words(pid: int) -> list[str]:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The variables that a living process was started with; {} when it is gone or not ours."""
+    """The environment that a process was started with; {} if it has ended or cannot be read."""
     if sys.platform == "linux":
         words = _read_proc(f"/proc/{pid}/environ").split(b"\0")
         pairs = (os.fsdecode(word).partition("=") for word in words if b"=" in word)
@@ -311,7 +311,7 @@ def environment(pid: int) -> dict[str, str]:
 
 
 def _still(process: Process) -> bool:
-    """Whether that very process lives; its parent and group may have changed meanwhile."""
+    """Whether exactly this process runs; its parent and group may have changed."""
     now = look(process.pid)
     return now is not None and now.started == process.started
 
@@ -324,16 +324,16 @@ def _linux_pids() -> list[int]:
 def _linux_sighted(
     mark: bytes, act: Callable[[int], None] | None, keepers: list[int] | None
 ) -> list[int]:
-    """Look at every process, then at those that were started meanwhile, until there are none.
+    """Check every process, then those that started meanwhile, until there are none.
 
-    A process that forks and dies all the time is never in the list that was just read; but then
-    its child is new, and the newest are looked at first.
+    A process that constantly forks and exits is never in the current list; but its child is new,
+    and the newest processes are checked first.
     """
     found: list[int] = []
     seen: set[int] = set()
     unclear: set[int] = set()
     ours = _linux_user_space(os.getpid())
-    # With the separators around it: one session's id is never the beginning of another's.
+    # With separators around it: one session id may be the prefix of another.
     mount = b" " + RUN_MOUNT.encode() + mark.partition(b"=")[2] + b" "
     for _ in range(_MOST_LOOKS):
         fresh = [pid for pid in _linux_pids() if pid not in seen]
@@ -354,7 +354,7 @@ def _linux_sighted(
                 if act is not None:
                     act(pid)
             elif environment == b"" and pid not in unclear:
-                # In the middle of an exec there is no environment: look once more.
+                # During an exec the environment is empty: check once more.
                 unclear.add(pid)
                 seen.discard(pid)
     return found
@@ -364,7 +364,7 @@ _MOST_LOOKS = 50
 
 
 def _linux_user_space(pid: int) -> str:
-    """What tells one user namespace from another; empty when the process is gone or not ours."""
+    """The user namespace of a process; empty if it has ended or cannot be read."""
     try:
         return os.readlink(f"/proc/{pid}/ns/user")
     except OSError:
@@ -383,8 +383,8 @@ def _linux_look(pid: int) -> Process | None:
 
 
 def _read_proc(path: str) -> bytes:
-    """A file of `/proc`; `_NOTHING` when the process is gone or not ours. Raw calls: this runs for
-    every process of the machine at the end of each run."""
+    """A file of `/proc`; `_NOTHING` if the process has ended or cannot be read. Uses raw calls:
+    this runs for every process of the machine at the end of each run."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -401,7 +401,7 @@ def _read_proc(path: str) -> bytes:
 
 
 _NOTHING = b"\0"
-"""What a process that is gone, or that we may not look at, has to tell."""
+"""The content of a file that cannot be read."""
 
 
 def _psutil_marked(session_id: str) -> list[int]:

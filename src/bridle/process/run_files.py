@@ -1,4 +1,4 @@
-"""The files of one agent process: what it said and what it was told, whoever holds it."""
+"""The files of one agent process: the journal of its output and the input it received."""
 
 import os
 
@@ -9,30 +9,30 @@ FILES_HINT = "resume the session; what the agent said before is in its own trans
 
 
 class HoldingFailed(Crashed):
-    """The folder that holds an agent was changed under us: a file is gone or cannot be written."""
+    """The folder of an agent was changed: a file is missing or cannot be written."""
 
 
 class RunFiles:
-    """`journal` and `input` of one process, in a folder of their own.
+    """`journal` and `input` of one process, in a private folder.
 
-    Contract: works from any process of the same user at any time; nothing blocks for longer than a
-    file operation takes. Whoever drives the session calls `take_up` first, then `work` before each
-    look at the journal; a process whose journal fills itself has nothing to do in either.
+    Contract: works from any process of the same user at any time; nothing blocks longer than a file
+    operation. The driver of a session calls `take_up` first, then `work` before each read of the
+    journal; both have no effect for a process that writes its journal itself.
     """
 
     comes_and_goes = False
-    """Whether the agent's process may be gone while the session lives."""
+    """Whether the session may live while no agent process runs."""
 
     def __init__(self, folder: str, prefix: str = "") -> None:
-        """With a `prefix`, which the names of its files begin with, a folder holds several."""
+        """`prefix` begins the file names, so that a folder can contain several processes."""
         self.folder = os.path.realpath(folder)
         self._prefix = prefix
         self.expects = False
-        """Set by the driver while a turn is open or a message is on its way."""
+        """Set by the driver while a turn is open or a message is sent."""
         self.stopping = False
-        """Set by the driver while the agent is to end."""
+        """Set by the driver while it stops the agent."""
         self.native_id: str | None = None
-        """Set by the driver: the conversation that the agent is in."""
+        """Set by the driver: the native id of the conversation."""
         self.settled_number = 0
         """Set by the driver of an agent with many processes; see `TurnByTurn`."""
         self._journal = self.path("journal")
@@ -40,42 +40,41 @@ class RunFiles:
         self._partial = bytearray()
 
     def make(self) -> None:
-        """Make the folder and the files, private; they must not be there yet."""
+        """Create the private folder and files; they must not exist."""
         os.makedirs(self.folder, mode=0o700, exist_ok=bool(self._prefix))
         for name in ("input", "journal", "errors"):
             os.close(os.open(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
     def path(self, name: str) -> str:
-        """A file of this process."""
+        """The path of a file of this process."""
         return os.path.join(self.folder, self._prefix + name)
 
     def take_up(self) -> None:
-        """Go on where the driver before was, once, before the journal is read."""
+        """Restore the state of the previous driver; called once, before the journal is read."""
 
     def work(self) -> float | None:
-        """Do what is due; returns when to come again (monotonic), None when only a change of the
-        folder calls for it."""
+        """Do what is due; returns when to call again (monotonic), None if only after a change in
+        the folder."""
         return None
 
     def end_fd(self) -> int | None:
-        """A new descriptor that becomes readable when the agent or what holds it has ended; None
-        when there is no such thing, and only a look from time to time tells. The caller closes
-        it."""
+        """A new descriptor that becomes readable when the agent or its holder has ended; None if
+        there is none and the caller must poll. The caller closes it."""
         return None
 
     @property
     def takes_messages(self) -> bool:
-        """Whether a message can be given to the agent now."""
+        """Whether the agent can take a message now."""
         return True
 
     def delivered(self, message_id: str) -> None:
-        """The agent has a message: nothing more is to be done for it."""
+        """The agent took the message: nothing more to do for it."""
 
-    # -- what the agent says --------------------------------------------------------------------
+    # -- output ---------------------------------------------------------------------------------
 
     def read_lines(self, most: int = _CHUNK) -> list[bytes]:
-        """The next whole lines of the journal, up to about `most` bytes of them; [] when none was
-        finished since. Raises `HoldingFailed` when the journal is gone or shorter than it was."""
+        """The next complete lines of the journal, up to about `most` bytes; [] if there are none.
+        Raises `HoldingFailed` if the journal is missing or shorter than before."""
         try:
             handle = os.open(self._journal, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -83,7 +82,7 @@ class RunFiles:
                     raise HoldingFailed("the journal was cut short", hint=FILES_HINT)
                 data = b""
                 while b"\n" not in data:
-                    # A line may be longer than what is read at once.
+                    # A line may be longer than one read.
                     self._partial += data
                     data = os.pread(handle, most, self._journal_at)
                     self._journal_at += len(data)
@@ -101,7 +100,7 @@ class RunFiles:
         return lines
 
     def last_words(self) -> bytes:
-        """The line that the agent did not finish; to be taken once it is gone."""
+        """The incomplete last line; call this after the agent has ended."""
         words, self._partial = bytes(self._partial), bytearray()
         return words
 
@@ -110,10 +109,10 @@ class RunFiles:
         """Bytes of the journal that were read."""
         return self._journal_at
 
-    # -- what it is told ------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def input_size(self) -> int:
-        """How many bytes the agent was given so far."""
+        """How many bytes the agent received so far."""
         try:
             return os.stat(self.path("input")).st_size
         except OSError as problem:
@@ -122,17 +121,17 @@ class RunFiles:
             ) from None
 
     def write(self, data: bytes) -> None:
-        """Give the agent bytes; they are sent when this returns, whatever happens to us.
+        """Send bytes to the agent; they arrive even if this process is killed after the return.
 
-        On a full disk what could be written stays and `HoldingFailed` is raised; the caller sees by
-        `input_size` how much that was.
+        On a full disk a part may be written before `HoldingFailed` is raised; `input_size` shows
+        how much.
         """
         try:
             self._append("input", data)
         except OSError as problem:
             raise HoldingFailed(
                 f"the agent's input cannot be written: {problem.strerror}",
-                hint="free some disk space; the session goes on by itself",
+                hint="free some disk space; the session then continues by itself",
             ) from None
 
     def _append(self, name: str, data: bytes) -> None:
@@ -146,7 +145,7 @@ class RunFiles:
 
 
 def read_word(path: str) -> str | None:
-    """What stands in a small file, None when it is not there or empty."""
+    """The content of a small file; None if it is missing or empty."""
     try:
         with open(path, encoding="ascii") as file:
             return file.read().strip() or None
@@ -155,6 +154,6 @@ def read_word(path: str) -> str | None:
 
 
 def read_number(path: str) -> int | None:
-    """The number that stands in a small file."""
+    """The number in a small file; None if there is none."""
     word = read_word(path)
     return int(word) if word and word.isdigit() else None

@@ -1,4 +1,4 @@
-"""Handing this terminal to an agent that a person drives, and taking it back as it was."""
+"""Gives this terminal to an agent that a person uses, and restores it afterwards."""
 
 import contextlib
 import os
@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from bridle.process.launch import default_signals, start_error
 from bridle.process.process_tree import end_marked
 from bridle.process.spec import SESSION_MARK, ProcessSpec
-from bridle.process.starting import default_signals, start_error
 
 
 def run_at_terminal(spec: ProcessSpec) -> int:
-    """Run `spec` in the foreground of this terminal; returns its exit status, negative when a
-    signal killed it.
+    """Run `spec` in the foreground of this terminal; returns its exit status, negative if a signal
+    killed it.
 
-    Contract: the agent shares our process group, so that Ctrl-C, Ctrl-Z and the terminal's size
-    reach it as they would without us; we outlive Ctrl-C and pass SIGTERM and SIGHUP on. A signal
-    that this process ignores still has its default effect on the agent. Afterwards
-    the terminal is ours and in the mode it was in, and nothing the agent started is left. Raises
-    an `AgentError` when it cannot be started. Call it from the main thread.
+    Contract: the agent shares this process group, so that Ctrl-C, Ctrl-Z and changes of the
+    terminal's size reach it directly. Bridle survives Ctrl-C and passes SIGTERM and SIGHUP on. A
+    signal that this process ignores still has its default effect on the agent. Afterwards Bridle is
+    in the foreground, the terminal is in its old mode, and no process of the agent is left. Raises
+    an `AgentError` if the agent cannot be started. Call it from the main thread.
     """
     child: subprocess.Popen[bytes] | None = None
     early: list[int] = []
@@ -34,7 +34,7 @@ def run_at_terminal(spec: ProcessSpec) -> int:
             child.send_signal(number)
 
     def leave_it(number: int, frame: FrameType | None) -> None:
-        """The agent got it too, from the terminal, and decides."""
+        """Ignore it: the terminal also sent it to the agent, which decides."""
 
     with (
         _terminal_kept(),
@@ -49,7 +49,7 @@ def run_at_terminal(spec: ProcessSpec) -> int:
             raise start_error(spec, problem) from None
         try:
             for number in early:
-                # It came while the child was being started, and belongs to it too.
+                # It came during the start of the child, which must get it too.
                 child.send_signal(number)
             return child.wait()
         finally:
@@ -61,7 +61,7 @@ def run_at_terminal(spec: ProcessSpec) -> int:
 
 @contextlib.contextmanager
 def _handled(numbers: tuple[int, ...], handler: Callable[..., Any]) -> Iterator[None]:
-    """Our own handler for these signals, unless whoever started us wants them ignored."""
+    """Install `handler` for these signals, except those that this process ignores."""
     old = {number: signal.getsignal(number) for number in numbers}
     mine = [number for number, was in old.items() if was not in (None, signal.SIG_IGN)]
     try:
@@ -75,7 +75,7 @@ def _handled(numbers: tuple[int, ...], handler: Callable[..., Any]) -> Iterator[
 
 @contextlib.contextmanager
 def _terminal_kept() -> Iterator[None]:
-    """Put the terminal back into the mode it was in, and us into its foreground."""
+    """Restore the terminal's mode, and put this process back into the foreground."""
     import termios
 
     try:
@@ -88,15 +88,15 @@ def _terminal_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        # An agent that made itself the terminal's foreground and died leaves us in the background,
-        # where changing the terminal would stop us.
+        # An agent that took the foreground and died leaves this process in the background, where a
+        # change of the terminal would stop it.
         old = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         try:
             if group == os.getpgrp():
                 os.tcsetpgrp(fd, group)
             termios.tcsetattr(fd, termios.TCSADRAIN, before)
         except (OSError, termios.error):
-            # The terminal itself is gone (it was closed): there is nothing to put back.
+            # The terminal was closed: there is nothing to restore.
             pass
         finally:
             signal.signal(signal.SIGTTOU, old)

@@ -11,13 +11,14 @@ from bridle.core.errors import AgentError, GuardRefused
 from bridle.core.files import new_private_dir
 from bridle.core.git import find_git, own_branches
 from bridle.core.options import RunOptions
-from bridle.process.owned_folders import remove_folders
-from bridle.process.spec import SESSION_MARK, Normalizer, ProcessExit, ProcessSpec, StderrReader
+from bridle.process.private_folders import remove_folders
+from bridle.process.spec import SESSION_MARK, ProcessExit, ProcessSpec
 from bridle.runtimes.routing import routed
 from bridle.runtimes.supporting import as_interactive, as_live, as_terminal
 from bridle.sandbox import cannot_hold, confine, policy_for, preflight, warnings_of
 from bridle.sandbox.confine import REFUSAL_LINE, REFUSED, refuse_if_impossible
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer, StderrReader
 
 if TYPE_CHECKING:
     from bridle.runtimes.contract import Adapter

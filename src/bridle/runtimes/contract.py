@@ -21,7 +21,7 @@ from bridle.core.features import Features
 from bridle.core.handles import SessionHints
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Availability, Ready, ReadyState, TranscriptSummary
-from bridle.process.spec import Normalizer, ProcessSpec
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
@@ -29,11 +29,11 @@ from bridle.runtimes.product import RoutingFacts, ToolPieces, ToolTable
 from bridle.runtimes.user_files import in_home
 from bridle.turns.guard_contract import GuardHook, GuardPieces, HookShape
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import LiveFacts, LiveWire
+from bridle.turns.wire import LiveFacts, LiveWire, Normalizer
 
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
-    from bridle.drives.tmux.following import TranscriptWire
+    from bridle.drives.tmux.transcript_wire import TranscriptWire
     from bridle.runtimes.instructions import Place
     from bridle.runtimes.retries import RetryReader
     from bridle.sandbox import SandboxNeeds

@@ -18,7 +18,7 @@ from bridle.core.files import new_private_dir
 from bridle.core.git import find_git
 from bridle.core.options import CAPABILITY
 from bridle.guard.policy import CAPABILITIES
-from bridle.process.owned_folders import claim_folders, remove_folders
+from bridle.process.private_folders import claim_folders, remove_folders
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.contract import Adapter, as_guarded
 from bridle.turns.guard_contract import Guard

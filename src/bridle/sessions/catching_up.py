@@ -9,7 +9,7 @@ import msgspec
 
 from bridle.sessions.intake import Intake
 from bridle.sessions.ledger import Begin, Entry
-from bridle.sessions.player import Player
+from bridle.sessions.replay import SessionPlayer
 
 
 class CatchingUp:
@@ -22,7 +22,7 @@ class CatchingUp:
 
     def __init__(
         self,
-        player: Player,
+        player: SessionPlayer,
         intake: Intake,
         *,
         note: Callable[[Entry], None],

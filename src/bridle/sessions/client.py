@@ -19,7 +19,7 @@ import msgspec
 from bridle.core import errors
 from bridle.core.errors import BridleError, Unavailable, WrongUse
 from bridle.core.events import AnyEvent
-from bridle.process.starting import default_signals, leave_running
+from bridle.process.launch import default_signals, leave_running
 from bridle.sessions import lock as _lock
 from bridle.sessions import protocol as _protocol
 from bridle.sessions import store as _store

@@ -19,7 +19,7 @@ from bridle.sessions.ledger import (
     Model,
 )
 from bridle.sessions.lock import SessionOver
-from bridle.sessions.player import MessageState
+from bridle.sessions.replay import MessageState
 from bridle.sessions.store import SessionRecord
 from bridle.turns.wire import CompactionControl, ModelSwitch, TurnByTurn
 

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from bridle.core.errors import Unavailable
 from bridle.sessions.ledger import Entry, Ledger, Told
-from bridle.sessions.player import Player
+from bridle.sessions.replay import SessionPlayer
 from bridle.sessions.stopwatch import Stopwatch
 from bridle.turns.guard_contract import NOTES, GuardFacts
 
@@ -26,7 +26,7 @@ class Decisions:
     """
 
     def __init__(
-        self, ledger: Ledger, player: Player, watch: Stopwatch, guard: GuardFacts | None
+        self, ledger: Ledger, player: SessionPlayer, watch: Stopwatch, guard: GuardFacts | None
     ) -> None:
         self._ledger = ledger
         self.player = player

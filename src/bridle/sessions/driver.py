@@ -21,7 +21,7 @@ from bridle.sessions.catching_up import CatchingUp
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.commands import Commands
 from bridle.sessions.decisions import Decisions
-from bridle.sessions.holding import player_of, process_of
+from bridle.sessions.holding import process_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.intake import PIECE, Intake
 from bridle.sessions.ledger import (
@@ -36,8 +36,8 @@ from bridle.sessions.ledger import (
 )
 from bridle.sessions.lock import SessionLock
 from bridle.sessions.outflow import Outflow
-from bridle.sessions.player import Player
 from bridle.sessions.record_changes import brought_up_to_date
+from bridle.sessions.replay import SessionPlayer, player_of
 from bridle.sessions.stopping import Cleaning, Stopping
 from bridle.sessions.stopwatch import Stopwatch
 from bridle.sessions.store import SessionRecord, SessionStore
@@ -91,7 +91,7 @@ class SessionDriver:
         self._cleaning = Cleaning()
         self._process: SessionProcess
         self._begin: Begin
-        self._player: Player
+        self._player: SessionPlayer
         self._decisions: Decisions
         self.commands: Commands
         """What the session can be told, once it is open."""
@@ -107,7 +107,7 @@ class SessionDriver:
     # -- taking up ------------------------------------------------------------------------------
 
     @property
-    def player(self) -> Player:
+    def player(self) -> SessionPlayer:
         """The session as it stands."""
         return self._player
 

@@ -1,4 +1,4 @@
-"""Which process, which wire and which player a session has, by its drive and how it began."""
+"""Which process, recorder and wire a session has, by its drive and how it began."""
 
 from typing import Any
 
@@ -12,9 +12,7 @@ from bridle.process.detached import DetachedProcess
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.supporting import as_live, as_terminal
 from bridle.sessions.ledger import Begin
-from bridle.sessions.player import Player
 from bridle.sessions.store import SessionRecord
-from bridle.turns.guard_contract import Guard
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire
 
@@ -86,11 +84,3 @@ def wire_of(drive: Drive, runtime: Adapter, facts: LiveFacts, recorder: Recorder
         assert isinstance(recorder, TurnRecorder)
         return turn_wire(runtime, facts, recorder)
     return as_live(runtime).live_wire(facts, recorder)
-
-
-def player_of(record: SessionRecord, begin: Begin, runtime: Adapter, redactor: Redactor) -> Player:
-    """A player of the process that `begin` tells of; it has not begun."""
-    recorder = recorder_of(record, begin, redactor)
-    if begin.guard is not None:
-        recorder.guard = Guard.of_session(begin.guard)
-    return Player(wire_of(begin.drive, runtime, begin.facts, recorder), recorder)

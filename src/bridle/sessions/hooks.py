@@ -29,7 +29,7 @@ from bridle.core.redaction import Redactor, secrets_in
 from bridle.process.spec import SESSION_MARK
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord
-from bridle.turns.tape import utc_now
+from bridle.turns.event_writer import utc_now
 
 HookName = Literal["SessionStart", "SessionStop", "OnMessage", "OnError"]
 

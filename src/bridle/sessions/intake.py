@@ -5,7 +5,7 @@ import os
 from bridle.core.redaction import Redactor
 from bridle.process.run_files import HoldingFailed
 from bridle.process.spec import ProcessExit
-from bridle.sessions.player import Player
+from bridle.sessions.replay import SessionPlayer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Intake:
     """
 
     def __init__(
-        self, process: "SessionProcess", player: Player, redactor: Redactor, folder: str
+        self, process: "SessionProcess", player: SessionPlayer, redactor: Redactor, folder: str
     ) -> None:
         self._process = process
         self._player = player

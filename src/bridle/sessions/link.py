@@ -14,7 +14,6 @@ from bridle.core.events import Event, PermissionRequest, SessionEnd
 from bridle.core.features import Features
 from bridle.core.options import RunOptions
 from bridle.drives.print_run import PermissionPolicy
-from bridle.process.spec import Question, decision_of
 from bridle.runtimes.contract import Adapter
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
@@ -25,6 +24,7 @@ from bridle.sessions.hosting import SessionHost
 from bridle.sessions.service import SessionService, done
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import UserMessage
+from bridle.turns.wire import Question, decision_of
 
 T = TypeVar("T")
 

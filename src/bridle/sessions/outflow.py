@@ -4,7 +4,7 @@ from bridle.core.errors import AgentError, Unavailable
 from bridle.core.events import Event
 from bridle.process.run_files import HoldingFailed
 from bridle.sessions.event_log import EventLog
-from bridle.sessions.player import Player
+from bridle.sessions.replay import SessionPlayer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Outflow:
         """Whether events wait to be written."""
         return bool(self._unlogged)
 
-    def take(self, player: Player) -> bool:
+    def take(self, player: SessionPlayer) -> bool:
         """Take what came of playing; whether there is anything to `flush`."""
         if player.has_output:
             self.unsent += player.take_bytes()

@@ -1,20 +1,171 @@
-"""Plays a session anew from its files alone, for whoever wants to check its event file."""
+"""Plays a session from its journal and its ledger.
+
+The driver plays what happens now; a new driver first replays what happened before. The same lines
+and entries give the same events and bytes every time; see `ledger`.
+"""
 
 import os
+from typing import TypeAlias
 
+from bridle.core.errors import Aborted, TimedOut
 from bridle.core.events import Event
 from bridle.core.redaction import Redactor
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.contract import Adapter
-from bridle.sessions.holding import player_of, process_of
+from bridle.sessions.holding import process_of, recorder_of, wire_of
 from bridle.sessions.home import StateHome
-from bridle.sessions.ledger import Begin, Entry, Ledger
+from bridle.sessions.ledger import (
+    Abort,
+    AbortCompaction,
+    Accept,
+    Answer,
+    Begin,
+    Compact,
+    Drop,
+    Entry,
+    Expire,
+    Leave,
+    Ledger,
+    Model,
+    Send,
+    Settled,
+    Told,
+)
 from bridle.sessions.store import SessionRecord
+from bridle.turns import player
+from bridle.turns.guard_contract import Guard
+from bridle.turns.wire import CompactionControl, ModelSwitch, TurnByTurn
+
+_HUNG = {
+    "first_progress": "the agent said nothing for {:g} s after the prompt",
+    "inactivity": "the agent was silent for {:g} s",
+    "turn": "the turn did not end within {:g} s",
+}
+
+MessageState: TypeAlias = player.MessageState[Accept]
+"""A message of a session and how far it has come."""
+
+
+class SessionPlayer(player.Conversation[Accept]):
+    """Plays one process of a session: journal lines (`feed`) and ledger entries (`apply`).
+
+    Contract: as `Conversation`. `feed` and `apply` are called in the order in which things
+    happened.
+    """
+
+    _kept: tuple[Event, ...] = ()
+
+    @property
+    def has_output(self) -> bool:
+        """Whether there are bytes or events to take."""
+        self._kept = (*self._kept, *self.recorder.drain())
+        return bool(self._bytes or self._kept)
+
+    def take_events(self) -> list[Event]:
+        """The events since the last call, oldest first."""
+        taken, self._kept = [*self._kept, *self.recorder.drain()], ()
+        return taken
+
+    def apply(self, entry: Entry) -> None:
+        """Carry out a decision of the driver."""
+        self.recorder.source_unknown()
+        match entry:
+            case Accept():
+                self.add(entry)
+            case Send():
+                self.send(entry.id, steer=entry.steer)
+            case Drop():
+                self.drop(entry.id)
+            case Answer():
+                self.answer(entry.request_id, entry.allowed, entry.by, entry.reason)
+            case Abort():
+                self.abort(Aborted(entry.reason))
+            case Expire():
+                self._expire(entry)
+            case Leave():
+                self.leave(entry.reason)
+            case Model():
+                if isinstance(self.wire, ModelSwitch):
+                    wire, model = self.wire, entry.model
+                    self.do(lambda: wire.set_model(model))
+            case Compact():
+                if isinstance(self.wire, CompactionControl):
+                    self.do(self.wire.compact)
+            case AbortCompaction():
+                if isinstance(self.wire, CompactionControl):
+                    self.do(self.wire.abort_compaction)
+            case Told():
+                if self.recorder.guard is not None:
+                    self.recorder.guard.note(entry.note)
+                    self.do(self.recorder.verdicts.take_notes)
+            case Settled():
+                self._settle(entry)
+            case _:
+                pass
+
+    def finish(self, exit: ProcessExit) -> None:
+        """The process has ended. A repeated call has no effect."""
+        if not self.finished and self.recorder.state == "starting":
+            # The sandbox may have refused to start it, which the adapter cannot know.
+            from bridle.runtimes.confined import start_refusal
+
+            self.recorder.source_unknown()
+            refusal = start_refusal(self.recorder.with_last_words(exit))
+            if refusal is not None:
+                self.recorder.fail(refusal)
+        super().finish(exit)
+
+    def _settle(self, entry: Settled) -> None:
+        """Use the totals that the ledger has for the last turn: a replayed turn may find that files
+        of the agent have changed. Events beyond them are discarded."""
+        if isinstance(self.wire, TurnByTurn):
+            events = (*self._kept, *self.recorder.drain())
+            self.wire.settled(entry.total, entry.native_session_id, entry.model)
+            events = (*events, *self.recorder.drain())
+            self._kept = tuple(each for each in events if each.seq <= entry.total.seq)
+
+    def _expire(self, entry: Expire) -> None:
+        recorder = self.recorder
+        if entry.clock in _HUNG:
+            self.abort(TimedOut(_HUNG[entry.clock].format(entry.seconds)))
+        elif entry.clock == "patience":
+            patience, recorder.patience = recorder.patience, None
+            if patience is not None and patience.error is not None:
+                recorder.request_stop(patience.error)
+        elif entry.clock == "startup":
+            recorder.request_stop(TimedOut(f"the agent was not ready within {entry.seconds:g} s"))
+        elif entry.clock == "compaction":
+            self._expire_compaction(entry.seconds)
+        else:
+            what = "turn" if recorder.turn_open else "compaction"
+            recorder.request_stop(
+                TimedOut(f"the {what} went on for {entry.seconds:g} s after it was aborted")
+            )
+
+    def _expire_compaction(self, seconds: float) -> None:
+        if isinstance(self.wire, CompactionControl):
+            self.do(self.wire.abort_compaction)
+        else:
+            self.recorder.request_stop(
+                TimedOut(f"the agent was silent for {seconds:g} s while it compacted its context")
+            )
+
+
+def player_of(
+    record: SessionRecord, begin: Begin, runtime: Adapter, redactor: Redactor
+) -> SessionPlayer:
+    """The player of the process that `begin` describes, before its `begin`."""
+    recorder = recorder_of(record, begin, redactor)
+    if begin.guard is not None:
+        recorder.guard = Guard.of_session(begin.guard)
+    return SessionPlayer(wire_of(begin.drive, runtime, begin.facts, recorder), recorder)
 
 
 def replayed(home: StateHome, record: SessionRecord, runtime: Adapter) -> list[Event]:
-    """The events that journal and ledger of all the session's processes give; changes nothing.
+    """The events that the journals and the ledger of all the session's processes give; changes
+    nothing.
 
-    Only what patterns tell for a secret is removed: the keys of the time are not known any more.
+    Only secrets that match a pattern are removed: the keys of that time are no longer known.
     """
     entries = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl")).read()
     events: list[Event] = []
@@ -22,11 +173,11 @@ def replayed(home: StateHome, record: SessionRecord, runtime: Adapter) -> list[E
     for at, end in zip(starts, [*starts[1:], len(entries)], strict=True):
         begin = entries[at]
         assert isinstance(begin, Begin)
-        events += _one(home, record, runtime, begin, entries[at + 1 : end])
+        events += _replay_process(home, record, runtime, begin, entries[at + 1 : end])
     return events
 
 
-def _one(
+def _replay_process(
     home: StateHome,
     record: SessionRecord,
     runtime: Adapter,

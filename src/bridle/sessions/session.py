@@ -12,7 +12,6 @@ from anyio.lowlevel import checkpoint_if_cancelled, current_token
 from bridle.core.events import AnyEvent, Drive, Event
 from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
 from bridle.drives.print_run import PermissionPolicy
-from bridle.process.spec import PermissionAnswer, Question
 from bridle.runs import AsyncPermissionPolicy, EventHandler
 from bridle.runtimes.contract import Adapter, HasAdapter
 from bridle.sessions import operations as op
@@ -26,6 +25,7 @@ from bridle.sessions.service import Receipt, SessionService, TurnReport
 from bridle.sessions.start import Identity
 from bridle.sessions.store import SessionRecord
 from bridle.sessions.waiting import Opening, SessionEvents, in_thread, outcome
+from bridle.turns.wire import PermissionAnswer, Question
 
 if TYPE_CHECKING:
     from anyio import CancelScope

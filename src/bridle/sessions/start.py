@@ -20,7 +20,7 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import CAPABILITY, RunOptions, guarded_as, without_outer_agent
 from bridle.core.redaction import secrets_in
 from bridle.process.detached import DetachedProcess
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.process.spec import SESSION_MARK
 from bridle.runs import refuse_schema
 from bridle.runtimes.contract import Adapter, as_guarded
@@ -33,16 +33,16 @@ from bridle.sessions.home import StateHome, remember_home
 from bridle.sessions.images import refuse_images
 from bridle.sessions.ledger import Accept, Begin, Ledger
 from bridle.sessions.lock import SessionLock
-from bridle.sessions.player import Player
+from bridle.sessions.replay import SessionPlayer
 from bridle.sessions.store import SessionRecord, SessionStore, check_name
 from bridle.sessions.trouble import explained, state_error
 from bridle.sessions.user_messages import ledger_entries
+from bridle.turns.event_writer import utc_now
 from bridle.turns.guard_contract import GuardFacts
-from bridle.turns.tape import utc_now
 from bridle.turns.usage_totals import Before
 
 if TYPE_CHECKING:
-    from bridle.drives.tmux.pane_place import PanePlace
+    from bridle.drives.tmux.server import PanePlace
     from bridle.runtimes.plan import RunPlan
 
 
@@ -286,7 +286,9 @@ def fork_session(
     return new, options
 
 
-def _carried(runtime: Adapter, plan: "RunPlan", drive: Drive, player: Player) -> tuple[Accept, ...]:
+def _carried(
+    runtime: Adapter, plan: "RunPlan", drive: Drive, player: SessionPlayer
+) -> tuple[Accept, ...]:
     """The messages that the next process is given, the oldest first."""
     waiting = tuple(each.message for each in player.messages.values() if each.is_open)
     assert plan.live is not None
@@ -490,8 +492,7 @@ def _begin(
 
 
 def _pane_place(home: StateHome, plan: "RunPlan", record: SessionRecord) -> "PanePlace":
-    from bridle.drives.tmux.pane_place import PanePlace
-    from bridle.drives.tmux.server import server_folder
+    from bridle.drives.tmux.server import PanePlace, server_folder
 
     # The daemon must find it too, whatever its own environment says.
     return PanePlace(

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.process.spec import StopStep
 
 TYPE_CHECKING = False

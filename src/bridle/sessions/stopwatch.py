@@ -2,7 +2,6 @@
 
 import time
 
-from bridle.process.spec import Patience
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.ledger import (
     Abort,
@@ -15,7 +14,8 @@ from bridle.sessions.ledger import (
     Leave,
     Send,
 )
-from bridle.sessions.player import Player
+from bridle.sessions.replay import SessionPlayer
+from bridle.turns.wire import Patience
 
 _TURN_CLOCKS = ("first_progress", "inactivity", "turn")
 
@@ -63,7 +63,9 @@ class Stopwatch:
         ):
             self._compaction_aborted_at = monotonic_of(entry.ts)
 
-    def ran_out(self, player: Player, clocks: Clocks, begin: Begin) -> tuple[Clock, float] | None:
+    def ran_out(
+        self, player: SessionPlayer, clocks: Clocks, begin: Begin
+    ) -> tuple[Clock, float] | None:
         """A clock that has run out, with its seconds; None when none has."""
         turn_open = player.recorder.turn_open
         if not turn_open:
@@ -76,7 +78,7 @@ class Stopwatch:
                 return "startup" if untaken else clock, seconds
         return None
 
-    def deadlines(self, player: Player, clocks: Clocks, begin: Begin) -> list[float]:
+    def deadlines(self, player: SessionPlayer, clocks: Clocks, begin: Begin) -> list[float]:
         """When something runs out: the clocks that run, and the permission requests that waited
         when `unanswered` was last asked."""
         waits = [until for _, until, _ in self.running(player, clocks, begin)]
@@ -86,7 +88,7 @@ class Stopwatch:
         return waits
 
     def running(
-        self, player: Player, clocks: Clocks, begin: Begin
+        self, player: SessionPlayer, clocks: Clocks, begin: Begin
     ) -> list[tuple[Clock, float, float]]:
         """The clocks that run now: name, when it runs out, its seconds."""
         recorder = player.recorder
@@ -111,7 +113,7 @@ class Stopwatch:
             found += self._of_compaction(player, clocks)
         return found
 
-    def unanswered(self, player: Player, clocks: Clocks) -> list[str]:
+    def unanswered(self, player: SessionPlayer, clocks: Clocks) -> list[str]:
         """The permission requests that nobody answered in time."""
         now = time.monotonic()
         self._asked = {each: self._asked.get(each, now) for each in player.questions}
@@ -121,7 +123,9 @@ class Stopwatch:
         """Whether an agent that is leaving had its time to leave by itself."""
         return self.left_at is None or time.monotonic() >= self.left_at + clocks.leave
 
-    def _of_compaction(self, player: Player, clocks: Clocks) -> list[tuple[Clock, float, float]]:
+    def _of_compaction(
+        self, player: SessionPlayer, clocks: Clocks
+    ) -> list[tuple[Clock, float, float]]:
         """A compaction between turns: silence ends it, and an end that does not come the agent."""
         aborted = self._compaction_aborted_at
         if player.recorder.state != "compacting":
@@ -132,7 +136,7 @@ class Stopwatch:
             return [("compaction", self.since + clocks.inactivity, clocks.inactivity)]
         return []
 
-    def _of_turn(self, player: Player, clocks: Clocks) -> list[tuple[Clock, float, float]]:
+    def _of_turn(self, player: SessionPlayer, clocks: Clocks) -> list[tuple[Clock, float, float]]:
         recorder = player.recorder
         found: list[tuple[Clock, float, float]] = []
         if clocks.turn:

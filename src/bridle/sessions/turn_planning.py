@@ -14,12 +14,12 @@ from bridle.config.environment import MODEL_SERVER_KEY, model_server
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.core.redaction import secrets_in
-from bridle.drives.print_session.planning import Planner, TurnPlan
 from bridle.drives.print_session.records import Order, Planned
+from bridle.drives.print_session.turn_process import Planner, TurnPlan
 from bridle.drives.print_session.turn_recorder import TurnRecorder
 from bridle.drives.print_session.turn_wire import TurnWire
-from bridle.process.owned_folders import remove_folders
-from bridle.process.spec import SESSION_MARK, Normalizer, ProcessSpec
+from bridle.process.private_folders import remove_folders
+from bridle.process.spec import SESSION_MARK, ProcessSpec
 from bridle.runtimes.confined import planned, session_scratch, watched, with_scratch
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.install import Installation, find_executable
@@ -27,7 +27,7 @@ from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.runtimes.supporting import print_runtimes
 from bridle.sessions.ledger import Begin
-from bridle.turns.wire import LiveFacts
+from bridle.turns.wire import LiveFacts, Normalizer
 
 Adapt = Callable[[RunPlan], RunPlan]
 _ANY_PROMPT = "prompt"

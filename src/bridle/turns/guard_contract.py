@@ -1,8 +1,8 @@
-"""How an agent is made to ask before each tool call: the contract between adapters and the guard.
+"""The contract between adapters and the guard: how an agent asks before each tool call.
 
-An adapter says in data how its CLI asks (`GuardMechanism`), and puts it into a plan with what the
-guard offers it (`GuardHook`). The driver holds the session's `Guard`: it answers in process, takes
-what hooks outside of it were told, and notices a tool call that nobody asked about.
+An adapter describes as data how its CLI asks (`GuardMechanism`), and sets it up with what the guard
+offers (`GuardHook`). The driver holds the session's `Guard`: it answers calls in process, collects
+the verdicts that hooks outside the process gave, and detects a tool call that nobody asked about.
 """
 
 from collections import deque
@@ -14,13 +14,13 @@ import msgspec
 from bridle.core.results import GuardReport
 
 REASON = "{reason}"
-"""Stands in a `HookShape.refusal` where the reason goes."""
+"""Placeholder for the reason in a `HookShape.refusal`."""
 
 
 NOTES = "notes.jsonl"
-"""The file in a lasting guard's folder to which whoever judges writes."""
+"""The file in a lasting guard's folder that the judge writes its verdicts to."""
 UNSEEN = "arguments_not_told"
-"""Stands in the arguments of a call whose agent asks without telling them."""
+"""Placeholder for the arguments of a call whose agent asks without sending them."""
 
 
 class GuardVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,9 +42,9 @@ def _usual_refusal() -> dict[str, Any]:
 
 
 class HookShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a runtime's hook payload tells the call, and what the hook must print to refuse it.
+    """The fields of a runtime's hook payload, and what the hook must print to refuse a call.
 
-    The defaults are the shape that most runtimes have taken over from one another.
+    The defaults are the shape that most runtimes share.
     """
 
     tool: str = "tool_name"
@@ -52,34 +52,33 @@ class HookShape(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str = "tool_use_id"
     cwd: str = "cwd"
     event: str = "hook_event_name"
-    """Field that names the event; a payload without it asks about a tool."""
+    """Field with the event's name; a payload without it asks about a tool."""
     asks: tuple[str, ...] = ("PreToolUse",)
     """Events that ask whether a tool may run."""
     live: tuple[str, ...] = ("SessionStart", "UserPromptSubmit")
-    """Events that come before the first tool and so prove that hooks fire."""
+    """Events that come before the first tool, and so prove that hooks fire."""
     refusal: dict[str, Any] = msgspec.field(default_factory=_usual_refusal)
-    """What is printed to refuse, `REASON` replaced."""
+    """What the hook prints to refuse, with `REASON` replaced."""
     consent: dict[str, Any] | None = None
-    """What is printed to allow; None prints nothing."""
+    """What the hook prints to allow; None prints nothing."""
     refusal_status: int = 0
-    """Exit status of a hook that refuses."""
+    """Exit status of the hook when it refuses."""
     timed: bool = True
-    """Whether the hook must keep the time: not for a runtime that stops a tool whose hook takes too
-    long."""
+    """Whether the hook itself must enforce a timeout; false for a runtime that blocks the tool when
+    its hook takes too long."""
     watched: bool = False
-    """Whether a second shell refuses when the one that asks is killed: for a runtime that runs the
-    tool then."""
+    """Whether a second shell refuses the call when the hook's shell is killed; needed for a runtime
+    that would then run the tool."""
     foretold: bool = False
-    """Whether the hook refuses on stderr before it asks, and takes that back on stdout: for a
-    runtime that reads stderr when nothing came on stdout, however the hook ended. Needs a
-    `consent`."""
+    """Whether the hook first refuses on stderr and then allows on stdout; needed for a runtime that
+    reads stderr whenever stdout is empty, however the hook ended. Requires a `consent`."""
 
     def refused(self, reason: str) -> bytes:
-        """What a hook prints to refuse, as one line."""
+        """The line that a hook prints to refuse."""
         return msgspec.json.encode(_filled(self.refusal, reason))
 
     def allowed(self) -> bytes:
-        """What a hook prints to allow, as one line; empty when it prints nothing."""
+        """The line that a hook prints to allow; empty if it prints nothing."""
         return b"" if self.consent is None else msgspec.json.encode(self.consent)
 
 
@@ -90,35 +89,34 @@ def _filled(value: Any, reason: str) -> Any:
 
 
 class GuardMechanism(msgspec.Struct, frozen=True, kw_only=True):
-    """How one runtime is made to ask, in one drive."""
+    """How one runtime asks in one drive."""
 
     name: str
-    """What it is called there: `PreToolUse over stdio`, `extension`, …"""
+    """The mechanism's name: `PreToolUse over stdio`, `extension`, …"""
     fails: Literal["open", "closed"]
     """What the runtime does by itself when the hook crashes, hangs or prints garbage."""
     proof: str
-    """How it is shown, before the first tool call, that the guard is live."""
+    """What proves, before the first tool call, that the guard is live."""
     shape: HookShape = HookShape()
     matching: Literal["id", "count"] = "id"
-    """Whether hooks and wire name a call by the same id, or can only be counted against each
-    other."""
+    """Whether hooks and wire share call ids, or calls and verdicts can only be counted."""
     names_differ: bool = False
-    """Whether the wire has other names for tools than the hooks; then a verdict without an id is
-    that on the oldest call that has none."""
+    """Whether the wire uses other tool names than the hooks; then a verdict without an id belongs
+    to the oldest call that has no verdict."""
     tells_refused: bool = True
-    """Whether the wire tells of a call that was refused."""
+    """Whether the wire reports refused calls."""
     unasked: frozenset[str] = frozenset()
-    """Tools, by the wire's names, that the runtime runs without asking; they change nothing."""
+    """Tools, by the wire's names, that the runtime runs without asking; they are read-only."""
     on_wire: bool = False
-    """Whether the agent asks on its own wire and waits for the answer. Nothing shows before its
-    first question that it will; a tool that ran unasked stops it."""
+    """Whether the agent asks on its own wire and waits for the answer. Nothing proves the guard
+    before the first question; a tool that ran unasked stops the agent."""
     proves_at_start: bool = False
-    """Whether the proof comes before a session is ready for its first prompt. Elsewhere it comes
+    """Whether the proof comes before a session is ready for its first prompt. Otherwise it comes
     with that prompt, before the model is called."""
 
 
 class GuardPieces(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a product ask, for an adapter that starts it by way of another program."""
+    """What makes a product ask, for an adapter that starts it through another program."""
 
     mechanism: GuardMechanism
     flags: tuple[str, ...] = ()
@@ -126,10 +124,10 @@ class GuardPieces(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuardAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a program inside the agent asks over loopback TCP, one JSON object a line.
+    """Where a program inside the agent asks over loopback TCP, one JSON object per line.
 
-    The token only opens the way to ask: an answer goes to whoever asked, so an agent's own command
-    that uses it learns a verdict and forges none.
+    The token only permits asking. The answer goes to the program that asked, so a command of the
+    agent that uses the token can learn a verdict but cannot forge one.
     """
 
     host: str
@@ -140,26 +138,26 @@ class GuardAddress(msgspec.Struct, frozen=True, kw_only=True):
 class GuardHook(Protocol):
     """What the guard offers an adapter for one session.
 
-    Contract: nothing here starts anything; files that the CLI reads go into `folder`, which is the
-    guard's own, outside of the worktree, read-only to a confined agent, and removed with the guard.
+    Contract: no method starts a process. Files that the CLI reads go into `folder`, which belongs
+    to the guard: outside the worktree, read-only to a sandboxed agent, removed with the guard.
     """
 
     folder: str
     stdio: bool
-    """Whether the driver holds the agent's stdin and answers questions that come on its stdout."""
+    """Whether the driver holds the agent's stdin and answers requests that come on its stdout."""
     lasting: bool
-    """Whether the agent outlives whoever answers now: then only `command` can be used."""
+    """Whether the agent outlives the process that answers now: then only `command` works."""
 
     def command(self, shape: HookShape) -> str:
-        """A shell command that takes a payload on stdin, answers in `shape`, and refuses whatever
-        goes wrong."""
+        """A shell command that reads a payload on stdin, answers in `shape`, and refuses if
+        anything goes wrong."""
 
     def address(self) -> GuardAddress:
         """Where a program inside the agent can ask."""
 
 
 class HookNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a hook told the guard."""
+    """One report of a hook to the guard."""
 
     kind: Literal["live", "verdict"]
     event: str = ""
@@ -170,18 +168,18 @@ class HookNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuardFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the driver of a session must know of its guard, kept with the session."""
+    """What the driver must know about a session's guard; stored with the session."""
 
     capability: str
     mechanism: GuardMechanism
     folder: str
-    """Where its files are, while the agent lives."""
+    """The folder of its files, as long as the agent runs."""
     proof: str = ""
-    """What showed before the start that it will fire; empty where that shows later."""
+    """What proved before the start that it will fire; empty if the proof comes later."""
 
 
 class WireCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call whose agent waits on its wire for a verdict that others give (`Guard.note`)."""
+    """A tool call whose agent waits on its wire for a verdict that arrives by `Guard.note`."""
 
     tool_call_id: str
     tool_name: str
@@ -196,8 +194,8 @@ Judging = Callable[[str, Any, str | None], GuardVerdict]
 class Guard:
     """The guard of one session, as its driver sees it.
 
-    Contract: `note` may be called from any thread; everything else by the driver alone. `ask` never
-    raises. Whoever has a verdict on a call counts it exactly once.
+    Contract: `note` may be called from any thread, everything else only by the driver. `ask` never
+    raises. Each verdict on a call is counted exactly once.
     """
 
     def __init__(
@@ -209,32 +207,32 @@ class Guard:
         judges: bool = True,
     ) -> None:
         self.judges = judges
-        """Whether `ask` gives verdicts; else they come as notes, also on calls of the wire."""
+        """Whether `ask` gives verdicts; otherwise they arrive as notes, also for wire calls."""
         self.waiting: dict[str, Callable[[GuardVerdict], None]] = {}
-        """Who is to hear the verdict on a call of the wire, by the call's id."""
+        """The callbacks that take the verdict on a wire call, by call id."""
         self._unjudged: list[WireCall] = []
         self.mechanism = mechanism
         self.capability = capability
         self.live = ""
-        """What proved that it fires; empty until then."""
+        """The evidence that the guard fires; empty until then."""
         self.allowed = 0
         self.blocked = 0
         self.on_note: Callable[[], None] | None = None
-        """Called, from any thread, when a hook told something: a driver may wake itself by it."""
+        """Called from any thread when a hook reports; wakes the driver."""
         self._judge = judge
         self._notes: deque[HookNote] = deque()
         self._judged: set[str] = set()
         self._spare = 0
 
     def ask(self, tool_call_id: str, tool: str, args: Any, cwd: str | None = None) -> GuardVerdict:
-        """The verdict on a call that came over the agent's own wire."""
+        """The verdict on a call that came over the agent's wire."""
         self.proved("a tool call asked")
         try:
             verdict = self._judge(tool, args, cwd)
             if not isinstance(verdict, GuardVerdict):
                 raise TypeError("not a verdict")
         except Exception as problem:
-            # In doubt, refuse: an error of ours must not open the door.
+            # Fail closed: an internal error must not allow the call.
             verdict = GuardVerdict(
                 allowed=False,
                 rule="internal-error",
@@ -244,26 +242,25 @@ class Guard:
         return verdict
 
     def await_verdict(self, call: WireCall, answer: Callable[[GuardVerdict], None]) -> None:
-        """A call waits on the wire for a verdict that is not given here: `answer` hears it."""
+        """A wire call waits for a verdict that arrives as a note; `answer` takes it."""
         self.proved("a tool call asked")
         self.waiting[call.tool_call_id] = answer
         self._unjudged.append(call)
 
     def take_unjudged(self) -> list[WireCall]:
-        """The calls that wait and of which nobody was told yet; whoever takes them sees to it that
-        each gets its verdict."""
+        """The waiting calls that were not returned before; the caller must have each judged."""
         taken = [call for call in self._unjudged if call.tool_call_id in self.waiting]
         self._unjudged.clear()
         return taken
 
     def note(self, note: HookNote) -> None:
-        """Take what a hook told."""
+        """Take a report of a hook."""
         self._notes.append(note)
         if self.on_note is not None:
             self.on_note()
 
     def take(self) -> list[HookNote]:
-        """What hooks told since the last call, oldest first; verdicts are counted now."""
+        """The reports since the last call, oldest first; their verdicts are counted now."""
         taken = []
         while self._notes:
             note = self._notes.popleft()
@@ -274,12 +271,12 @@ class Guard:
         return taken
 
     def proved(self, evidence: str) -> None:
-        """Something happened that only a guard which fires makes happen."""
+        """Record the first evidence that the guard fires."""
         self.live = self.live or evidence
 
     def was_asked(self, tool_call_id: str, tool: str) -> bool:
-        """Whether a call that has just run was allowed before; uses one verdict up where calls can
-        only be counted."""
+        """Whether the guard allowed a call that has just run. If calls can only be counted, this
+        uses up one verdict."""
         mechanism = self.mechanism
         if tool in mechanism.unasked:
             return True
@@ -289,7 +286,7 @@ class Guard:
         return self._spare >= 0
 
     def report(self) -> GuardReport:
-        """What the result says."""
+        """The guard's part of the result."""
         return GuardReport(
             capability=self.capability,
             state="live" if self.live else "unproved",
@@ -300,15 +297,15 @@ class Guard:
 
     @classmethod
     def of_session(cls, facts: GuardFacts) -> "Guard":
-        """The guard of a session as its driver sees it: hooks alone ask, and tell (`note`)."""
+        """The guard of a session whose verdicts come from hooks only (`note`)."""
 
         def refuse(tool: str, args: Any, cwd: str | None) -> GuardVerdict:
-            return GuardVerdict(allowed=False, rule="no-guard", reason="its hooks must be asked")
+            return GuardVerdict(allowed=False, rule="no-guard", reason="only hooks can be asked")
 
         return cls(refuse, facts.mechanism, capability=facts.capability, judges=False)
 
     def renewed(self) -> "Guard":
-        """The same guard for the next process of its session: it has yet to be seen to fire."""
+        """The same guard for the next process of its session, not proved yet."""
         return Guard(self._judge, self.mechanism, capability=self.capability)
 
     def _count(self, tool_call_id: str, verdict: GuardVerdict) -> None:

@@ -1,4 +1,4 @@
-"""What the agent says: the message it is writing, and the text that it is judged by."""
+"""What the agent writes: the open message, and the last text of the turn and of the run."""
 
 from collections.abc import Callable
 
@@ -7,30 +7,31 @@ from bridle.core.marker import find_marker
 from bridle.core.options import RunOptions
 from bridle.core.redaction import Redactor
 from bridle.core.usage import Usage
-from bridle.turns.tape import EventTape
+from bridle.turns.event_writer import EventWriter
 
 _START: dict[str, ev.UpdateKind] = {"text": "text_start", "thinking": "thinking_start"}
 _DELTA: dict[str, ev.UpdateKind] = {"text": "text_delta", "thinking": "thinking_delta"}
 _END: dict[str, ev.UpdateKind] = {"text": "text_end", "thinking": "thinking_end"}
 
 _INSTRUCTIONS = 1 << 16
-"""Characters of a conversation's prompts that are kept, to know its own words in the answers."""
+"""Characters of a conversation's prompts that are kept, to recognize them when the agent repeats
+them."""
 
 
 class MessageWriter:
-    """The assistant message that is being written, block by block.
+    """Writes the open assistant message block by block.
 
     Contract: at most one message is open, and in it at most one block (`text` or `thinking`). The
-    caller opens and closes in that order; to end what is not open, or go on in it, has no effect.
-    Secrets that arrive in pieces are held back until they are whole.
+    caller opens and closes in that order; ending or continuing something that is not open has no
+    effect. Secrets that arrive in pieces are held back until they are complete.
     """
 
-    def __init__(self, tape: EventTape, redactor: Redactor) -> None:
+    def __init__(self, writer: EventWriter, redactor: Redactor) -> None:
         self.block: str | None = None
         """The kind of the open block."""
         self.id: str | None = None
         """The id of the open message."""
-        self._tape = tape
+        self._writer = writer
         self._redactor = redactor
         self._role: ev.Role = "assistant"
         self._text: list[str] = []
@@ -42,16 +43,16 @@ class MessageWriter:
         self.id = message_id
         self._role = role
         self._text = []
-        self._tape.emit(ev.MessageStart, message_id=message_id, role=role, synthetic=synthetic)
+        self._writer.emit(ev.MessageStart, message_id=message_id, role=role, synthetic=synthetic)
 
     def start_block(self, kind: str, synthetic: bool) -> None:
-        """Open a block, after the one that may be open."""
+        """Open a block; an open block is closed first."""
         self.end_block(synthetic)
         self.block, self._delta = kind, _DELTA[kind]
         self._piece(_START[kind], "", synthetic)
 
     def add(self, text: str, synthetic: bool) -> None:
-        """Go on in the open block; ignored when none is open."""
+        """Add text to the open block; ignored if no block is open."""
         block = self.block
         if block is None:
             return
@@ -82,11 +83,11 @@ class MessageWriter:
         stop_reason: str | None,
         synthetic: bool,
     ) -> str:
-        """Close the open message and what is open in it; returns its text, without secrets."""
+        """Close the open message and its open block; returns the text, without secrets."""
         self.end_block(synthetic)
         message_id, self.id = self.id, None
         text = self._redactor.text("".join(self._text))
-        self._tape.emit(
+        self._writer.emit(
             ev.MessageEnd,
             message_id=message_id,
             role=self._role,
@@ -99,16 +100,16 @@ class MessageWriter:
         return text
 
     def _piece(self, kind: ev.UpdateKind, text: str, synthetic: bool) -> None:
-        # Nine events of ten are made here, so it does without the detour of `emit`.
-        tape = self._tape
-        tape.seq += 1
-        tape.out.append(
+        # Nine of ten events are made here, so this code does not go through `emit`.
+        writer = self._writer
+        writer.seq += 1
+        writer.out.append(
             ev.MessageUpdate(
-                seq=tape.seq,
-                ts=tape.clock(),
-                session_id=tape.session_id,
-                runtime=tape.runtime,
-                raw=tape.raw,
+                seq=writer.seq,
+                ts=writer.clock(),
+                session_id=writer.session_id,
+                runtime=writer.runtime,
+                raw=writer.raw,
                 synthetic=synthetic,
                 message_id=self.id or "",
                 kind=kind,
@@ -118,10 +119,10 @@ class MessageWriter:
 
 
 class LastWords:
-    """The last text of the turn and of the run, and whether the completion marker was in them.
+    """The last text of the turn and of the run, and whether they contain the completion marker.
 
-    Contract: the run's text is the last one that is not empty, its marker is detected when any
-    turn's was. A text that only repeats the agent's instructions does not say the marker.
+    Contract: the run's text is the last one that is not empty; its marker is detected if any turn's
+    was. A text that only repeats the agent's instructions does not count as the marker.
     """
 
     def __init__(self, options: RunOptions) -> None:
@@ -130,8 +131,8 @@ class LastWords:
         self.turn_text = ""
         self.turn_marker = False
         self.file_instructions: Callable[[], str] = str
-        """Gives the instructions that the agent has from files; called when a text seems to say
-        the marker, so that a run which never says it reads none."""
+        """Returns the instructions that the agent reads from files. Called only when a text seems
+        to contain the marker, so that other runs read no files."""
         self._marker = options.marker
         self._instructions = "\n".join(
             part
@@ -140,16 +141,16 @@ class LastWords:
         )
 
     def instructed(self, text: str) -> None:
-        """The agent is told this text."""
+        """The agent receives this text as an instruction."""
         self._instructions = f"{self._instructions}\n{text}"[-_INSTRUCTIONS:]
 
     def begin_turn(self) -> None:
-        """Nothing was said in the turn yet."""
+        """A turn begins without a text."""
         self.turn_text = ""
         self.turn_marker = False
 
     def said(self, text: str) -> None:
-        """The agent's latest text: the turn's, and the run's unless a later one replaces it."""
+        """Record the agent's latest text."""
         if not text:
             return
         self.run_text = self.turn_text = text

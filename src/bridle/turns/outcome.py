@@ -1,4 +1,4 @@
-"""How turns and the process end: what is told of a failure, and what the session comes to."""
+"""How turns and processes end: the error of a failure, and the final state of the session."""
 
 import msgspec
 
@@ -7,27 +7,27 @@ from bridle.core.errors import STDOUT_TAIL, Aborted, AgentError, Crashed, ErrorI
 from bridle.core.redaction import Redactor
 from bridle.core.results import STATUS_OF_KIND
 from bridle.process.spec import ProcessExit
-from bridle.turns.tape import EventTape
+from bridle.turns.event_writer import EventWriter
 
 
-def death(exit: ProcessExit, *, in_turn: bool = True) -> AgentError:
-    """The error of an agent whose process ended although nobody asked it to."""
+def crash_error(exit: ProcessExit, *, in_turn: bool = True) -> AgentError:
+    """The error of an agent whose process ended although nothing asked it to."""
     if exit.signal_name == "SIGINT":
         return Aborted("the agent was interrupted")
     when = "without finishing its turn" if in_turn else "while no turn was open"
-    said = f": {exit.complaint}" if exit.complaint else ""
-    return Crashed(f"the agent's process {exit.words} {when}{said}")
+    complaint = f": {exit.complaint}" if exit.complaint else ""
+    return Crashed(f"the agent's process {exit.words} {when}{complaint}")
 
 
-class Stray:
-    """The end of what a process printed on stdout that was no protocol, bounded."""
+class StrayOutput:
+    """The end of what a process printed on stdout outside its protocol, bounded."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._size = 0
 
     def add(self, line: str) -> None:
-        """Keep a line; the oldest ones go when there is too much."""
+        """Keep a line; drop the oldest lines when there are too many."""
         line = line[-STDOUT_TAIL:]
         self._lines.append(line)
         self._size += len(line) + 1
@@ -41,26 +41,28 @@ class Stray:
 
     @property
     def text(self) -> str:
-        """The last characters of it."""
+        """The last characters."""
         return "\n".join(self._lines)[-STDOUT_TAIL:]
 
 
 class Outcome:
-    """How the last turn ended, how the process did, and the telling of errors.
+    """How the last turn and the process ended; writes the error events.
 
-    Contract: `status` is None until a turn has ended, `exit` until the process has. An error is
-    shown without secrets, and with how the process ended only once that is known.
+    Contract: `status` is None until a turn has ended, `exit` until the process has. Errors are
+    shown without secrets; the exit of the process is added once it is known.
     """
 
-    def __init__(self, tape: EventTape, redactor: Redactor, *, runtime: str, version: str) -> None:
+    def __init__(
+        self, writer: EventWriter, redactor: Redactor, *, runtime: str, version: str
+    ) -> None:
         self.status: ev.RunStatus | None = None
         self.error: AgentError | None = None
         """Why the last turn failed."""
         self.exit: ProcessExit | None = None
         self.version = version
-        """The runtime's, as errors name it."""
+        """The runtime's version, as errors name it."""
         self._runtime = runtime
-        self._tape = tape
+        self._writer = writer
         self._redactor = redactor
 
     def shown(self, error: AgentError) -> ErrorInfo:
@@ -78,34 +80,38 @@ class Outcome:
         )
 
     def turn_ended(self, error: AgentError | None) -> ErrorInfo | None:
-        """Judge a turn by the error in it, and tell that."""
+        """Set the turn's status from its error, and write the error."""
         self.error = error
-        info = None if error is None else self._tell(error)
+        info = None if error is None else self._write(error)
         self.status = "completed" if info is None else STATUS_OF_KIND.get(info.kind, "failed")
         return info
 
     def conversation_ended(
         self, exit: ProcessExit, *, why: AgentError | None, asked_for: bool
     ) -> None:
-        """Say why a live conversation ended outside of a turn, unless its end was asked for. `why`
-        is the cause, where it is known; the last turn may have told it."""
+        """Write why a live conversation ended between turns, unless the end was requested.
+
+        `why` is the cause, if known; it is not written again if the last turn reported it.
+        """
         if why is None and not asked_for:
-            why = death(exit, in_turn=False)
+            why = crash_error(exit, in_turn=False)
         if why is not None and why is not self.error:
-            self._tell(why)
+            self._write(why)
 
     def last_state(self, exit: ProcessExit, *, live: bool, asked_for: bool) -> ev.SessionState:
-        """What the session is when its process is gone: a run is judged by its last turn, a live
-        conversation by whether its end was asked for."""
+        """The session's state after its process has ended.
+
+        A run is judged by its last turn, a live conversation by whether its end was requested.
+        """
         if not live:
             return "stopped" if self.status == "completed" else "failed"
         if asked_for:
             return "stopped"
         return "lost" if exit.code is None else "failed"
 
-    def _tell(self, error: AgentError) -> ErrorInfo:
+    def _write(self, error: AgentError) -> ErrorInfo:
         info = self.shown(error)
-        self._tape.emit(
+        self._writer.emit(
             ev.ErrorRaised,
             kind=info.kind,
             message=info.message,

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridle.drives.tmux.control import ControlParser
-from bridle.drives.tmux.quoting import quoted, unexpanded
+from bridle.drives.tmux.control import ControlParser, quoted, unexpanded
 
 
 def fed(*lines: str, mark: str | None = None, cut: int = 7) -> ControlParser:

@@ -11,9 +11,9 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.drives.tmux.orders import Seen, line_of
+from bridle.drives.tmux.hook_reports import Report, Spool, report_command
 from bridle.drives.tmux.pane_wire import PaneWire
-from bridle.drives.tmux.reports import Report, Spool, report_command
+from bridle.drives.tmux.records import Observation, record_line
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude.following import ClaudeFollower
 from bridle.runtimes.claude.tui import REPORTS
@@ -42,16 +42,16 @@ class Talk:
         self.wire = PaneWire(ClaudeFollower(facts, self.recorder), self.recorder)
         self.events: list[ev.Event] = []
         self.wire.begin()
-        self.saw(Seen(kind="ready", evidence="the pane shows its prompt"))
+        self.saw(Observation(kind="ready", evidence="the pane shows its prompt"))
 
-    def saw(self, seen: Seen) -> None:
-        self.wire.feed(line_of(seen).rstrip())
+    def saw(self, seen: Observation) -> None:
+        self.wire.feed(record_line(seen).rstrip())
         self.events += self.recorder.drain()
 
     def hook(self, event: str, **payload: Any) -> None:
         report = REPORTS.read(event, msgspec.json.encode(payload))
         assert report is not None
-        self.saw(Seen(kind="hook", id=f"{event}.1", report=report))
+        self.saw(Observation(kind="hook", id=f"{event}.1", report=report))
 
     def line(self, **entry: Any) -> None:
         self.wire.feed(json.dumps({"sessionId": SESSION, **entry}).encode())
@@ -91,7 +91,7 @@ def whole(hooks: bool) -> Talk:
         talk.hook("UserPromptSubmit", prompt="Go")
     talk.user("Go")
     if hooks:
-        talk.saw(Seen(kind="due"))
+        talk.saw(Observation(kind="due"))
         talk.hook("PreToolUse", **CALL)
     talk.assistant({"type": "text", "text": "I look."}, TOOL, stop="tool_use")
     if hooks:
@@ -101,7 +101,7 @@ def whole(hooks: bool) -> Talk:
     talk.assistant({"type": "text", "text": "Done, all of it."})
     if hooks:
         talk.hook("Stop", last_assistant_message="Done,  all of it.")
-        talk.saw(Seen(kind="due"))
+        talk.saw(Observation(kind="due"))
     talk.ended()
     talk.over()
     return talk
@@ -117,12 +117,12 @@ def test_a_transcript_that_lost_every_line() -> None:
     talk.hook("UserPromptSubmit", prompt="Go")
     talk.hook("PreToolUse", **CALL)
     assert not talk.recorder.turn_open
-    talk.saw(Seen(kind="due"))
+    talk.saw(Observation(kind="due"))
     # What it has not written down it would not remember after a crash.
     assert talk.recorder.deliveries == []
     talk.hook("PostToolUse", **CALL, tool_response={"stdout": "a"})
     talk.hook("Stop", last_assistant_message="Done.")
-    talk.saw(Seen(kind="settled"))
+    talk.saw(Observation(kind="settled"))
     assert [each.id for each in talk.recorder.deliveries if each.taken] == ["one"]
     talk.over()
     (tool,) = talk.of(ev.ToolExecutionEnd)
@@ -146,7 +146,7 @@ def test_a_prompt_that_bridle_did_not_give_opens_nothing() -> None:
     talk = Talk()
     talk.hook("UserPromptSubmit", prompt="typed by a person")
     talk.hook("PreToolUse", **CALL)
-    talk.saw(Seen(kind="due"))
+    talk.saw(Observation(kind="due"))
     assert not talk.recorder.turn_open
     talk.user("typed by a person")
     talk.ended()
@@ -161,7 +161,7 @@ def test_a_question_nobody_can_answer_by_a_key_is_refused() -> None:
     talk.recorder.replies.clear()
     talk.user("Go")
     talk.assistant(TOOL, stop="tool_use")
-    talk.saw(Seen(kind="permission", id="q", evidence="Something new", answerable=False))
+    talk.saw(Observation(kind="permission", id="q", evidence="Something new", answerable=False))
     assert talk.recorder.questions == []
     assert [json.loads(reply)["allow"] for reply in talk.recorder.replies] == [False]
     (decision,) = talk.of(ev.PermissionDecision)

@@ -182,10 +182,10 @@ def test_the_version_of_tmux_is_read(told: str, version: tuple[int, ...]) -> Non
 def test_a_lost_connection_is_made_again(server: TmuxServer, tmp_path: Path) -> None:
     server.new_session("one", ["/bin/cat", "-"], cwd=str(tmp_path), env=ENV)
     for _ in range(3):
-        client = server.client_pid
-        assert client is not None
-        os.kill(client, signal.SIGKILL)
-        os.waitid(os.P_PID, client, os.WEXITED | os.WNOWAIT)
+        connection = server._connection
+        assert connection is not None
+        os.kill(connection.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, connection.pid, os.WEXITED | os.WNOWAIT)
         assert set(server.sessions()) == {"one"}
     server.send_keys("one", "h", "i", "Enter")
     wait_until(lambda: server.capture("one").split() == ["hi", "hi"])
@@ -318,7 +318,7 @@ def test_nobody_else_can_enter(server: TmuxServer, tmp_path: Path) -> None:
     assert stat.S_IMODE(os.stat(open_folder).st_mode) == 0o700
     link = tmp_path / "link"
     link.symlink_to(open_folder)
-    with pytest.raises(WrongUse, match="not a folder of yours"):
+    with pytest.raises(WrongUse, match="not a folder of this user"):
         make_private(str(link))
 
 

@@ -7,14 +7,14 @@ import msgspec
 from bridle.core import events as ev
 from bridle.core.errors import Aborted
 from bridle.core.options import RunOptions
-from bridle.process.spec import ProcessExit, Question
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import agents
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.live import AcpWire, CompactingWire, PromptHistory
 from bridle.runtimes.acp.plan import SessionPlan
 from bridle.testing.contract import check_event_order
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import Delivery, Outgoing
+from bridle.turns.wire import Delivery, Outgoing, Question
 from tests.runtimes.acp.support import Message, update, word
 
 MESSAGE = ["message_start", "text_start", "text_delta", "text_end", "message_end"]

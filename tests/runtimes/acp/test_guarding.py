@@ -340,7 +340,7 @@ def test_an_agent_that_ran_a_tool_unasked_is_stopped() -> None:
     assert desk.recorder.stop_requested is None
     desk.update("tool_call_update", toolCallId="t", status="completed")
     assert isinstance(desk.recorder.stop_requested, GuardRefused)
-    assert "without the guard's leave" in desk.recorder.stop_requested.message
+    assert "without the guard's permission" in desk.recorder.stop_requested.message
 
 
 def test_a_tool_that_was_refused_and_ran_all_the_same_stops_the_agent() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bridle.core import events as ev
-from bridle.process.spec import Question
+from bridle.turns.wire import Question
 from tests.runtimes.acp.live_support import LiveDesk
 from tests.runtimes.acp.support import CAPTURES, Part, Played, parts, row_of, word
 

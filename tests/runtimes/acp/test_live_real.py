@@ -19,12 +19,18 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
-from bridle.process.spec import Question
 from bridle.runtimes.acp import AcpRuntime
 from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import CompactionControl, LiveFacts, LiveWire, ModelSwitch, Outgoing
+from bridle.turns.wire import (
+    CompactionControl,
+    LiveFacts,
+    LiveWire,
+    ModelSwitch,
+    Outgoing,
+    Question,
+)
 from tests.runtimes.acp.live_support import order_problems
 from tests.runtimes.acp.support import short, word
 from tests.runtimes.acp.test_real import AGENTS, Place, environment, place

@@ -20,12 +20,12 @@ from bridle.core.results import RunResult
 from bridle.core.usage import Usage
 from bridle.drives.print_run import PermissionPolicy, refuse_all
 from bridle.process.process_tree import marked_processes
-from bridle.process.spec import Question
 from bridle.runs import prepare
 from bridle.runtimes import acp
 from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
+from bridle.turns.wire import Question
 from tests.runtimes.acp.support import short, word
 from tests.support.real_cli import path_with_bubblewrap, real_cli
 

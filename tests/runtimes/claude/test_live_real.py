@@ -10,10 +10,9 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused
 from bridle.core.ids import new_session_id
-from bridle.process.spec import Question
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import ModelSwitch
+from bridle.turns.wire import ModelSwitch, Question
 from tests.runtimes.claude.live_support import (
     compact,
     kill,

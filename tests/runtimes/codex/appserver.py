@@ -7,10 +7,9 @@ from typing import Any
 from bridle.core import events as ev
 from bridle.core.errors import Aborted
 from bridle.core.options import RunOptions
-from bridle.process.spec import Question
 from bridle.runtimes.codex.live import CodexLiveWire
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import Delivery, LiveFacts, Outgoing
+from bridle.turns.wire import Delivery, LiveFacts, Outgoing, Question
 from tests.runtimes.codex.wires import TESTDATA
 
 THREAD = "01a1e087-7f71-79d0-9a24-e44e90a1f80c"

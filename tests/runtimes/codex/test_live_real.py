@@ -13,10 +13,9 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
-from bridle.process.spec import Question
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import CompactionControl, ModelSwitch, Outgoing
+from bridle.turns.wire import CompactionControl, ModelSwitch, Outgoing, Question
 from tests.conftest import wait_until
 from tests.runtimes.agents import ONE_PNG
 from tests.runtimes.codex.bench import VERSIONS, Bench, model_of

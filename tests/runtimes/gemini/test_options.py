@@ -19,7 +19,7 @@ from bridle.core.errors import (
     WrongUse,
 )
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.gemini import GeminiRuntime
 from bridle.runtimes.plan import RunPlan

@@ -13,11 +13,10 @@ from bridle.core.errors import ResumeRefused
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
-from bridle.process.spec import Question
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.pi import PiRuntime
 from bridle.testing import ScriptedModel
-from bridle.turns.wire import CompactionControl, ModelSwitch, Outgoing
+from bridle.turns.wire import CompactionControl, ModelSwitch, Outgoing, Question
 from tests.runtimes.pi.support import Place, place, run_real, steps
 from tests.runtimes.pi.test_real import ONE_PNG, SCRIPT
 from tests.support.conversation import AttachedConversation

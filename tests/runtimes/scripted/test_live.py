@@ -13,12 +13,12 @@ from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.options import ModelServer, RunOptions
 from bridle.process.process_tree import marked_processes
-from bridle.process.spec import ProcessExit, Question
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.runtimes.scripted.live import KEY_VARIABLE
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import LiveFacts, ModelSwitch, Outgoing
+from bridle.turns.wire import LiveFacts, ModelSwitch, Outgoing, Question
 from tests.runtimes.scripted.helper import Stage, check_order
 from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, conversing, last_end, say

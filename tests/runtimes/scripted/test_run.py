@@ -11,10 +11,10 @@ from bridle.core import events as ev
 from bridle.core.errors import WrongUse
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.usage import Usage
-from bridle.process.spec import Question
 from bridle.runtimes import deployment
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.runtimes.scripted.settings import BEHAVIOURS, NAMES
+from bridle.turns.wire import Question
 from tests.runtimes.scripted.helper import Played, Stage
 
 SHOW = [

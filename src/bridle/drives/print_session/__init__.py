@@ -1,6 +1,6 @@
 """The print drive of a session: one process for each turn, and none between them.
 
-The wire (`turn_wire`) plays the normalizer of a run anew for each turn; what it wants done it says
-in orders (`records`), which `turn_process` carries out. What happened stands in the journal, so
-that a driver which was killed is replaced by one that goes on.
+The wire (`turn_wire`) uses the normalizer of a run, a new one for each turn; it gives orders
+(`records`) that `turn_process` carries out. The journal records what happened, so that the next
+driver continues after one was killed.
 """

@@ -1,7 +1,7 @@
-"""What stands in the journal and the input of a session with a process for each turn.
+"""The records in the journal and the input of a session with a process for each turn.
 
-The journal holds the lines that the processes wrote, each with a mark before it, and between them
-what was done (`Mark`). The input holds what is to be done (`Order`), one JSON object a line.
+The journal contains the lines that the processes wrote, each with a prefix, and between them what
+was done (`Mark`). The input contains what to do (`Order`), one JSON object per line.
 """
 
 from typing import Any, Literal
@@ -11,13 +11,13 @@ import msgspec
 from bridle.core.errors import ErrorInfo
 
 OUT, ERR, OURS = b"1 ", b"2 ", b"= "
-"""How lines of the journal begin: one of stdout, one of stderr, one of ours. The agent cannot write
-one of ours: what it says has a mark of its own before it."""
+"""The prefixes of journal lines: stdout, stderr, Bridle. The agent cannot write a line of Bridle,
+because its lines get a prefix of their own."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something to be done: start a process for a prompt, give the one that runs some bytes, or
-    close its stdin."""
+    """Something to do: start a process for a prompt, write bytes to the running process, or close
+    its stdin."""
 
     do: Literal["turn", "say", "close"]
     id: str = ""
@@ -26,67 +26,67 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     images: tuple[str, ...] = ()
     model: str | None = None
     fresh: bool = False
-    """Begin a new conversation, although there was one: it could not be taken up."""
+    """Begin a new conversation, because the old one could not be resumed."""
     number: int = 0
     """The process that `say` and `close` are for."""
     data: bytes = b""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What must be known of a process to understand what it prints: no secret, no variable that
-    is not a place."""
+    """What is needed to understand the output of a process. No secrets: only variables that name
+    files or folders."""
 
     version: str | None
     binary: str
     launcher: tuple[str, ...] = ()
     cwd: str
     places: dict[str, str] = {}
-    """Its variables that name a file or folder."""
+    """Its environment variables that name a file or folder."""
     private_dirs: tuple[str, ...] = ()
     native_session_id: str | None = None
     resume: str | None = None
     model: str | None = None
     noted: dict[str, Any] = {}
-    """What the agent's files said of the conversation before."""
+    """What the agent's files contained about the conversation before."""
     watch_stderr: bool = False
-    """Whether its stderr tells what its stdout does not."""
+    """Whether the adapter reads its stderr."""
     fed: int = 0
-    """Bytes that its stdin was given at the start."""
+    """Bytes written to its stdin at the start."""
     upto: int = 0
-    """Where its order ends in the input."""
+    """The end of its order in the input."""
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that was done, or how far the files of a process were read (`at`).
+    """Something that was done, or the position in the output of a process (`at`).
 
-    `planned`: a process is about to be started. `started`: it is there. `unstarted`: it is not,
-    because of `failure`, or because nobody wanted it any more. `ended`: it is gone.
+    `planned`: a process is about to be started. `started`: it runs. `unstarted`: it was not
+    started, because of `failure` or because it was no longer wanted. `ended`: it has ended.
     """
 
     what: Literal["at", "planned", "started", "unstarted", "ended"]
     number: int
     """Which process of this run, counted from 1."""
     out: int = 0
-    """Bytes of its stdout and of its stderr that stand in the journal."""
+    """Bytes of its stdout, and below of its stderr, that are in the journal."""
     err: int = 0
     upto: int = 0
-    """Orders before this byte of the input are done with."""
+    """Orders before this byte of the input are complete."""
     plan: Planned | None = None
     pid: int | None = None
     resumed: bool = False
-    """Whether what could not be started was to take a conversation up."""
+    """Whether the process that was not started would have resumed a conversation."""
     failure: ErrorInfo | None = None
     code: int | None = None
     stderr: str = ""
 
 
 def order_line(order: Order) -> bytes:
-    """One line of input."""
+    """The line of an order in the input."""
     return msgspec.json.encode(order) + b"\n"
 
 
 def mark_line(mark: Mark) -> bytes:
-    """One line of journal."""
+    """The line of a mark in the journal."""
     return OURS + msgspec.json.encode(mark) + b"\n"
 
 
@@ -95,7 +95,7 @@ _orders = msgspec.json.Decoder(Order)
 
 
 def mark_in(line: bytes) -> Mark | None:
-    """The mark that a line of the journal is; None for a line of the agent's."""
+    """The mark in a journal line; None for a line of the agent."""
     if not line.startswith(OURS):
         return None
     try:
@@ -105,5 +105,5 @@ def mark_in(line: bytes) -> Mark | None:
 
 
 def order_in(line: bytes) -> Order:
-    """The order that a line of the input is."""
+    """The order in a line of the input."""
     return _orders.decode(line)

@@ -1,4 +1,4 @@
-"""Reads a file that grows, whole line by whole line, and goes on where it was."""
+"""Reads a growing file line by line, from a known position."""
 
 import os
 
@@ -6,8 +6,8 @@ import os
 class Tail:
     """The lines of a file that were not taken yet.
 
-    Contract: `look` changes nothing that `taken` has not confirmed; a file that is not there has no
-    lines. `rest` is for when nobody writes any more.
+    Contract: `look` returns the same lines until `taken` confirms them; a missing file has no
+    lines. `rest` is for a file that no longer grows.
     """
 
     def __init__(self, path: str, at: int = 0) -> None:
@@ -18,10 +18,10 @@ class Tail:
         self._partial = bytearray()
         self._lines: list[bytes] = []
         self.more = False
-        """Whether there was more than the last look took."""
+        """Whether the file had more than the last look returned."""
 
     def look(self, most: int) -> list[bytes]:
-        """The next whole lines, of about `most` bytes; the same again until they are `taken`."""
+        """The next complete lines, about `most` bytes; the same until they are `taken`."""
         if self._lines:
             return self._lines
         try:
@@ -31,7 +31,7 @@ class Tail:
         try:
             data = b""
             while b"\n" not in data:
-                # A line may be longer than what is read at once; it is not over before the file is.
+                # A line may be longer than one read.
                 self._partial += data
                 data = os.pread(handle, most, self._read)
                 self._read += len(data)
@@ -47,17 +47,17 @@ class Tail:
         return lines
 
     def rest(self) -> list[bytes]:
-        """The line that was not finished, if there is one; to be taken too."""
+        """The incomplete last line, if there is one; also confirmed by `taken`."""
         if not self._lines and self._partial:
             self._lines, self._partial = [bytes(self._partial)], bytearray()
         return self._lines
 
     @property
     def after(self) -> int:
-        """How many bytes will have been taken with what `look` or `rest` gave."""
+        """The position after the lines that `look` or `rest` returned."""
         return self._read - len(self._partial)
 
     def taken(self) -> None:
-        """What was given stands elsewhere now."""
+        """The returned lines are recorded elsewhere now."""
         self.at = self.after
         self._lines = []

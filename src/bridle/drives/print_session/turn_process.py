@@ -1,9 +1,9 @@
 """Holds the processes of a session that has one for each turn.
 
-Between turns there is no agent, only a shell that waits (`keeper`). Whoever drives the session
-plans each process in the environment of that shell and starts it; from then on it lives by itself,
-in a holder of its own (`DetachedProcess`), and what it writes is copied into the session's journal,
-with marks of how far that went.
+Between turns there is no agent, only a shell that waits (`Keeper`). Its environment contains the
+session's keys, which are never written to disk and never sent to a daemon. The driver plans each
+process in that environment and starts it. The process then runs independently (`DetachedProcess`);
+its output is copied into the session's journal, with marks of the position.
 """
 
 import contextlib
@@ -11,43 +11,115 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from bridle.core.errors import BridleError, ErrorInfo
+from bridle.core.errors import BridleError, Crashed, ErrorInfo
 from bridle.core.redaction import Redactor
-from bridle.drives.print_session.keeper import Keeper
-from bridle.drives.print_session.planning import Planner, Planning, TurnPlan
 from bridle.drives.print_session.records import (
     ERR,
     OUT,
     Mark,
     Order,
+    Planned,
     mark_in,
     mark_line,
     order_in,
 )
 from bridle.drives.print_session.tail import Tail
 from bridle.process.detached import DetachedProcess
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.process.process_tree import Process, end_marked, environment, send_signal
-from bridle.process.run_files import FILES_HINT, HoldingFailed, read_number, read_word
-from bridle.process.spec import SESSION_MARK, ProcessExit
+from bridle.process.run_files import FILES_HINT, HoldingFailed, RunFiles, read_number, read_word
+from bridle.process.spec import SESSION_MARK, ProcessExit, ProcessSpec
 
 _PIECE = 1 << 20
 _SOON = 0.02
 _LOOK = 1.0
-"""Seconds between looks at a process whose end nothing else would tell."""
+"""Seconds between checks of a running process."""
 _FAREWELL = 1.5
 _GONE = 2.0
-"""Seconds for a process to be gone that was killed."""
+"""Seconds for a killed process to end."""
+_KEEPER = """
+d=$1
+word=
+umask 077
+trap : HUP INT TERM QUIT
+exec 3<>"${d}bell"
+echo $$ >"${d}pump"
+echo $$ >"${d}holder.new"
+mv "${d}holder.new" "${d}holder"
+until test "$word" = end; do read -r word <&3; done
+echo 0 >"${d}exit.new"
+mv "${d}exit.new" "${d}exit"
+"""
+
+_APPEARS = 2.0
+"""Seconds for the keeper to write its process id."""
+
+
+class TurnPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that can be started, and what the journal records about it."""
+
+    spec: ProcessSpec
+    planned: Planned
+
+
+Planner = Callable[[Order, str | None, Mapping[str, str]], TurnPlan]
+"""`plan(order, resume, env)`; called in a separate thread, may take long."""
+
+
+class Planning(threading.Thread):
+    """Plans a process in a separate thread, so that other sessions do not wait; sets `found` or
+    `error`."""
+
+    def __init__(
+        self, plan: Planner, order: Order, resume: str | None, env: Mapping[str, str]
+    ) -> None:
+        super().__init__(daemon=True)
+        self.found: TurnPlan | None = None
+        self.error: ErrorInfo | None = None
+        self._ask = (plan, order, resume, env)
+
+    def run(self) -> None:
+        """Plan the process."""
+        try:
+            plan, order, resume, env = self._ask
+            self.found = plan(order, resume, env)
+        except BridleError as problem:
+            self.error = problem.info()
+        except Exception as problem:
+            self.error = Crashed(f"the process could not be planned: {problem!r}").info()
+
+
+class Keeper(DetachedProcess):
+    """The keeper of one session, in the folder of its run.
+
+    Contract: as `DetachedProcess`, whose holder it is; `close_input` ends it.
+    """
+
+    def start(self, spec: ProcessSpec, *, fed: bool = False) -> None:
+        """Start the keeper in the environment of `spec`; no agent."""
+        self.make()
+        os.mkfifo(self.path("bell"), 0o600)
+        os.symlink(os.devnull, self.path("stdin"))
+        self._start_shell(_KEEPER, "bridle-session", spec)
+        until = time.monotonic() + _APPEARS
+        while read_number(self.path("holder")) is None and time.monotonic() < until:
+            # Only then can its environment be read.
+            time.sleep(0.002)
+
+    def write(self, data: bytes) -> None:
+        """Write orders."""
+        RunFiles.write(self, data)
 
 
 class TurnProcess(Keeper):
     """The keeper of a session and the process of its turn.
 
-    Contract: as `DetachedProcess`, and as a pane's `work` it must be called again and again, at the
-    latest when it says. `take_up` makes the caller the driver; without it nothing is changed.
+    Contract: as `DetachedProcess`, but `work` must be called repeatedly, at the latest at the time
+    it returns. `take_up` makes the caller the driver; without it nothing is changed.
     """
 
     comes_and_goes = True
@@ -68,18 +140,18 @@ class TurnProcess(Keeper):
         self._signals: list[tuple[int, str]] = []
         self._said = 0
         self._dirty: tuple[str, ...] | None = None
-        """Folders of the last process, while it was not cleaned up after."""
+        """Private folders of the last process until they are removed."""
         self._cleaning: threading.Thread | None = None
 
-    # -- how it is ------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------
 
     @property
     def pid(self) -> int | None:
-        """The agent's process id; None while no process is there."""
+        """The agent's process id; None while no process runs."""
         return None if self._turn is None else self._turn.pid
 
     def exit(self, redactor: Redactor | None = None) -> ProcessExit | None:
-        """How the keeper ended; None while it lives. What it kept ends with it."""
+        """How the keeper ended; None while it runs. The process of the turn ends with it."""
         ended = super().exit(redactor)
         if ended is not None and self._driven and self._turn is not None:
             self._turn.signal(signal.SIGKILL, "group")
@@ -92,8 +164,8 @@ class TurnProcess(Keeper):
         return ended
 
     def signal(self, number: int, to: str = "process") -> None:
-        """Send a signal to the agent; one that cannot be reached yet gets it as soon as it can.
-        Without any, only SIGKILL has an effect: it ends the keeper."""
+        """Send a signal to the agent; if it is still starting, the signal is sent later. Without an
+        agent only SIGKILL has an effect: it ends the keeper."""
         if self._turn is not None:
             if self._turn.pid is None:
                 self._signals.append((number, to))
@@ -103,7 +175,7 @@ class TurnProcess(Keeper):
             send_signal(holder, number)
 
     def end_leftovers(self, session_id: str, also: tuple[Process, ...] = ()) -> list[int]:
-        """End everything of the session that still runs, and remove what was made for it."""
+        """End all processes of the session that still run, and remove their private folders."""
         if self._cleaning is not None:
             self._cleaning.join()
         ended = end_marked(session_id, also=also, grace=_FAREWELL)
@@ -115,10 +187,10 @@ class TurnProcess(Keeper):
         remove_folders(self._dirty or ())
         return ended
 
-    # -- taking up ------------------------------------------------------------------------------
+    # -- restoring ------------------------------------------------------------------------------
 
     def take_up(self) -> None:
-        """Learn from the journal how far the driver before was."""
+        """Restore the state of the previous driver from the journal."""
         self._driven = True
         try:
             with open(self.path("journal"), "rb") as file:
@@ -141,7 +213,7 @@ class TurnProcess(Keeper):
             last = mark
             planned = mark if mark.what == "planned" else planned
         if end < len(data):
-            # Lines without a mark behind them were not written whole: they come again.
+            # Lines without a mark after them are incomplete: they are copied again.
             os.truncate(self.path("journal"), end)
         if last is not None:
             self._go_on(last, planned, read)
@@ -157,7 +229,7 @@ class TurnProcess(Keeper):
             self._dirty = folders
             return
         if last.what == "planned" and not os.path.lexists(self._turn_path("stdin")):
-            # Planned and not started: it is planned anew.
+            # Planned but not started: it is planned again.
             remove_folders(folders)
             return
         self._dirty = folders
@@ -179,10 +251,10 @@ class TurnProcess(Keeper):
         self._out = Tail(self._turn_path("journal"), out)
         self._err = Tail(self._turn_path("errors"), err)
 
-    # -- going on -------------------------------------------------------------------------------
+    # -- work -----------------------------------------------------------------------------------
 
     def work(self) -> float | None:
-        """Do what is due: start the process of a turn, copy what it says, clean up after it."""
+        """Do what is due: start the process of a turn, copy its output, clean up after it."""
         if not self._driven or read_word(self.path("exit")) is not None:
             return None
         now = time.monotonic()
@@ -215,7 +287,7 @@ class TurnProcess(Keeper):
             self._order = self._next_turn()
         keeper = self.holder
         if self._order is None or keeper is None:
-            # One that is not there yet is told by a new file, one that is gone by its end.
+            # A keeper that starts is noticed by a new file, one that has ended by its end.
             return None
         order, upto = self._order
         self._number += 1
@@ -236,7 +308,7 @@ class TurnProcess(Keeper):
             self._unstarted(planning.error, upto)
             return
         self._planned = planning.found
-        # The journal must tell of it before there is anything to tell.
+        # The journal must record the plan before the process exists.
         mark = Mark(what="planned", number=self._number, upto=self._input_at)
         kept = msgspec.structs.replace(
             self._planned.planned, upto=upto, fed=len(self._planned.spec.stdin or b"")
@@ -300,12 +372,12 @@ class TurnProcess(Keeper):
         self._turn = None
 
     def _tell_start(self, turn: DetachedProcess) -> bool:
-        """Write down that the process is there, once it is; False while it is not."""
+        """Record the start of the process once it runs; False before that."""
         pid = turn.pid
         if pid is None and turn.exit() is None:
             return False
         if read_number(turn.path("holder")) is None:
-            # Its starter was killed before it could start it.
+            # The driver was killed before it could start the process.
             self._turn = None
             self._input_at = self._order_at
             self._remove_files()
@@ -318,7 +390,7 @@ class TurnProcess(Keeper):
         return True
 
     def _copy(self, *, rest: bool = False) -> bool:
-        """Copy what the process said since; False when there was nothing."""
+        """Copy new output of the process; False if there was none."""
         out = self._out.rest() if rest else self._out.look(_PIECE)
         err = self._err.rest() if rest else self._err.look(_PIECE)
         if not out and not err:
@@ -331,7 +403,7 @@ class TurnProcess(Keeper):
         return True
 
     def _say(self, turn: DetachedProcess) -> None:
-        """Give the process what was said for it since."""
+        """Write new input to the process."""
         while (found := self._read_order()) is not None:
             order, upto = found
             if order.do == "turn":
@@ -342,7 +414,7 @@ class TurnProcess(Keeper):
             if order.do == "close":
                 turn.close_input()
                 continue
-            # The driver before may have given it some of this already.
+            # The previous driver may have written a part of this already.
             known = min(self._said, len(order.data))
             self._said -= known
             if known < len(order.data):
@@ -354,12 +426,12 @@ class TurnProcess(Keeper):
         while (found := self._read_order()) is not None:
             if found[0].do == "turn":
                 return found
-            # For a process that is gone.
+            # For a process that has ended.
             self._input_at = found[1]
         return None
 
     def _read_order(self) -> tuple[Order, int] | None:
-        """The next order and where it ends in the input."""
+        """The next order and its end in the input."""
         try:
             with open(self.path("input"), "rb") as file:
                 file.seek(self._input_at)
@@ -375,7 +447,7 @@ class TurnProcess(Keeper):
     # -- files ----------------------------------------------------------------------------------
 
     def _note(self, lines: list[bytes]) -> None:
-        """Write to the journal, all of it or nothing."""
+        """Append to the journal, everything or nothing."""
         try:
             size = os.stat(self.path("journal")).st_size
         except OSError as problem:
@@ -385,13 +457,13 @@ class TurnProcess(Keeper):
         try:
             self._append("journal", b"".join(lines))
         except OSError:
-            # A full disk: what was taken is taken again.
+            # A full disk: the same lines are taken again later.
             with contextlib.suppress(OSError):
                 os.truncate(self.path("journal"), size)
             raise
 
     def _clean_up(self) -> None:
-        """End what the process left running, and remove what was made for it."""
+        """End leftover processes of the turn, and remove its private folders."""
         folders, self._dirty = self._dirty or (), None
         keeper = read_number(self.path("holder")) or 0
         session_id = environment(keeper).get(SESSION_MARK, "") if keeper else ""

@@ -1,4 +1,4 @@
-"""The `LiveWire` of a session with a process for each turn: the normalizer of a run, made anew."""
+"""The `LiveWire` of a session with one process for each turn: a new normalizer for each."""
 
 from collections.abc import Callable
 
@@ -15,21 +15,22 @@ from bridle.core.errors import (
 )
 from bridle.drives.print_session.records import ERR, OUT, Mark, Order, Planned, mark_in, order_line
 from bridle.drives.print_session.turn_recorder import AT_REST, Overstayed, TurnRecorder
-from bridle.process.spec import Normalizer, Patience, ProcessExit, Question, StderrReader
+from bridle.process.spec import ProcessExit
+from bridle.turns.player import finish_wire
 from bridle.turns.usage_totals import Before
-from bridle.turns.wire import Outgoing
+from bridle.turns.wire import Normalizer, Outgoing, Patience, Question, StderrReader
 
 MakeNormalizer = Callable[[Planned, TurnRecorder], Normalizer]
-"""The normalizer of a process that was planned so."""
+"""Makes the normalizer of a planned process."""
 
 _LEAVING = 30.0
-"""Seconds for a process to leave once its turn is over."""
+"""Seconds for a process to exit after its turn."""
 
 
 class TurnWire:
-    """One conversation, a process for each turn of it.
+    """One conversation with one process for each turn.
 
-    `resume` is the conversation to take up; `resumes` says whether the agent can at all.
+    `resume` is the conversation to resume; `resumes` says whether the agent can resume at all.
     """
 
     def __init__(
@@ -51,30 +52,30 @@ class TurnWire:
         self._proved = resume is not None
         self._turns = 0
         self.unsettled = False
-        """Whether a turn has ended whose sums are not written down yet (`settled`)."""
+        """Whether a turn has ended whose totals are not recorded yet (`settled`)."""
         self.settled_number = 0
-        """The last process of which nothing more is to be learned."""
+        """The last process whose files are no longer needed."""
         if resume is not None:
             recorder.native_session_id = resume
 
-    # -- what it is asked -----------------------------------------------------------------------
+    # -- the driver -----------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """There is nothing to wait for."""
+        """Ready at once: there is no process to wait for."""
         self._recorder.ready(AT_REST)
 
     @property
     def is_spent(self) -> bool:
-        """Whether it had its one turn, of an agent that cannot resume."""
+        """Whether the only turn of an agent that cannot resume is over."""
         return bool(self._turns) and not self._resumes
 
     def prompt(self, message: Outgoing) -> None:
-        """Have a process started for it."""
+        """Order a process for the message."""
         recorder = self._recorder
         if self.is_spent:
             error = ResumeRefused(
-                f"{recorder.runtime} cannot take up a conversation in another process",
-                hint="this session has had its one turn: start a new session for the next",
+                f"{recorder.runtime} cannot resume a conversation in another process",
+                hint="this session can have only one turn: start a new session for the next",
             )
             recorder.message_refused(message.id, error)
             return
@@ -95,7 +96,7 @@ class TurnWire:
         self._recorder.replies.append(order_line(order))
 
     def steer(self, message: Outgoing) -> None:
-        """Never asked: `Begin.can_steer` is not set in this drive."""
+        """Never called: `Begin.can_steer` is not set in this drive."""
         self._recorder.message_refused(message.id, Crashed("a print session cannot be steered"))
 
     def abort(self) -> None:
@@ -104,15 +105,15 @@ class TurnWire:
         recorder.request_stop(recorder.error or Overstayed("aborted"))
 
     def leave(self) -> None:
-        """Let the session end; at once when no process is there."""
+        """End the session; at once if no process runs."""
         if not self._recorder.has_process:
             self._recorder.input_done = True
 
     def set_model(self, model: str) -> None:
-        """The next process gets it."""
+        """Use `model` for the next process."""
         self._model = model
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- the journal ----------------------------------------------------------------------------
 
     def feed(self, line: bytes) -> None:
         """Take a line of the journal."""
@@ -157,7 +158,7 @@ class TurnWire:
             return
         if mark.failure is not None:
             recorder.fail(_could_not_start(mark.failure))
-        recorder.fail(Aborted("nobody wanted it any more"))
+        recorder.fail(Aborted("the process was no longer wanted"))
         error = recorder.error
         recorder.may_begin_anew = mark.resumed and not self._proved
         recorder.turn_ended()
@@ -178,14 +179,11 @@ class TurnWire:
     def _finish_process(self, exit: ProcessExit) -> None:
         normalizer, self._normalizer = self._normalizer, None
         if normalizer is not None:
-            try:
-                normalizer.finish(exit)
-            except Exception as problem:
-                self._recorder.fail(ProtocolDrift(f"the adapter failed at the end: {problem!r}"))
+            finish_wire(normalizer, self._recorder, exit)
 
     def _begins_anew(self) -> bool:
-        """Have another process started where the conversation could not be taken up, but no turn
-        of it had ever been completed: the agent had kept nothing, so nothing is lost."""
+        """Order another process if the conversation could not be resumed but none of its turns was
+        ever completed: the agent had stored nothing, so nothing is lost."""
         recorder = self._recorder
         if not recorder.turn_open or self._message is None:
             return False
@@ -205,7 +203,7 @@ class TurnWire:
             self._recorder.input_done = True
 
     def _translate(self) -> None:
-        """Make orders of what the normalizer wants: it knows of one process alone."""
+        """Turn what the normalizer asks for into orders: it knows only its own process."""
         recorder = self._recorder
         recorder.replies[:] = [self._saying(data) for data in recorder.replies]
         recorder.questions[:] = [self._wrapped(question) for question in recorder.questions]
@@ -216,7 +214,7 @@ class TurnWire:
         if patience is None and not recorder.turn_open:
             patience = Patience(_LEAVING, None)
         if patience is not None and patience.error is None:
-            late = Overstayed(f"the agent did not leave within {patience.seconds:g} s of its end")
+            late = Overstayed(f"the agent did not exit within {patience.seconds:g} s of its end")
             recorder.expect(patience.seconds, late)
 
     def _saying(self, data: bytes) -> bytes:
@@ -231,13 +229,13 @@ class TurnWire:
         return msgspec.structs.replace(question, answer=say)
 
     def settled(self, total: Before, native_session_id: str | None, model: str | None) -> None:
-        """The sums of the last turn are written down; they hold, whatever was found now."""
+        """Use the recorded totals of the last turn; they override what this replay computed."""
         self.unsettled = False
         self.settled_number = self._number
         self._recorder.settle(total, native_session_id, model)
 
     def finish(self, exit: ProcessExit) -> None:
-        """Whatever kept the session is gone, and its process with it."""
+        """The keeper has ended, and the process with it."""
         self._recorder.may_begin_anew = False
         self._finish_process(ProcessExit(code=None))
         if self._recorder.has_process:

@@ -1,8 +1,8 @@
-"""tmux's control mode: one connection that carries every order and its answer.
+"""tmux's control mode: one connection that carries every command and its response.
 
-Each order is a line; its answer is a block between `%begin` and `%end` or `%error`. Whatever stands
-outside a block is a notification. `ControlParser` reads that without any input or output of its
-own; `ControlConnection` owns the process.
+Each command is a line; its response is a block between `%begin` and `%end` or `%error`. Every line
+outside a block is a notification. `ControlParser` parses that without input or output;
+`ControlConnection` owns the client process. `quoted` and `unexpanded` write arguments.
 """
 
 import contextlib
@@ -15,63 +15,63 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from bridle.core.errors import TimedOut
+from bridle.core.errors import TimedOut, WrongUse
 
 _CHUNK = 1 << 16
 _KEPT_NOTICES = 256
 _OURS = b" 1"
-"""How the number of an answer ends when the order came over this connection; the order by which it
-was opened did not."""
+"""How the number of a response ends if the command came over this connection; the command that
+opened the connection did not."""
 _RAW = "surrogateescape"
 _FAREWELL = 1.0
-"""Seconds that the client may take to leave."""
+"""Seconds that the client may take to exit."""
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to one order."""
+    """The response to one command."""
 
     lines: tuple[bytes, ...]
     failed: bool
 
     @property
     def text(self) -> str:
-        """The lines as they were, joined by newlines."""
+        """The lines joined by newlines."""
         return b"\n".join(self.lines).decode(errors="replace")
 
 
 class Disconnected(Exception):
-    """The connection is closed from the other side."""
+    """The other side closed the connection."""
 
 
 class ControlParser:
-    """Reads what a control client prints.
+    """Parses the output of a control client.
 
-    Contract: `feed` never raises. Blocks come out in the order of the orders. A block is closed
-    only by the guard line that bears its own number, whatever else stands in it.
+    Contract: `feed` never raises. Blocks come out in the order of the commands. A block is closed
+    only by the guard line with its own number, whatever else it contains.
     """
 
     def __init__(self) -> None:
         self.blocks: deque[Block] = deque()
         self.notices: deque[str] = deque(maxlen=_KEPT_NOTICES)
-        """The newest notifications, as tmux words them (`%sessions-changed`, `%exit`)."""
+        """The newest notifications, as tmux writes them (`%sessions-changed`, `%exit`)."""
         self.opened = False
-        """The order by which the connection was opened has been carried out."""
+        """Whether the command that opened the connection is complete."""
         self._rest = b""
         self._guard: bytes | None = None
         self._lines: list[bytes] = []
         self._mark: bytes | None = None
 
     def expect(self, mark: bytes) -> None:
-        """The next answer shows what a program wrote, and the one after it is `mark` alone.
+        """The next response contains a program's output; the response after it is only `mark`.
 
-        A program could write lines that look like the end of its answer, or the beginning of
-        another, and so shift every answer that follows. None can guess the mark: the answer ends
-        with the last line before it that bears the answer's number.
+        A program could print lines that look like the end of its response or the beginning of
+        another, and so shift every later response. It cannot guess the mark: the response ends with
+        the last line before the mark that has the response's number.
         """
         self._mark = mark
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as they come."""
+        """Take bytes as they arrive."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._line(line)
@@ -107,17 +107,17 @@ class ControlParser:
         shown, after = self._lines[:last], self._lines[last:]
         self.blocks.append(Block(lines=tuple(shown), failed=after[0] == ends[1]))
         self.notices += [each.decode(errors="replace") for each in after[1:-1]]
-        # What was read last is the beginning of the answer that consists of the mark.
+        # The last line read is the beginning of the response that consists of the mark.
         self._guard = after[-1].removeprefix(b"%begin ")
         self._lines, self._mark = [line], None
 
 
 class ControlConnection:
-    """A control client of ours, attached to one session of a tmux server.
+    """A control client, attached to one session of a tmux server.
 
-    Contract: one thread uses it. `ask` raises `Disconnected` when the client or the server is
-    gone, and `TimedOut` when no answer came; after either it is closed. `close` may be called at
-    any time, and twice.
+    Contract: one thread uses it. `ask` raises `Disconnected` if the client or the server has ended,
+    and `TimedOut` if no response came; after either the connection is closed. `close` may be called
+    at any time and repeatedly.
     """
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
@@ -142,17 +142,17 @@ class ControlConnection:
 
     @property
     def pid(self) -> int:
-        """The client's process."""
+        """The client's process id."""
         return self._process.pid
 
     @property
     def notices(self) -> deque[str]:
-        """The newest notifications; whoever reads them may remove them."""
+        """The newest notifications; the reader may remove them."""
         return self._parser.notices
 
     def alive(self) -> bool:
-        """Whether the other side is still there, as far as can be seen without asking."""
-        # The server may still read from a client that is dead, for a moment.
+        """Whether the connection is alive, as far as can be seen without a command."""
+        # For a moment the server may still read from a dead client.
         if self.closed or self._process.poll() is not None:
             return False
         try:
@@ -163,37 +163,37 @@ class ControlConnection:
         return True
 
     def wait_opened(self, until: float) -> None:
-        """Return once the client is attached. tmux may take orders before that, and carries them
-        out without a session."""
+        """Wait until the client is attached. Before that tmux accepts commands, but runs them
+        without a session."""
         self._until(lambda: self._parser.opened, until)
         self.notices.clear()
 
-    def ask(self, order: str, until: float) -> Block:
-        """Give an order and return its answer; `until` is monotonic time."""
-        return self._ask((order,), until)
+    def ask(self, command: str, until: float) -> Block:
+        """Send a command and return its response; `until` is monotonic time."""
+        return self._ask((command,), until)
 
-    def ask_foreign(self, order: str, until: float) -> Block:
-        """The same for an order that shows what a program wrote; see `ControlParser.expect`."""
+    def ask_foreign(self, command: str, until: float) -> Block:
+        """Like `ask`, for a command that shows a program's output; see `ControlParser.expect`."""
         mark = os.urandom(12).hex()
         self._parser.expect(mark.encode())
-        return self._ask((order, f"display-message -p {mark}"), until)
+        return self._ask((command, f"display-message -p {mark}"), until)
 
-    def _ask(self, orders: Sequence[str], until: float) -> Block:
-        data = "".join(f"{order}\n" for order in orders)
+    def _ask(self, commands: Sequence[str], until: float) -> Block:
+        data = "".join(f"{command}\n" for command in commands)
         blocks = self._parser.blocks
-        self._until(lambda: len(blocks) >= len(orders), until, data.encode(errors=_RAW))
-        answers = [blocks.popleft() for _ in orders]
-        return answers[0]
+        self._until(lambda: len(blocks) >= len(commands), until, data.encode(errors=_RAW))
+        responses = [blocks.popleft() for _ in commands]
+        return responses[0]
 
     def _until(self, holds: Callable[[], bool], until: float, data: bytes = b"") -> None:
-        """Write `data`, then read until something holds."""
+        """Write `data`, then read until `holds` is true."""
         try:
             self._write(data, until)
             while not holds():
                 self._wait(self._reading, until)
                 self._read()
         except (Disconnected, TimedOut):
-            # A client without its server has nobody to take leave of.
+            # A client without its server does not exit by itself.
             self._process.kill()
             self.close()
             raise
@@ -230,7 +230,7 @@ class ControlConnection:
             raise Disconnected
 
     def close(self) -> None:
-        """Let the client go: the end of its input is its cue."""
+        """End the client by closing its stdin."""
         if self.closed:
             return
         self.closed = True
@@ -244,5 +244,48 @@ class ControlConnection:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        # Only now: a client that cannot say its last words does not leave.
+        # Closed last: a client that cannot write its last output does not exit.
         self._process.stdout.close()
+
+
+# -- quoting --------------------------------------------------------------------------------------
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=/.,+@:")
+
+
+def quoted(word: str) -> str:
+    """`word` as one argument in a line of tmux commands, whatever it contains.
+
+    Raises `WrongUse` for a NUL character, which cannot be passed to a program.
+    """
+    if "\0" in word:
+        raise WrongUse("a NUL character cannot be passed to a program")
+    if word and all(char in _PLAIN for char in word) and word[0] not in "-=":
+        return word
+    return "".join(_pieces(word)) or "''"
+
+
+def _pieces(word: str) -> list[str]:
+    pieces: list[str] = []
+    plain = ""
+    for char in word:
+        if char == "'" or char < " " or char == "\x7f":
+            if plain:
+                pieces.append(f"'{plain}'")
+                plain = ""
+            pieces.append('"\'"' if char == "'" else f'"\\{ord(char):03o}"')
+        else:
+            plain += char
+    if plain:
+        pieces.append(f"'{plain}'")
+    return pieces
+
+
+def unexpanded(path: str) -> str:
+    """`path` for an argument in which tmux expands formats: each `#` is doubled, except before a
+    bracket, where tmux does not expand it."""
+    out = ""
+    for at, char in enumerate(path):
+        rest = path[at:].lstrip("#")
+        out += "##" if char == "#" and not rest.startswith("[") else char
+    return out

@@ -1,10 +1,9 @@
-"""Holding an agent in a pane of the private tmux server, for a session that outlives us.
+"""Holds an agent in a pane of the private tmux server, for a session that outlives Bridle.
 
-The counterpart of `DetachedProcess`: the same files, but the journal is filled by whoever drives
-the session, from the agent's transcript and from what the pane shows, and the input file holds
-orders for the pane. How far both are carried out can be told from the files alone, so a driver that
-was killed is replaced by one that goes on: a text that was pasted and not submitted is seen in the
-input line of the pane, one that was submitted is seen in the transcript.
+The counterpart of `DetachedProcess`, with the same files. The driver fills the journal from the
+agent's transcript and from what the pane shows; the input file contains orders for the pane. The
+files alone show how far both have come, so the next driver continues after one was killed: a text
+that was pasted but not submitted is in the pane's input line, a submitted one in the transcript.
 """
 
 import contextlib
@@ -18,15 +17,21 @@ from bridle.core.errors import STDERR_TAIL, AgentError, TimedOut, WrongUse
 from bridle.core.files import write_atomic
 from bridle.core.redaction import Redactor
 from bridle.core.results import ReadyState
-from bridle.drives.tmux.doubt import Doubt
 from bridle.drives.tmux.errors import ConnectionLost, NotDelivered, PaneGone, ServerGone
 from bridle.drives.tmux.facts import TerminalFacts
-from bridle.drives.tmux.following import TranscriptFollower, lines_in
-from bridle.drives.tmux.orders import Order, Seen, line_of, seen_in, told
-from bridle.drives.tmux.pane_place import PanePlace, read_place, server_in
-from bridle.drives.tmux.permissions import PermissionWatch
-from bridle.drives.tmux.reported import Reported
+from bridle.drives.tmux.hook_reports import SessionReports
+from bridle.drives.tmux.permission_dialogs import PermissionWatch
+from bridle.drives.tmux.records import (
+    Observation,
+    Order,
+    error_observation,
+    observation_in,
+    record_line,
+)
+from bridle.drives.tmux.server import PanePlace, read_place, server_in
 from bridle.drives.tmux.terminal import Terminal
+from bridle.drives.tmux.transcript_file import TranscriptFollower, lines_in
+from bridle.drives.tmux.transcript_wire import plain
 from bridle.process.process_tree import Process, descendants, end_marked, send_signal
 from bridle.process.run_files import RunFiles, read_number, read_word
 from bridle.process.spec import ProcessExit, ProcessSpec
@@ -35,28 +40,65 @@ _READ = 0.1
 """Seconds between looks at the transcript while something is expected."""
 _IDLE_READ = 0.5
 _QUIET = 3.0
-"""Seconds of silence in the transcript, with a prompt on the pane, after which a turn is over
-whatever the transcript says."""
+"""Seconds without a new line in the transcript, with a prompt in the pane, after which a turn is
+over whatever the transcript says."""
 _QUIET_LOOK = 0.5
 _GLANCE = 0.7
-"""Seconds of silence in a turn after which the pane is looked at for a permission dialog."""
+"""Seconds of silence in a turn after which the pane is checked for a permission dialog."""
 _FAREWELL = 1.5
 _LAST_LINES = 60
-"""How much of a pane is kept when its agent is gone."""
+"""Lines of a pane that are kept when its agent has ended."""
 _DEAD = "Pane is dead"
-"""What tmux itself writes below the last screen."""
+"""What tmux writes below the last screen."""
 _STARTS = 3
-"""Tries to start a pane when the server ends right then."""
+"""Attempts to start a pane if the server ends at the same moment."""
 
 FindTranscript = Callable[[int | None], str | None]
 _orders = msgspec.json.Decoder(Order)
+_PATIENCE = 2.5
+"""Seconds for the agent to report a message that may have been submitted."""
+
+
+class UncertainDelivery(msgspec.Struct, kw_only=True):
+    """The first order that a new driver finds: the previous driver may have carried it out.
+
+    Contract: hooks report every prompt once, so a message was submitted if they reported its text
+    more often than it was delivered before.
+    """
+
+    until: float
+    """When to stop waiting (monotonic)."""
+    before: list[str]
+    """The texts that were certainly delivered."""
+    reported: list[str]
+    """The prompts that hooks told of."""
+
+    @classmethod
+    def about(cls, path: str, done: int, reported: list[str]) -> "UncertainDelivery | None":
+        """The order at position `done` of the input file; None if there is none."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError:
+            return None
+        if b"\n" not in data[done:]:
+            return None
+        carried_out = [_orders.decode(line) for line in data[:done].split(b"\n") if line]
+        before = [order.text for order in carried_out if order.do == "deliver"]
+        return cls(until=time.monotonic() + _PATIENCE, before=before, reported=reported)
+
+    def submitted(self, text: str) -> bool:
+        """Whether hooks reported this message."""
+        wanted = plain(text)
+        reported = sum(plain(each) == wanted for each in self.reported)
+        return reported > sum(plain(each) == wanted for each in self.before)
 
 
 class PaneProcess(RunFiles):
     """One agent in its pane.
 
-    Contract: as `DetachedProcess`, and `work` must be called again and again, at the latest when it
-    says. One thread uses it.
+    Contract: as `DetachedProcess`, and `work` must be called repeatedly, at the latest at the time
+    it returns. One thread uses it.
     """
 
     holder: int | None = None
@@ -86,23 +128,23 @@ class PaneProcess(RunFiles):
         self._silent_since = time.monotonic()
         self._quiet_at = 0.0
         self._taken: set[str] = set()
-        self._reported = Reported(reports, facts)
+        self._reported = SessionReports(reports, facts.reports)
         self._glance_at = 0.0
-        self._in_doubt: Doubt | None = None
-        self._permissions = PermissionWatch(facts, detect, self._saw)
+        self._uncertain: UncertainDelivery | None = None
+        self._permissions = PermissionWatch(facts, detect, self._record)
 
     # -- starting -------------------------------------------------------------------------------
 
     def start(self, spec: ProcessSpec, place: PanePlace) -> None:
-        """Start the agent in a new pane; raises what keeps it from starting."""
+        """Start the agent in a new pane; raises an error if it cannot be started."""
         self.make()
-        # What a conversation that is taken up said before is not said again.
+        # Lines before a resume are not read again.
         path = self._find(None)
         skip = lines_in(path) if path else 0
-        self._append("journal", line_of(Seen(kind="at", count=skip)))
+        self._append("journal", record_line(Observation(kind="at", count=skip)))
         write_atomic(self.path("pane"), msgspec.json.encode(place).decode())
         server = server_in(place.server)
-        # An agent must not find the server that it runs in: it could type into other panes.
+        # An agent must not find its server: it could type into other panes.
         argv = ("/usr/bin/env", "-u", "TMUX", "-u", "TMUX_PANE", *spec.argv)
         for attempt in range(_STARTS):
             server.start()
@@ -110,31 +152,31 @@ class PaneProcess(RunFiles):
                 state = server.new_session(place.name, argv, cwd=spec.cwd, env=spec.env)
                 break
             except ServerGone:
-                # Its last session ended this very moment, and the server with it.
+                # The last session ended just now, and the server with it.
                 if attempt == _STARTS - 1:
                     raise
         write_atomic(self.path("pid"), str(state.pid))
 
     @property
     def place(self) -> PanePlace | None:
-        """Where its pane is, once that is known."""
+        """Where the pane is; None before the start."""
         return read_place(self.folder)
 
     @property
     def pid(self) -> int | None:
-        """The agent's process id, None before it is known."""
+        """The agent's process id; None while unknown."""
         return read_number(self.path("pid"))
 
-    # -- going on -------------------------------------------------------------------------------
+    # -- work -----------------------------------------------------------------------------------
 
     def work(self) -> float:
-        """Do what is due at the pane and in the transcript; returns when to come again
-        (monotonic). What was seen stands in the journal when this returns."""
+        """Do what is due at the pane and in the transcript; returns when to call again (monotonic).
+        All observations are in the journal when this returns."""
         now = time.monotonic()
         if read_word(self.path("exit")) is not None:
             return now + _IDLE_READ
         wake: float | None = None
-        # A pane that is gone is seen by `exit`.
+        # `exit` detects a pane that is gone.
         with contextlib.suppress(PaneGone, ServerGone, ConnectionLost):
             wake = self._step()
         self._read(now)
@@ -178,7 +220,7 @@ class PaneProcess(RunFiles):
         return self._terminal
 
     def take_up(self) -> None:
-        """Learn from the files how far the one before was."""
+        """Restore the state of the previous driver from the files."""
         try:
             with open(self.path("journal"), "rb") as file:
                 data = file.read()
@@ -187,39 +229,42 @@ class PaneProcess(RunFiles):
         end = at = 0
         for line in data.split(b"\n")[:-1]:
             at += len(line) + 1
-            seen = seen_in(line)
+            seen = observation_in(line)
             if seen is not None:
                 end = at
                 self._ready = self._ready or seen.kind == "ready"
                 self._skip = seen.count if seen.kind == "at" else self._skip
                 self._permissions.take_up(seen)
-                self._reported.take_up(seen)
+                if seen.report is not None:
+                    self._reported.take_up(seen.id, seen.report)
         if end < len(data):
-            # Lines whose number does not stand behind them were not written whole: they come again.
+            # Lines without a position after them are incomplete: they are read again.
             os.truncate(self.path("journal"), end)
         self._input_at = read_number(self.path("done")) or 0
-        self._in_doubt = Doubt.about(self.path("input"), self._input_at, self._reported.prompts)
+        self._uncertain = UncertainDelivery.about(
+            self.path("input"), self._input_at, self._reported.prompts
+        )
         self._reported.taken_up()
 
     def _reached(self, evidence: str) -> None:
         self._silent_since = time.monotonic()
         if not self._ready:
             self._ready = True
-            self._saw(Seen(kind="ready", evidence=evidence))
+            self._record(Observation(kind="ready", evidence=evidence))
         elif self._order is not None:
             self._done()
 
     def _failed(self, error: AgentError) -> None:
         if not self._ready:
-            self._saw(told(error, "not_ready"))
+            self._record(error_observation(error, "not_ready"))
         elif self._order is not None:
             order = self._order[0]
             self._done()
             if order.do == "deliver":
-                self._saw(told(error, "undelivered", order.id))
+                self._record(error_observation(error, "undelivered", order.id))
 
     def _done(self) -> None:
-        """An order was carried out."""
+        """The current order is complete."""
         assert self._order is not None
         self._input_at = self._order[1]
         write_atomic(self.path("done"), str(self._input_at))
@@ -229,11 +274,11 @@ class PaneProcess(RunFiles):
         order = self._read_order()
         if order is None:
             return None
-        if self._in_doubt is not None and not self._settled_doubt(order[0]):
+        if self._uncertain is not None and not self._is_certain(order[0]):
             return None
         self._order = order
         if order[0].id in self._taken:
-            # The driver before was killed between submitting it and writing that down.
+            # The previous driver was killed after submitting it, before recording that.
             self._done()
             return 0.0
         if order[0].do == "deliver":
@@ -243,13 +288,13 @@ class PaneProcess(RunFiles):
                 self._failed(NotDelivered(error.message, hint=error.hint))
             return 0.0
         if order[0].do != "answer":
-            # An answer was given when its dialog was there (`_answer`), or comes too late.
+            # An answer was given while its dialog was open (`_answer`), or is too late.
             (terminal.interrupt if order[0].do == "interrupt" else terminal.leave)()
         self._done()
         return 0.0
 
     def _answer(self, terminal: Terminal) -> None:
-        """Answer the open dialog, before what else is to be done: a message waits for it to go."""
+        """Answer the open dialog before other orders: a message must wait until it is closed."""
         with open(self.path("input"), "rb") as file:
             file.seek(self._input_at)
             lines = file.read().split(b"\n")[:-1]
@@ -261,21 +306,21 @@ class PaneProcess(RunFiles):
                     terminal.press(*keys)
                 return
 
-    def _settled_doubt(self, order: Order) -> bool:
-        """Whether the order that the driver before was at can be carried out. It may have been:
-        the agent gets a while to tell of a message before it is given again."""
-        doubt = self._in_doubt
+    def _is_certain(self, order: Order) -> bool:
+        """Whether it is certain by now if the previous driver carried this order out. The agent has
+        a moment to report a message before it is delivered again."""
+        doubt = self._uncertain
         assert doubt is not None
         if order.do == "deliver" and order.id not in self._taken:
             if doubt.submitted(order.text):
                 self._taken.add(order.id)
             elif time.monotonic() < doubt.until:
                 return False
-        self._in_doubt = None
+        self._uncertain = None
         return True
 
     def _read_order(self) -> tuple[Order, int] | None:
-        """The next order and where it ends in the input file."""
+        """The next order and its end in the input file."""
         with open(self.path("input"), "rb") as file:
             file.seek(self._input_at)
             line = file.readline()
@@ -284,20 +329,20 @@ class PaneProcess(RunFiles):
         return _orders.decode(line), self._input_at + len(line)
 
     def delivered(self, message_id: str) -> None:
-        """The transcript holds a message: nothing more is to be done for it at the pane."""
+        """The transcript contains the message: nothing more to do for it at the pane."""
         self._taken.add(message_id)
         if self._order is not None and self._order[0].id == message_id:
             if self._terminal is not None:
                 self._terminal.give_up()
             self._done()
 
-    # -- what the agent wrote -------------------------------------------------------------------
+    # -- transcript and hooks -------------------------------------------------------------------
 
     def _read(self, now: float) -> None:
         if self._terminal is None:
             return
         if self._reported.is_due(now):
-            self._saw(Seen(kind="due"))
+            self._record(Observation(kind="due"))
         if self._follower is None:
             path = self._find(self.pid)
             if path is None:
@@ -305,32 +350,32 @@ class PaneProcess(RunFiles):
                 return
             self._follower = TranscriptFollower(path, skip=self._skip)
         lines = self._follower.read()
-        # After the lines were read and before they are written down: what a hook told before the
-        # agent wrote a line stands before that line.
+        # Taken after the lines were read and before they are recorded, so that a report made before
+        # a line is also recorded before it.
         self._take_reports(now)
         if self._follower.rewound:
-            self._saw(Seen(kind="rewound"))
+            self._record(Observation(kind="rewound"))
         if lines or self._follower.rewound:
             self._silent_since = now
         if lines:
-            # With its number behind it, a piece of the transcript is whole or not there.
-            mark = line_of(Seen(kind="at", count=self._follower.count))
+            # With the position after them, the lines are recorded completely or not at all.
+            mark = record_line(Observation(kind="at", count=self._follower.count))
             self._append("journal", b"".join(line + b"\n" for line in lines) + mark)
 
     def _take_reports(self, now: float) -> None:
-        """Write down what hooks told."""
+        """Record the reports of hooks."""
         path = None if self._follower is None else self._follower.path
         for name, report in self._reported.take(now, path):
-            self._saw(Seen(kind="hook", id=name, report=report))
+            self._record(Observation(kind="hook", id=name, report=report))
             self._reported.done(name)
             self._silent_since = now
             if report.kind == "permission":
                 self._glance_at = 0.0
-            if report.kind == "prompt" and self._in_doubt is not None:
-                self._in_doubt.told.append(report.text)
+            if report.kind == "prompt" and self._uncertain is not None:
+                self._uncertain.reported.append(report.text)
 
     def _glance(self, now: float) -> None:
-        """Look for a permission dialog: while a turn runs and nothing is written."""
+        """Look for a permission dialog while a turn runs and the transcript is silent."""
         terminal, watch = self._terminal, self._permissions
         if terminal is None or not self._ready or now < self._glance_at:
             return
@@ -341,14 +386,14 @@ class PaneProcess(RunFiles):
 
     @property
     def takes_messages(self) -> bool:
-        """Whether there is an input line: not while a permission dialog stands in its place."""
+        """Whether there is an input line: a permission dialog replaces it."""
         return not self._permissions.open
 
-    def _saw(self, seen: Seen) -> None:
-        self._append("journal", line_of(seen))
+    def _record(self, seen: Observation) -> None:
+        self._append("journal", record_line(seen))
 
     def _look_for_quiet(self, now: float) -> None:
-        """Tell of a pane that waits for a prompt although the transcript told no end."""
+        """Record that the pane waits for a prompt although the transcript has no end of turn."""
         terminal = self._terminal
         if terminal is None or not self.expects or terminal.busy or self._order is not None:
             self._silent_since = now if not self.expects else self._silent_since
@@ -363,30 +408,30 @@ class PaneProcess(RunFiles):
         except (PaneGone, ServerGone, ConnectionLost, TimedOut):
             return
         if now - self._silent_since >= _QUIET:
-            self._saw(Seen(kind="settled"))
+            self._record(Observation(kind="settled"))
             self._silent_since = now
 
-    # -- how it is ------------------------------------------------------------------------------
+    # -- the process ----------------------------------------------------------------------------
 
     def exit(self, redactor: Redactor | None = None) -> ProcessExit | None:
-        """How the agent ended; None while it lives. With the server or the pane its end is gone
-        too: `code` is then None."""
+        """How the agent ended; None while it runs. If the server or the pane is gone, the exit code
+        is unknown: `code` is None."""
         word = read_word(self.path("exit"))
         if word is None:
-            ended = self._looked_at()
+            ended = self._pane_exit()
             if ended is None:
                 return None
-            # What it wrote last was not read yet.
+            # Its last lines were not read yet.
             self._read(time.monotonic())
-            self._keep_last_words()
+            self._keep_last_screen()
             word = "lost" if ended.code is None else str(ended.code)
             write_atomic(self.path("exit"), word)
         code = int(word) if word.lstrip("-").isdigit() else None
-        return ProcessExit(code=code, stderr_tail=self._last_words(redactor or Redactor()))
+        return ProcessExit(code=code, stderr_tail=self._last_screen(redactor or Redactor()))
 
-    def _keep_last_words(self) -> None:
-        """Keep what the pane showed at the end: an agent that fails says why only there. With its
-        end tmux moves all that out of sight."""
+    def _keep_last_screen(self) -> None:
+        """Keep what the pane showed at the end: an agent that fails explains it only there. At its
+        end tmux moves the screen into the history."""
         with contextlib.suppress(PaneGone, ServerGone, ConnectionLost, TimedOut):
             if self._terminal is not None:
                 shown = self._terminal.server.capture(self._terminal.name, history=True)
@@ -395,19 +440,19 @@ class PaneProcess(RunFiles):
                     lines.pop()
                 self._append("errors", "\n".join(lines[-_LAST_LINES:]).encode())
 
-    def _last_words(self, redactor: Redactor) -> str:
+    def _last_screen(self, redactor: Redactor) -> str:
         try:
             with open(self.path("errors"), "rb") as file:
                 return redactor.text(file.read().decode(errors="replace"))[-STDERR_TAIL:]
         except OSError:
             return ""
 
-    def _looked_at(self) -> ProcessExit | None:
+    def _pane_exit(self) -> ProcessExit | None:
         terminal = None
         with contextlib.suppress(PaneGone, ServerGone, ConnectionLost):
             terminal = self._opened()
         if terminal is None:
-            # Its starter died before there was a pane.
+            # The driver that started it died before there was a pane.
             return ProcessExit(code=None)
         try:
             return terminal.exit()
@@ -415,9 +460,9 @@ class PaneProcess(RunFiles):
             return None
 
     def signal(self, number: int, to: str = "process") -> None:
-        """Send a signal to the agent, or with `to="group"` to it and all below it."""
+        """Send a signal to the agent, or with `to="group"` also to all its descendants."""
         pid = self.pid
-        if pid is None or self._looked_at() is not None:
+        if pid is None or self._pane_exit() is not None:
             return
         below = descendants(pid) if to == "group" else []
         send_signal(pid, number)
@@ -425,16 +470,16 @@ class PaneProcess(RunFiles):
             send_signal(process.pid, number)
 
     def close_input(self) -> None:
-        """A terminal's input is not closed."""
+        """No effect: a terminal's input is not closed."""
 
     def end_leftovers(self, session_id: str, also: tuple[Process, ...] = ()) -> list[int]:
-        """Take the pane away, and end everything of the session that still runs."""
+        """Remove the pane, and end all processes of the session that still run."""
         place = self.place
         if place is not None:
             with contextlib.suppress(ServerGone, PaneGone, ConnectionLost, TimedOut):
                 server = server_in(place.server)
                 server.kill_session(place.name)
                 if not server.sessions():
-                    # Nobody is left in it; the next session starts another.
+                    # The server is empty; the next session starts another.
                     server.kill()
         return end_marked(session_id, also=also, grace=_FAREWELL)

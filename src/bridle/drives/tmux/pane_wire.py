@@ -1,12 +1,12 @@
-"""A transcript wire that a session can play again: what was seen at the pane stands in the journal.
+"""The wire of a terminal session, which can be replayed from the session's journal.
 
-The journal of a terminal session holds the lines of the agent's transcript as they were read, and
-between them what was seen at the pane and what hooks told, written by `PaneProcess`; see `orders`.
+`PaneProcess` writes the journal: the lines of the agent's transcript as they were read, and between
+them observations of the pane and reports of hooks (`records`).
 """
 
 from bridle.drives.tmux.errors import NotDelivered, NotReady
-from bridle.drives.tmux.following import TranscriptWire
-from bridle.drives.tmux.orders import Order, line_of, seen_in
+from bridle.drives.tmux.records import Order, observation_in, record_line
+from bridle.drives.tmux.transcript_wire import TranscriptWire
 from bridle.process.spec import ProcessExit
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Outgoing
@@ -21,16 +21,16 @@ class PaneWire:
 
     @property
     def waits(self) -> bool:
-        """Whether a message was given to the pane and not yet seen in the transcript."""
+        """Whether a message went to the pane and is not yet in the transcript."""
         return self._inner.waits
 
     def begin(self) -> None:
-        """Nothing to say: the pane is brought to its prompt by who holds it."""
+        """Nothing to send: `PaneProcess` brings the pane to its prompt."""
         self._inner.begin()
 
     def feed(self, line: bytes) -> None:
-        """Take a line of the transcript, or what was seen at the pane."""
-        seen = seen_in(line)
+        """Take a line of the transcript, or an observation."""
+        seen = observation_in(line)
         if seen is None:
             self._inner.feed(line)
         elif seen.kind == "ready":
@@ -53,29 +53,29 @@ class PaneWire:
             self._inner.permission_gone(seen.id)
 
     def prompt(self, message: Outgoing) -> None:
-        """Have the text pasted and submitted."""
+        """Order the text to be pasted and submitted."""
         self._inner.prompt(message)
         self._deliver(message)
 
     def steer(self, message: Outgoing) -> None:
-        """The same, while a turn is open."""
+        """Like `prompt`, while a turn is open."""
         self._inner.steer(message)
         self._deliver(message)
 
     def _deliver(self, message: Outgoing) -> None:
         if message.id not in [each.id for each in self._recorder.deliveries]:
-            self._recorder.reply(line_of(Order(do="deliver", id=message.id, text=message.text)))
+            self._recorder.reply(record_line(Order(do="deliver", id=message.id, text=message.text)))
 
     def abort(self) -> None:
-        """Have the keys pressed that end a turn."""
+        """Order the keys that end a turn."""
         self._inner.abort()
-        self._recorder.reply(line_of(Order(do="interrupt")))
+        self._recorder.reply(record_line(Order(do="interrupt")))
 
     def leave(self) -> None:
-        """Have the keys pressed that end the program."""
+        """Order the keys that end the program."""
         self._inner.leave()
-        self._recorder.reply(line_of(Order(do="leave")))
+        self._recorder.reply(record_line(Order(do="leave")))
 
     def finish(self, exit: ProcessExit) -> None:
-        """The process is gone."""
+        """The process has ended."""
         self._inner.finish(exit)

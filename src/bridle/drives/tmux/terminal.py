@@ -1,6 +1,6 @@
-"""One agent's pane: brought to its prompt, given messages, interrupted, looked at.
+"""The pane of one agent: brings it to its prompt, delivers messages, interrupts, captures.
 
-Nothing here blocks: `begin_*` sets a goal, `step` does the next small thing and says when to come
+Nothing here blocks: `begin_*` sets a goal, `step` does the next small step and returns when to call
 again. So one thread can drive many panes.
 """
 
@@ -10,27 +10,37 @@ from collections.abc import Callable
 
 from bridle.core.errors import AgentError, WrongUse
 from bridle.core.results import ReadyState
-from bridle.drives.tmux.acts import Act, Done, Failed, Paste, Press, Wait
-from bridle.drives.tmux.delivering import DELIVER_SECONDS, Delivering
 from bridle.drives.tmux.errors import PaneGone, ServerGone
 from bridle.drives.tmux.facts import TerminalFacts
-from bridle.drives.tmux.readiness import READY_SECONDS, Readiness
+from bridle.drives.tmux.goals import (
+    DELIVER_SECONDS,
+    READY_SECONDS,
+    Act,
+    Done,
+    Failed,
+    Paste,
+    Press,
+    Readiness,
+    TextDelivery,
+    Wait,
+)
 from bridle.drives.tmux.server import PaneState, TmuxServer
 from bridle.process.spec import ProcessExit
 
 _KEY_GAP = 0.12
-"""Seconds between keys of a sequence: two at once may be taken for one."""
+"""Seconds between keys of a sequence: interfaces may take two at once for one."""
 _SHOWS = 1.5
-"""Seconds for a pasted text to show, when nobody waits for it any more."""
+"""Seconds for a pasted text to show, after its goal was given up."""
 _KEPT = 3
-"""Messages that are remembered, to know them again when they come back into the input line."""
+"""Messages that are remembered, to recognize them if they reappear in the input line."""
 
 
 class Terminal:
     """The pane of one session.
 
-    Contract: one thread uses it. Every method raises `ServerGone` when the tmux server is gone and
-    `PaneGone` when the pane is, or its process has ended; nothing else but what it names.
+    Contract: one thread uses it. Every method raises `ServerGone` if the tmux server does not run
+    and `PaneGone` if the pane does not exist or its process has ended; otherwise only the errors
+    that it names.
     """
 
     def __init__(
@@ -48,11 +58,11 @@ class Terminal:
         self.name = name
         self.facts = facts
         self.evidence = ""
-        """By what the last goal was seen to be reached."""
+        """How the last goal was seen to be reached."""
         self._detect = detect
         self._verify = verify
         self._clock = clock
-        self._goal: Readiness | Delivering | None = None
+        self._goal: Readiness | TextDelivery | None = None
         self._next = self._not_before = 0.0
         self._keys: list[str] = []
         self._sent: list[str] = []
@@ -60,26 +70,26 @@ class Terminal:
     # -- its process ----------------------------------------------------------------------------
 
     def process(self) -> PaneState:
-        """The agent's process, also when it has ended."""
+        """The agent's process, also after its end."""
         return self.server.pane(self.name)
 
     def exit(self) -> ProcessExit | None:
-        """How the agent ended; None while it runs. A pane or server that is gone tells nothing
-        about it, which is an exit without a code."""
+        """How the agent ended; None while it runs. If the pane or the server is gone, the exit code
+        is unknown."""
         try:
             state = self.process()
         except (PaneGone, ServerGone):
             return ProcessExit(code=None)
         return ProcessExit(code=state.exit_code) if state.dead else None
 
-    # -- what it shows --------------------------------------------------------------------------
+    # -- the screen -----------------------------------------------------------------------------
 
     def look(self) -> ReadyState:
         """What the pane shows now."""
         return self._detect(self.server.capture(self.name))
 
     def is_quiet(self) -> bool:
-        """Whether it shows a prompt and nothing that says it works; proves no idleness alone."""
+        """Whether it shows a prompt and no sign of work; this alone does not prove idleness."""
         from bridle.core.results import Ready
 
         if not isinstance(self.look(), Ready):
@@ -91,18 +101,18 @@ class Terminal:
 
     @property
     def busy(self) -> bool:
-        """Whether a goal is set that is not reached yet."""
+        """Whether a goal is set and not reached yet."""
         return self._goal is not None or bool(self._keys)
 
     def begin_ready(self, seconds: float = READY_SECONDS) -> None:
-        """Bring it to its prompt, answering the dialogs that the runtime knows."""
+        """Bring it to its prompt, and answer the dialogs that the runtime knows."""
         self._begin(Readiness(self._detect, self.facts, self._clock(), seconds))
 
     def begin_delivery(self, text: str, seconds: float = DELIVER_SECONDS) -> None:
-        """Bring `text` into the input line and submit it. `WrongUse` for a text that no terminal
-        can take, or while another goal is set."""
+        """Put `text` into the input line and submit it. `WrongUse` for a text that no terminal can
+        take, or while another goal is set."""
         self._begin(
-            Delivering(
+            TextDelivery(
                 text,
                 self.facts,
                 self._clock(),
@@ -114,17 +124,17 @@ class Terminal:
         self._sent = [*self._sent, text][-_KEPT:]
 
     def give_up(self) -> None:
-        """Forget the goal: it is known by other means to be reached, or not wanted any more.
+        """Forget the goal: it was reached in another way, or is no longer wanted.
 
-        A text that was pasted for it may show only later. The next message waits for that: it takes
-        what is ours out of the input line first.
+        A text that was pasted for it may show later. The next message waits for that, because it
+        first removes texts of Bridle from the input line.
         """
-        if isinstance(self._goal, Delivering) and self._goal.under_way:
+        if isinstance(self._goal, TextDelivery) and self._goal.under_way:
             self._not_before = self._clock() + _SHOWS
         self._goal = None
 
     def interrupt(self) -> None:
-        """Press the keys that end the running turn; a goal that is set is given up."""
+        """Press the keys that end the running turn; the current goal is given up."""
         self._goal = None
         self.press(*self.facts.interrupt)
 
@@ -134,21 +144,21 @@ class Terminal:
         self.press(*self.facts.leave)
 
     def press(self, *keys: str) -> None:
-        """Press keys one after the other, with the pause that interfaces need between them."""
+        """Press keys one after another, with the pause that interfaces need."""
         self._keys += keys
         self._next = 0.0
         self.step()
 
-    def _begin(self, goal: Readiness | Delivering) -> None:
+    def _begin(self, goal: Readiness | TextDelivery) -> None:
         if self._goal is not None:
-            raise WrongUse("the terminal is busy with another message", hint="wait until it is in")
+            raise WrongUse("the terminal is busy with another message", hint="wait for it")
         self._goal = goal
         self._next = self._not_before
 
     def step(self) -> float | None:
-        """Do what is due; returns when to come again (by the clock), None when nothing is left.
+        """Do what is due; returns when to call again (by the clock), None if nothing is left to do.
 
-        Raises the `AgentError` that says why the goal cannot be reached; it is then given up.
+        Raises the `AgentError` that says why the goal cannot be reached; the goal is then given up.
         """
         now = self._clock()
         if now < self._next:
@@ -161,7 +171,7 @@ class Terminal:
             return None
         try:
             if self.process().dead:
-                raise PaneGone(f"the agent has ended: {self._last_words()}")
+                raise PaneGone(f"the agent has ended: {self._last_lines()}")
             return self._carry_out(self._goal.saw(self.server.capture(self.name), now), now)
         except AgentError:
             self._goal = None
@@ -180,6 +190,6 @@ class Terminal:
         self._next = act.until if isinstance(act, Wait) else now
         return self._next
 
-    def _last_words(self) -> str:
+    def _last_lines(self) -> str:
         lines = [line.strip() for line in self.server.capture(self.name).splitlines()]
         return " / ".join([line for line in lines if line][-3:])[:400]

@@ -14,7 +14,7 @@ from bridle.core.features import Features
 from bridle.core.files import new_private_dir, write_private
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import TranscriptSummary
-from bridle.process.spec import Normalizer, ProcessSpec, StopStep
+from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes.acp import client as acp
 from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.plan import (
@@ -45,7 +45,7 @@ from bridle.runtimes.provider_options import read_provider_options, refuse_fork
 from bridle.runtimes.supporting import supporters
 from bridle.turns.guard_contract import GuardHook
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import LiveFacts, LiveWire
+from bridle.turns.wire import LiveFacts, LiveWire, Normalizer
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place

@@ -10,8 +10,7 @@ import msgspec
 
 from bridle._version import __version__
 from bridle.runtimes.acp import wire
-
-_encoder = msgspec.json.Encoder()
+from bridle.turns.rpc import Requests, encode_line
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -52,23 +51,21 @@ class AcpClient:
     """
 
     def __init__(self) -> None:
-        self._next_id = 0
-        self._pending: dict[int, str] = {}
+        self._requests: Requests[int, None] = Requests(int, first=0)
 
     @property
     def pending(self) -> list[str]:
         """Methods that we called and that are not answered yet, the oldest first."""
-        return list(self._pending.values())
+        return self._requests.pending
 
     def request(self, method: str, params: dict[str, Any]) -> bytes:
         """The frame of a call; its answer will come out of `receive` under the method's name."""
-        call_id, self._next_id = self._next_id, self._next_id + 1
-        self._pending[call_id] = method
-        return _frame({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
+        call_id = self._requests.open(method)
+        return encode_line({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
 
     def notify(self, method: str, params: dict[str, Any]) -> bytes:
         """The frame of a message that is not answered."""
-        return _frame({"jsonrpc": "2.0", "method": method, "params": params})
+        return encode_line({"jsonrpc": "2.0", "method": method, "params": params})
 
     def receive(self, line: bytes) -> Incoming:
         """What a line of the agent's is."""
@@ -80,7 +77,7 @@ class AcpClient:
             if message.id is msgspec.UNSET:
                 return Notice(message.method, message.params)
             return Call(message.id, message.method, message.params)
-        method = self._pending.pop(message.id, None) if isinstance(message.id, int) else None
+        method = self._requests.close(message.id)
         if method is None:
             return Noise()
         error = message.error if isinstance(message.error, wire.RpcError) else None
@@ -106,13 +103,13 @@ def initialize_params() -> dict[str, Any]:
 
 def respond(call_id: int | str | None, result: Any) -> bytes:
     """The frame that answers an agent's call."""
-    return _frame({"jsonrpc": "2.0", "id": call_id, "result": result})
+    return encode_line({"jsonrpc": "2.0", "id": call_id, "result": result})
 
 
 def refuse(call_id: int | str | None, method: str) -> bytes:
     """The frame that tells an agent that its client has no such method."""
     error = {"code": wire.METHOD_NOT_FOUND, "message": f"Method not found: {method}"}
-    return _frame({"jsonrpc": "2.0", "id": call_id, "error": error})
+    return encode_line({"jsonrpc": "2.0", "id": call_id, "error": error})
 
 
 def permission_answer(
@@ -135,7 +132,3 @@ def permission_answer(
 def permission_cancelled(call_id: int | str | None) -> bytes:
     """The frame that answers a permission request which nobody will decide any more."""
     return respond(call_id, {"outcome": {"outcome": "cancelled"}})
-
-
-def _frame(message: dict[str, Any]) -> bytes:
-    return _encoder.encode(message) + b"\n"

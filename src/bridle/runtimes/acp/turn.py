@@ -6,7 +6,6 @@ A run plays one, a live conversation one after another.
 import msgspec
 
 from bridle.core.errors import AgentError, Unavailable
-from bridle.process.spec import Question
 from bridle.runtimes.acp import client as acp
 from bridle.runtimes.acp import wire
 from bridle.runtimes.acp.agents import AcpAgent
@@ -23,6 +22,7 @@ from bridle.runtimes.acp.updates import Tool, UpdateTranslator
 from bridle.runtimes.acp.usage import model_of, usage_of
 from bridle.turns.guard_contract import GuardVerdict
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Question
 
 
 class Turns:

@@ -218,7 +218,7 @@ class UpdateTranslator:
         tool = self._known(update.tool_call_id or "")
         if tool.ended:
             if tool.blocked and update.status == "completed":
-                self._recorder.verdicts.ran_without_leave(self.name_of(tool))
+                self._recorder.verdicts.ran_without_permission(self.name_of(tool))
             return
         self._merge(tool, update)
         if tool.status in _OVER:

@@ -16,7 +16,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.process.spec import Normalizer, ProcessSpec
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes import routing
 from bridle.runtimes.aider import options as own_options
 from bridle.runtimes.aider.dialects import DIALECTS, KEY_VARIABLES, AiderDialect
@@ -34,6 +34,7 @@ from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import COMMON_OPTIONS, agent_env, check_options, working_dir
 from bridle.runtimes.supporting import supporters
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place

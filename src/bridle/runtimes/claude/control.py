@@ -5,7 +5,7 @@ Everything here is pure: the same arguments give the same bytes.
 
 from typing import Any
 
-import msgspec
+from bridle.turns.rpc import encode_line
 
 Content = str | list[dict[str, Any]]
 
@@ -23,13 +23,13 @@ def user_line(content: Content, message_id: str | None = None) -> bytes:
     line: dict[str, Any] = {"type": "user", "message": {"role": "user", "content": content}}
     if message_id is not None:
         line["uuid"] = message_id
-    return _line(line)
+    return encode_line(line)
 
 
 def request_line(request_id: str, subtype: str, **fields: Any) -> bytes:
     """A request of ours; its answer bears the same id."""
     request = {"subtype": subtype, **fields}
-    return _line({"type": "control_request", "request_id": request_id, "request": request})
+    return encode_line({"type": "control_request", "request_id": request_id, "request": request})
 
 
 def answer_line(request_id: str, response: dict[str, Any]) -> bytes:
@@ -43,11 +43,8 @@ def refusal_line(request_id: str, subtype: str) -> bytes:
 
 
 def _response(request_id: str, **response: Any) -> bytes:
-    return _line({"type": "control_response", "response": {"request_id": request_id, **response}})
-
-
-def _line(message: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(message) + b"\n"
+    answer = {"request_id": request_id, **response}
+    return encode_line({"type": "control_response", "response": answer})
 
 
 def _image_block(path: str) -> dict[str, Any]:

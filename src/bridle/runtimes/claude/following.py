@@ -10,7 +10,7 @@ new transcript a quick first answer may stand before the prompt that it answers.
 import msgspec
 
 from bridle.core.usage import Usage
-from bridle.drives.tmux.following import FollowingWire
+from bridle.drives.tmux.transcript_wire import BaseTranscriptWire
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude.errors import error_of_tag
 from bridle.runtimes.claude.wire import Block, WireUsage, usage_of
@@ -64,7 +64,7 @@ _lines = msgspec.json.Decoder(_Line)
 _READ = frozenset({"user", "assistant", "system", "attachment"})
 
 
-class ClaudeFollower(FollowingWire):
+class ClaudeFollower(BaseTranscriptWire):
     """See `bridle.drives.tmux.following.TranscriptWire` for the contract."""
 
     _open_id: str | None = None

@@ -33,6 +33,7 @@ from bridle.runtimes.claude.control import content_of, refusal_line, request_lin
 from bridle.runtimes.claude.errors import error_of_exit
 from bridle.runtimes.claude.stream import ClaudeNormalizer
 from bridle.turns.recorder import Recorder
+from bridle.turns.rpc import Requests
 from bridle.turns.wire import LiveFacts, Outgoing
 
 LEAVE_SECONDS = 5.0
@@ -59,8 +60,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
             known_models=known_models,
         )
         self._native = native
-        self._asked: dict[str, Asked] = {}
-        self._requests = 0
+        self._requests: Requests[str, None] = Requests("bridle-{}".format)
         self._greeted = False
         self._waiting: dict[str, None] = {}
         """Messages that were sent and have not come back, oldest first."""
@@ -223,16 +223,14 @@ class ClaudeLiveWire(ClaudeNormalizer):
 
     def _request(self, kind: Asked, **fields: Any) -> str:
         """Ask something of the CLI; returns the request's id."""
-        self._requests += 1
-        request_id = f"bridle-{self._requests}"
-        self._asked[request_id] = kind
+        request_id = self._requests.open(kind)
         self._recorder.reply(request_line(request_id, kind, **fields))
         return request_id
 
     def _control_response(self, line: wire.ControlResponse) -> None:
         answer = line.response
         # Our own answers come back as well; their ids are not among those that we asked under.
-        kind = self._asked.pop(answer.request_id, None)
+        kind = self._requests.close(answer.request_id)
         failed = answer.subtype != "success"
         if kind == "initialize":
             self._greet(answer, failed)

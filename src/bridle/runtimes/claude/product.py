@@ -65,7 +65,7 @@ from bridle.turns.wire import LiveFacts, LiveWire
 
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
-    from bridle.drives.tmux.following import TranscriptWire
+    from bridle.drives.tmux.transcript_wire import TranscriptWire
     from bridle.runtimes.instructions import Place
     from bridle.sandbox import SandboxNeeds
     from bridle.turns.wire import LiveFacts

@@ -11,7 +11,7 @@ import msgspec
 
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
-from bridle.drives.tmux.reports import report_command
+from bridle.drives.tmux.hook_reports import report_command
 from bridle.runtimes.claude.flag_settings import read_settings, without_settings
 from bridle.runtimes.claude.tui import REPORTS
 from bridle.runtimes.json_settings import with_hooks

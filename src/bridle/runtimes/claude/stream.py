@@ -13,7 +13,7 @@ import msgspec
 
 from bridle.core.errors import AgentError, ResumeRefused
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.process.spec import ProcessExit, Question
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude import wire
 from bridle.runtimes.claude.control import answer_line, refusal_line
 from bridle.runtimes.claude.errors import (
@@ -25,6 +25,7 @@ from bridle.runtimes.claude.errors import (
 from bridle.runtimes.claude.hooks import answer_callback
 from bridle.runtimes.claude.pricing import is_priced, may_be_priced
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Question
 
 # Looked up once for each line, so they stand here by themselves.
 _StreamEvent = wire.StreamEvent
@@ -52,7 +53,7 @@ _ENDED = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
 
 
 class ClaudeNormalizer:
-    """Follows one process. See `bridle.process.spec.Normalizer` for the contract.
+    """Follows one process. See `bridle.turns.wire.Normalizer` for the contract.
 
     `resumed` is the id that must come back when a conversation is continued. `known_models` are
     the names the CLI has a price for (see `pricing`).

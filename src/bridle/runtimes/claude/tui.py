@@ -13,9 +13,9 @@ import itertools
 import re
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
-from bridle.drives.tmux.dialogs import row_keys
 from bridle.drives.tmux.facts import TerminalFacts
-from bridle.drives.tmux.reports import ReportShape
+from bridle.drives.tmux.hook_reports import ReportShape
+from bridle.drives.tmux.permission_dialogs import row_keys
 
 _LOOKED_AT = 15
 """Lines from the end, empty ones not counted, that are looked at."""

@@ -12,7 +12,7 @@ from bridle.core.files import make_private_dir, new_private_dir, write_private
 from bridle.core.ids import new_session_id
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.process.spec import Normalizer, ProcessSpec, StopStep
+from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes import routing
 from bridle.runtimes.cline import settings
 from bridle.runtimes.cline.dialects import DIALECTS, TOOLS, ClineDialect
@@ -45,6 +45,7 @@ from bridle.runtimes.planner import (
 from bridle.runtimes.product import ToolPieces
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place

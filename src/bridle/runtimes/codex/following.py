@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.drives.tmux.following import FollowingWire
+from bridle.drives.tmux.transcript_wire import BaseTranscriptWire
 from bridle.runtimes.codex.errors import turn_error
 from bridle.runtimes.codex.transcript import usage_of
 from bridle.runtimes.codex.wire import WireUsage
@@ -42,7 +42,7 @@ _lines = msgspec.json.Decoder(_Line)
 _payloads = msgspec.json.Decoder(_Payload)
 
 
-class CodexFollower(FollowingWire):
+class CodexFollower(BaseTranscriptWire):
     """See `bridle.drives.tmux.following.TranscriptWire` for the contract."""
 
     _thread: str | None = None

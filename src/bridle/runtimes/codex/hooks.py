@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.drives.tmux.reports import report_command
+from bridle.drives.tmux.hook_reports import report_command
 from bridle.runtimes.codex.arguments import config
 from bridle.runtimes.codex.dialects import CodexDialect
 from bridle.runtimes.codex.tui import REPORTS

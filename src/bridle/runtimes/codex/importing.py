@@ -28,7 +28,7 @@ from bridle.runtimes.codex.planning import route
 from bridle.runtimes.codex.provider_options import read_options
 from bridle.runtimes.importing import PastMessage, PastTool
 from bridle.runtimes.planner import working_dir
-from bridle.turns.tape import utc_now
+from bridle.turns.event_writer import utc_now
 
 _SECONDS = 60.0
 """For the whole import; it takes well under one."""

@@ -30,13 +30,14 @@ from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.codex import live_wire as wire
 from bridle.runtimes.codex.errors import app_server_error, start_error
-from bridle.runtimes.codex.live_asking import Desk, encode, refusal
+from bridle.runtimes.codex.live_asking import Desk, refusal
 from bridle.runtimes.codex.live_items import ItemPlayer
 from bridle.runtimes.codex.live_outbox import Outbox
 from bridle.runtimes.codex.live_usage import Tally
 from bridle.runtimes.codex.transcript import told_output
 from bridle.runtimes.raw import raw_of
 from bridle.turns.recorder import Recorder
+from bridle.turns.rpc import Requests, encode_line
 from bridle.turns.wire import LiveFacts, Outgoing
 
 _RETRY = "Reconnecting... "
@@ -56,8 +57,7 @@ class CodexLiveWire:
         )
         self._items = ItemPlayer(recorder, self._outbox.read)
         self._desk = Desk(self._items)
-        self._requests: dict[int, Callable[[wire.Line], None]] = {}
-        self._count = 0
+        self._requests: Requests[int, wire.Line] = Requests(int)
         self._thread_id = ""
         self._transcript = ""
         self._opening = "thread/start"
@@ -186,12 +186,8 @@ class CodexLiveWire:
         recorder.finish(exit)
 
     def _answered(self, message: wire.Line, line: bytes) -> None:
-        number = message.id if isinstance(message.id, int) else -1
-        handle = self._requests.pop(number, None)
-        if handle is None:
+        if not self._requests.respond(message.id, message):
             self._recorder.unknown(raw_of(line))
-        else:
-            handle(message)
 
     def _asked(self, request_id: wire.RequestId, method: str, params: bytes) -> None:
         question = self._desk.question(request_id, method, params)
@@ -221,9 +217,8 @@ class CodexLiveWire:
     def _ask(
         self, method: str, params: dict[str, Any], answered: Callable[[wire.Line], None]
     ) -> None:
-        self._count += 1
-        self._requests[self._count] = answered
-        self._recorder.reply(encode({"id": self._count, "method": method, "params": params}))
+        number = self._requests.open(method, answered)
+        self._recorder.reply(encode_line({"id": number, "method": method, "params": params}))
 
     def _say(
         self,
@@ -253,7 +248,7 @@ class CodexLiveWire:
                 ProtocolDrift(f"codex refused to be driven: {answer.error.message}")
             )
             return
-        self._recorder.reply(encode({"method": "initialized"}))
+        self._recorder.reply(encode_line({"method": "initialized"}))
         params = {**self._facts.own.get("thread", {})}
         if self._facts.resume is None:
             self._ask(self._opening, params, self._thread_opened)

@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from bridle.process.spec import Question
 from bridle.runtimes.codex import live_wire as wire
 from bridle.runtimes.codex.items import tool_args, tool_name
 from bridle.runtimes.codex.live_items import ItemPlayer
+from bridle.turns.rpc import encode_line
+from bridle.turns.wire import Question
 
 _COMMAND = "item/commandExecution/requestApproval"
 _PATCH = "item/fileChange/requestApproval"
@@ -25,15 +26,10 @@ _Asked = tuple[str, str, str | None, Any, Answers]
 """Thread, tool, tool call, arguments, answers."""
 
 
-def encode(message: dict[str, Any]) -> bytes:
-    """One line for Codex."""
-    return msgspec.json.encode(message) + b"\n"
-
-
 def refusal(request_id: wire.RequestId, method: str) -> bytes:
     """The answer to a question that nobody here can answer."""
     error = {"code": -32601, "message": f"{method} is not supported by this client"}
-    return encode({"id": request_id, "error": error})
+    return encode_line({"id": request_id, "error": error})
 
 
 class Desk:
@@ -65,7 +61,9 @@ class Desk:
     def _answer(self, request_id: wire.RequestId, allowed: bool) -> bytes:
         """The wire has no place for a reason: the model is told that the user refused."""
         known = self._open.pop(request_id, None)
-        return b"" if known is None else encode({"id": request_id, "result": known[1](allowed)})
+        if known is None:
+            return b""
+        return encode_line({"id": request_id, "result": known[1](allowed)})
 
     def resolved(self, request_id: wire.RequestId) -> None:
         """A question needs no answer any more."""

@@ -8,7 +8,7 @@ from bridle.core.errors import WrongUse
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.process.spec import Normalizer, ProcessSpec
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes import routing
 from bridle.runtimes.codex.arguments import LONGEST_ARGUMENT, environment_flags, feature_flags
 from bridle.runtimes.codex.dialects import DIALECTS, TOOLS, CodexDialect, codex_dialect
@@ -23,11 +23,11 @@ from bridle.runtimes.planner import COMMON_OPTIONS
 from bridle.runtimes.product import ToolPieces
 from bridle.turns.guard_contract import GuardHook, GuardPieces
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import LiveFacts, LiveWire
+from bridle.turns.wire import LiveFacts, LiveWire, Normalizer
 
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
-    from bridle.drives.tmux.following import TranscriptWire
+    from bridle.drives.tmux.transcript_wire import TranscriptWire
     from bridle.runtimes.importing import PastMessage
     from bridle.runtimes.instructions import Place
     from bridle.turns.wire import LiveFacts

@@ -6,9 +6,9 @@ on; in older ones only the pane's title (a spinner in front of the folder's name
 """
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
-from bridle.drives.tmux.dialogs import row_keys
 from bridle.drives.tmux.facts import TerminalFacts
-from bridle.drives.tmux.reports import ReportShape
+from bridle.drives.tmux.hook_reports import ReportShape
+from bridle.drives.tmux.permission_dialogs import row_keys
 
 _LOGIN = ("Sign in with ChatGPT", "Choose how you want to use Codex")
 _TRUST = ("Trust this folder?", "Do you trust the contents of this directory?")

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.drives.tmux.following import FollowingWire
+from bridle.drives.tmux.transcript_wire import BaseTranscriptWire
 from bridle.runtimes.copilot import wire
 from bridle.runtimes.copilot.errors import error_of_session
 from bridle.runtimes.copilot.transcript import _decode_counts, _decode_model, _decode_record
@@ -50,7 +50,7 @@ _tool_ends = msgspec.json.Decoder(wire.ToolComplete)
 _failures = msgspec.json.Decoder(wire.Failure)
 
 
-class CopilotFollower(FollowingWire):
+class CopilotFollower(BaseTranscriptWire):
     """See `bridle.drives.tmux.following.TranscriptWire` for the contract."""
 
     def _take(self, line: bytes) -> None:

@@ -13,8 +13,8 @@ from bridle.core.files import new_private_dir
 from bridle.core.ids import new_session_id
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.process.owned_folders import remove_folders
-from bridle.process.spec import Normalizer, ProcessSpec, StopStep
+from bridle.process.private_folders import remove_folders
+from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes import routing
 from bridle.runtimes.contract import Guarded, History, Interactive, Terminal
 from bridle.runtimes.copilot import command, environment
@@ -47,10 +47,11 @@ from bridle.runtimes.planner import (
 from bridle.runtimes.product import ToolPieces
 from bridle.turns.guard_contract import GuardHook
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer
 
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
-    from bridle.drives.tmux.following import TranscriptWire
+    from bridle.drives.tmux.transcript_wire import TranscriptWire
     from bridle.runtimes.instructions import Place
     from bridle.sandbox import SandboxNeeds
     from bridle.turns.wire import LiveFacts

@@ -8,7 +8,7 @@ import os
 import msgspec
 
 from bridle.core.files import write_private
-from bridle.drives.tmux.reports import report_command
+from bridle.drives.tmux.hook_reports import report_command
 from bridle.runtimes.copilot.tui import REPORTS
 from bridle.runtimes.plan import RunPlan
 

@@ -5,9 +5,9 @@ of an idle session.
 """
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
-from bridle.drives.tmux.dialogs import row_keys
 from bridle.drives.tmux.facts import TerminalFacts
-from bridle.drives.tmux.reports import ReportShape
+from bridle.drives.tmux.hook_reports import ReportShape
+from bridle.drives.tmux.permission_dialogs import row_keys
 from bridle.runtimes.copilot.dialects import DIALECTS
 
 _LOOKED_AT = 16

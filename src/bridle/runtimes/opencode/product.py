@@ -16,8 +16,8 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.process.owned_folders import remove_folders
-from bridle.process.spec import Normalizer, ProcessSpec, StopStep
+from bridle.process.private_folders import remove_folders
+from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes import routing
 from bridle.runtimes.contract import Guarded, History, Interactive
 from bridle.runtimes.dialects import Dialect, choose_dialect
@@ -51,6 +51,7 @@ from bridle.runtimes.planner import (
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer
 
 if TYPE_CHECKING:
     from bridle.runtimes.instructions import Place

@@ -7,48 +7,38 @@ import msgspec
 
 from bridle.runtimes.pi import wire
 from bridle.turns.recorder import Recorder
+from bridle.turns.rpc import Requests, encode_line
 
 _T = TypeVar("_T")
 Then = Callable[[wire.Response], None]
 
 
 class Commands:
-    """Sends commands of the wire's own, and brings their answers to whoever waits for them."""
+    """Sends commands and passes each response to its handler."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._count = 0
-        self._asked: dict[str, Then] = {}
-        self._blocking: set[str] = set()
+        self._requests: Requests[str, wire.Response] = Requests("bridle-{}".format)
 
     @property
     def blocked(self) -> bool:
         """Whether a command must be answered before the next prompt is sent."""
-        return bool(self._blocking)
+        return self._requests.blocked
 
     def ask(self, command: str, then: Then, *, blocks: bool = False, **fields: Any) -> str:
         """Send a command and return its id. One that `blocks` is answered before the next prompt
         is sent: Pi works on commands at the same time."""
-        self._count += 1
-        name = f"bridle-{self._count}"
-        self._asked[name] = then
-        if blocks:
-            self._blocking.add(name)
+        name = self._requests.open(command, then, blocks=blocks)
         self.say({"id": name, "type": command, **fields})
         return name
 
     def say(self, value: dict[str, Any]) -> None:
         """Send one line."""
-        self._recorder.reply(msgspec.json.encode(value) + b"\n")
+        self._recorder.reply(encode_line(value))
 
     def take(self, line: wire.Response) -> bool:
-        """Hand over an answer; False when nobody here asked for it."""
-        name = str(line.id)
-        then = self._asked.pop(name, None)
-        self._blocking.discard(name)
-        if then is not None:
-            then(line)
-        return then is not None
+        """Take a response; False if it belongs to no command of this object."""
+        return self._requests.respond(line.id, line)
 
 
 def nothing(line: wire.Response) -> None:

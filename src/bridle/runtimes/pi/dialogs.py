@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from bridle.process.spec import Question
 from bridle.runtimes.pi import wire
 from bridle.runtimes.pi.ask import LIVE_TITLE
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Question
 
 _TELLING = frozenset({"notify", "setStatus", "setWidget", "setTitle", "set_editor_text"})
 """Methods that want no answer."""

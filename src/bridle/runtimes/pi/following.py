@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import Aborted, AgentError, ContextOverflow
-from bridle.drives.tmux.following import FollowingWire
+from bridle.drives.tmux.transcript_wire import BaseTranscriptWire
 from bridle.runtimes.pi.errors import error_from_message
 from bridle.runtimes.pi.stream import _qualified, _usage
 from bridle.runtimes.pi.wire import Message, ToolResult, WireUsage, blocks_of, shown_result
@@ -41,7 +41,7 @@ _results = msgspec.json.Decoder(_Result)
 _calls = msgspec.json.Decoder(list[_Call])
 
 
-class PiFollower(FollowingWire):
+class PiFollower(BaseTranscriptWire):
     """See `bridle.drives.tmux.following.TranscriptWire` for the contract."""
 
     _failure: AgentError | None = None

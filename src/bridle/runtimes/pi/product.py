@@ -9,7 +9,7 @@ import msgspec
 from bridle.core.features import Features
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.process.spec import Normalizer, ProcessSpec
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes import routing
 from bridle.runtimes.contract import Guarded, History, Interactive, Live, Terminal
 from bridle.runtimes.dialects import Dialect
@@ -35,10 +35,11 @@ from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import COMMON_OPTIONS
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Normalizer
 
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
-    from bridle.drives.tmux.following import TranscriptWire
+    from bridle.drives.tmux.transcript_wire import TranscriptWire
     from bridle.runtimes.instructions import Place
     from bridle.sandbox import SandboxNeeds
     from bridle.turns.wire import LiveFacts, LiveWire

@@ -3,9 +3,9 @@
 import re
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
-from bridle.drives.tmux.dialogs import row_keys
 from bridle.drives.tmux.facts import TerminalFacts
-from bridle.drives.tmux.reports import ReportShape
+from bridle.drives.tmux.hook_reports import ReportShape
+from bridle.drives.tmux.permission_dialogs import row_keys
 
 _FOOTER = re.compile(r"\b\d+\.\d+%/\d+(?:\.\d+)?[kM]\b")
 _NO_MODEL_FOOTER = re.compile(r"\b\d+\.\d+%/0 ")

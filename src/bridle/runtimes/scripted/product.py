@@ -18,7 +18,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.process.spec import SESSION_MARK, Normalizer, ProcessSpec
+from bridle.process.spec import SESSION_MARK, ProcessSpec
 from bridle.runtimes.contract import Guarded, History, Interactive, Live
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import Installation, find_executable
@@ -32,7 +32,7 @@ from bridle.runtimes.scripted.wire import image_part
 from bridle.runtimes.user_files import readable_file
 from bridle.turns.guard_contract import GuardHook
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import LiveFacts, LiveWire
+from bridle.turns.wire import LiveFacts, LiveWire, Normalizer
 
 if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds

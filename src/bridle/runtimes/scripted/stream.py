@@ -2,10 +2,11 @@
 
 import msgspec
 
-from bridle.process.spec import ProcessExit, Question
+from bridle.process.spec import ProcessExit
 from bridle.runtimes.scripted import wire
 from bridle.runtimes.scripted.errors import error_of, error_of_exit
 from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Question
 
 _RAW_KEPT = 4096
 

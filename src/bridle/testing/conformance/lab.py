@@ -24,13 +24,14 @@ from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.drives.print_run import PrintRun
 from bridle.process.process_tree import kill_marked, marked_processes
-from bridle.process.spec import Normalizer, ProcessExit, StderrReader
+from bridle.process.spec import ProcessExit
 from bridle.runs import recorder_for
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.plan import RunPlan
 from bridle.testing.conformance.report import Failed, shown
 from bridle.testing.request_log import RecordedRequest
 from bridle.testing.server import ScriptedModel
+from bridle.turns.wire import Normalizer, StderrReader
 
 PERMITTED = {"permission_mode": "bypass"}
 _CLOSING = 15.0

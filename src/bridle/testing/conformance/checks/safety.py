@@ -8,7 +8,7 @@ from bridle.core.errors import BridleError, UnsupportedOption, WrongUse
 from bridle.core.events import encode_event
 from bridle.core.ids import new_session_id
 from bridle.core.options import ALWAYS_SUPPORTED, ModelServer, Provider, RunOptions
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.testing.conformance.checks.registry import Check, Seen
 from bridle.testing.conformance.lab import Place
 from bridle.testing.conformance.report import Failed, Unsupported, need, shown

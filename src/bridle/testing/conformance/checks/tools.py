@@ -5,7 +5,7 @@ import os
 from bridle.core import events as ev
 from bridle.core.errors import WrongUse
 from bridle.core.options import ModelServer
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.testing.conformance.checks.registry import Check, Seen, offers_tools, refuse_too_large
 from bridle.testing.conformance.lab import Outcome
 from bridle.testing.conformance.report import Failed, Unsupported, need, shown

@@ -7,7 +7,7 @@ import msgspec
 from bridle.core import events as ev
 from bridle.core.options import ModelServer
 from bridle.core.results import RunResult
-from bridle.process.owned_folders import remove_folders
+from bridle.process.private_folders import remove_folders
 from bridle.process.spec import ProcessExit
 from bridle.runs import recorder_for
 from bridle.runtimes.plan import RunPlan

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bridle.process.owned_folders import claim_folders, remove_folders, sweep
+from bridle.process.private_folders import claim_folders, remove_folders, sweep
 from bridle.process.process_tree import look
 from tests.conftest import wait_until
 from tests.doctor.fakes import fake_cli
 
 HOLDS = """
 import sys, time
-from bridle.process.owned_folders import claim_folders
+from bridle.process.private_folders import claim_folders
 claim_folders((sys.argv[1],))
 print("claimed", flush=True)
 time.sleep(300)

@@ -8,7 +8,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.drives.tmux.errors import NotDelivered
-from bridle.drives.tmux.following import TranscriptWire
+from bridle.drives.tmux.transcript_wire import TranscriptWire
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.supporting import as_terminal

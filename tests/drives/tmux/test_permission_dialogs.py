@@ -6,8 +6,8 @@ import pytest
 
 from bridle.core.results import Busy, Ready, ReadyState
 from bridle.drives.tmux.facts import TerminalFacts
-from bridle.drives.tmux.orders import Order, Seen
-from bridle.drives.tmux.permissions import PermissionWatch, dialog_text
+from bridle.drives.tmux.permission_dialogs import PermissionWatch, dialog_text
+from bridle.drives.tmux.records import Observation, Order
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.supporting import as_terminal
 
@@ -63,7 +63,7 @@ class Watched:
     """A watch, and what it told."""
 
     def __init__(self) -> None:
-        self.told: list[Seen] = []
+        self.told: list[Observation] = []
         facts = TerminalFacts(permission_keys=keys)
         self.watch = PermissionWatch(facts, detect, self.told.append)
 

@@ -1,7 +1,7 @@
-"""The events of one process as they are made: numbered, stamped and kept until somebody takes them.
+"""Numbers and timestamps the events of one process, and keeps them until the driver takes them.
 
-Everything that a `Recorder` and its parts tell goes through one `EventTape`, so that the numbers
-have no gap and nothing is told after the end.
+A `Recorder` and its parts write all their events through one `EventWriter`, so that the sequence
+numbers have no gap and no event follows the end.
 """
 
 import time
@@ -12,34 +12,34 @@ import msgspec
 
 from bridle.core import events as ev
 
-_shown_ms = -1
-_shown_second = -1
+_cached_ms = -1
+_cached_second = -1
 _second_text = ""
 _ms_text = ""
 
 
 def utc_now() -> str:
-    """The present moment as RFC 3339 in UTC, to the millisecond."""
-    # Written once a millisecond: a stream of events asks far more often than that.
-    global _shown_ms, _shown_second, _second_text, _ms_text
+    """The current time as RFC 3339 in UTC, to the millisecond."""
+    # Formatted once a millisecond: a stream of events asks far more often than that.
+    global _cached_ms, _cached_second, _second_text, _ms_text
     now = time.time_ns() // 1_000_000
-    if now != _shown_ms:
+    if now != _cached_ms:
         second, rest = divmod(now, 1000)
-        if second != _shown_second:
+        if second != _cached_second:
             _second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-            _shown_second = second
+            _cached_second = second
         text = f"{_second_text}.{rest:03d}Z"
-        _ms_text, _shown_ms = text, now
+        _ms_text, _cached_ms = text, now
         return text
     return _ms_text
 
 
-class EventTape:
-    """Numbers and stamps events.
+class EventWriter:
+    """Numbers and timestamps events.
 
-    Contract: `seq` is the number of the last event; `raw` is the wire message that the next ones
-    come from, unset when nobody asked for it. After `close` nothing more is recorded. Events are
-    made by `emit`; only what is made for every piece of a stream may append to `out` itself.
+    Contract: `seq` is the number of the last event. `raw` is the wire message that the next events
+    come from, unset if the caller did not ask for raw messages. After `close` no event is written.
+    Events are made by `emit`; only the code for pieces of streamed text appends to `out` directly.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class EventTape:
         self.out: list[ev.Event] = []
 
     def emit(self, cls: type[ev.Event], **fields: Any) -> None:
-        """Record an event of `cls`."""
+        """Write an event of type `cls`."""
         if self.closed:
             return
         self.seq += 1
@@ -71,7 +71,7 @@ class EventTape:
         )
 
     def change_state(self, new: ev.SessionState, evidence: str) -> None:
-        """The session is in the state `new`, as `evidence` shows. No effect when it was."""
+        """Move the session to the state `new` because of `evidence`. No effect if it is there."""
         if new != self.state:
             old, self.state = self.state, new
             self.emit(ev.StateChange, old=old, new=new, evidence=evidence)
@@ -82,5 +82,5 @@ class EventTape:
         return out
 
     def close(self) -> None:
-        """Record nothing any more; what is there can still be taken."""
+        """Write no more events; those already written can still be taken."""
         self.closed = True

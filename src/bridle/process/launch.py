@@ -1,4 +1,4 @@
-"""Starting a process without a gap in which it could be lost, and saying why one did not start."""
+"""Launching a process: no moment in which it could be lost, default signals, typed errors."""
 
 import errno
 import os
@@ -12,11 +12,11 @@ from bridle.process.spec import ProcessSpec
 
 
 class Uninterrupted:
-    """Holds Ctrl-C back for a moment, so that no child is started or half ended unseen.
+    """Delays Ctrl-C during a block, so that no child is started or half ended unnoticed.
 
-    Contract: the interrupt is delivered when the block is left; `on_interrupt` hears of it at once.
-    Only the main thread gets interrupts, so elsewhere this does nothing. The child is not affected:
-    a handler, unlike an ignored signal, is not inherited.
+    Contract: the interrupt is delivered at the end of the block; `on_interrupt` is called at once.
+    Only the main thread gets interrupts, so in other threads this has no effect. The child is not
+    affected: a handler, unlike an ignored signal, is not inherited.
     """
 
     def __init__(self, on_interrupt: Callable[[], None] | None = None) -> None:
@@ -60,8 +60,8 @@ def default_signals() -> Callable[[], None] | None:
     """The `preexec_fn` that gives a child default handling of these signals.
 
     A shell starts background jobs with SIGINT and SIGQUIT ignored, and `nohup` ignores SIGHUP. A
-    program inherits that, and then no signal could interrupt it. None when this process ignores
-    and blocks none of them: a child without `preexec_fn` starts faster.
+    program inherits that, and then no signal could interrupt it. None if this process ignores and
+    blocks none of them: a child without `preexec_fn` starts faster.
     """
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     if blocked.isdisjoint(_DEFAULT_IN_AGENTS) and all(
@@ -82,26 +82,26 @@ def start_error(spec: ProcessSpec, problem: OSError | ValueError) -> AgentError:
     """The typed error for a process that could not be started."""
     program = spec.argv[0] if spec.argv else "nothing"
     if not isinstance(problem, OSError):
-        # A NUL or a character that the system cannot encode, in an argument or a variable.
+        # An argument or a variable contains a NUL or a character that cannot be encoded.
         return Crashed(
             f"cannot start {program}: {problem}",
-            hint="take the character out of the options or the environment",
+            hint="remove the character from the options or the environment",
         )
     why = problem.strerror or str(problem)
     if not os.path.isdir(spec.cwd):
         return Crashed(
-            f"cannot start {program}: the working directory {spec.cwd} is gone",
+            f"cannot start {program}: the working directory {spec.cwd} does not exist",
             hint="give an existing folder",
         )
     if problem.errno == errno.E2BIG:
         return Crashed(
             f"cannot start {program}: its arguments and environment are too long for this system",
-            hint="give long texts by file instead of as an option",
+            hint="pass long texts in files instead of options",
         )
     if problem.errno == errno.ENOENT and os.path.exists(program):
         return NotInstalled(
             f"cannot start {program}: its interpreter is missing",
-            hint="look at the first line of that file, and install what it names",
+            hint="install the program that the first line of that file names",
         )
     if problem.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR):
         return NotInstalled(
@@ -114,11 +114,11 @@ _left_running: "list[subprocess.Popen[bytes]]" = []
 
 
 def leave_running(child: "subprocess.Popen[bytes]") -> None:
-    """Let a child outlive this process; while both live, it is reaped when it has ended."""
+    """Let a child outlive this process; if it ends before, it is reaped."""
     reap()
     _left_running.append(child)
 
 
 def reap() -> None:
-    """Take the exit status of children that were left running and have ended."""
+    """Collect the exit status of such children that have ended."""
     _left_running[:] = [child for child in _left_running if child.poll() is None]

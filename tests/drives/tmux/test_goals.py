@@ -1,4 +1,4 @@
-"""Readiness and delivery, decided on captures with a clock of the test's own."""
+"""Readiness and delivery, decided on captures with a clock that the test controls."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -8,11 +8,19 @@ import pytest
 
 from bridle.core.errors import WrongUse
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
-from bridle.drives.tmux.acts import Act, Done, Failed, Paste, Press, Wait
-from bridle.drives.tmux.delivering import Delivering
 from bridle.drives.tmux.errors import NotDelivered, NotReady
 from bridle.drives.tmux.facts import TerminalFacts
-from bridle.drives.tmux.readiness import Readiness
+from bridle.drives.tmux.goals import (
+    DELIVER_SECONDS,
+    Act,
+    Done,
+    Failed,
+    Paste,
+    Press,
+    Readiness,
+    TextDelivery,
+    Wait,
+)
 from bridle.runtimes.claude.tui import TERMINAL as CLAUDE
 from bridle.runtimes.codex.tui import TERMINAL as CODEX
 from bridle.runtimes.copilot.tui import TERMINAL as COPILOT
@@ -44,8 +52,8 @@ PANES = {
 }
 
 
-def play(goal: Readiness | Delivering, pane: Pane, *, most: int = 3000) -> list[Act]:
-    """All that is decided until the end, the waits left out; time passes as it is waited for."""
+def play(goal: Readiness | TextDelivery, pane: Pane, *, most: int = 3000) -> list[Act]:
+    """All acts until the end, without the waits; time advances by what is waited for."""
     now = 0.0
     acts: list[Act] = []
     for _ in range(most):
@@ -138,7 +146,7 @@ def typing(show: Callable[[str], str], *, swallowed: int = 0, lost: int = 0) -> 
 @pytest.mark.parametrize("text", ["hello", "two\n\nlines, 'quoted'", "wide " * 60 + "end"])
 def test_a_text_is_pasted_seen_and_submitted(name: str, text: str) -> None:
     facts, show = PANES[name]
-    acts = play(Delivering(text, facts, 0.0, verify=False), typing(show))
+    acts = play(TextDelivery(text, facts, 0.0, verify=False), typing(show))
     assert acts == [Paste(text), Press(("Enter",)), Done("the text left the input line")]
 
 
@@ -155,19 +163,19 @@ def test_a_text_is_pasted_seen_and_submitted(name: str, text: str) -> None:
 def test_a_long_text_may_show_as_something_short(name: str, shown: str) -> None:
     facts, show = PANES[name]
     pane = typing(lambda typed: show(shown if typed else ""))
-    acts = play(Delivering("long\n" * 2000, facts, 0.0, verify=False), pane)
+    acts = play(TextDelivery("long\n" * 2000, facts, 0.0, verify=False), pane)
     assert acts[1:] == [Press(("Enter",)), Done("the text left the input line")]
 
 
 def test_a_swallowed_enter_is_given_again_and_the_text_is_not() -> None:
-    acts = play(Delivering("words", CLAUDE, 0.0, verify=True), typing(claude, swallowed=3))
+    acts = play(TextDelivery("words", CLAUDE, 0.0, verify=True), typing(claude, swallowed=3))
     assert [act for act in acts if isinstance(act, Paste)] == [Paste("words")]
     assert acts.count(Press(("Enter",))) == 4
     assert isinstance(acts[-1], Done)
 
 
 def test_enter_is_never_pressed_blindly() -> None:
-    acts = play(Delivering("words", CLAUDE, 0.0, verify=True), lambda acts: claude(""))
+    acts = play(TextDelivery("words", CLAUDE, 0.0, verify=True), lambda acts: claude(""))
     assert Press(("Enter",)) not in acts
     assert isinstance(acts[-1], Failed)
     assert isinstance(acts[-1].error, NotDelivered)
@@ -175,7 +183,7 @@ def test_enter_is_never_pressed_blindly() -> None:
 
 @pytest.mark.parametrize(("verify", "pastes"), [(False, 1), (True, 2)])
 def test_a_lost_text_is_pasted_again_only_where_that_is_known(verify: bool, pastes: int) -> None:
-    acts = play(Delivering("words", CLAUDE, 0.0, verify=verify), typing(claude, lost=1))
+    acts = play(TextDelivery("words", CLAUDE, 0.0, verify=verify), typing(claude, lost=1))
     assert acts.count(Paste("words")) == pastes
     assert isinstance(acts[-1], Done if verify else Failed)
 
@@ -184,7 +192,7 @@ def test_a_lost_text_is_pasted_again_only_where_that_is_known(verify: bool, past
 def test_the_budget_of_retries_is_used_with_growing_waits(retries: int) -> None:
     facts = msgspec.structs.replace(CLAUDE, ready="warmup", retries=retries)
     pasted: list[float] = []
-    goal, now = Delivering("words", facts, 0.0, verify=False), 0.0
+    goal, now = TextDelivery("words", facts, 0.0, verify=False), 0.0
     for _ in range(100_000):
         act = goal.saw(claude(""), now)
         if isinstance(act, Paste):
@@ -204,16 +212,16 @@ def test_a_text_that_shows_otherwise_is_not_pasted_again() -> None:
     def pane(acts: list[Act]) -> str:
         return claude("#" * 20 if acts else "")
 
-    acts = play(Delivering("words", CLAUDE, 0.0, verify=True), pane)
+    acts = play(TextDelivery("words", CLAUDE, 0.0, verify=True), pane)
     assert acts.count(Paste("words")) == 1
     assert isinstance(acts[-1], Failed)
 
 
 def test_what_a_person_is_typing_is_left_alone() -> None:
-    acts = play(Delivering("words", PI, 0.0, verify=True), lambda acts: PANES["pi"][1]("a draft"))
+    acts = play(TextDelivery("words", PI, 0.0, verify=True), lambda acts: PANES["pi"][1]("a draft"))
     (last,) = acts
     assert isinstance(last, Failed)
-    assert "somebody" in last.error.message
+    assert "contains other text" in last.error.message
 
 
 def test_our_own_text_that_came_back_is_cleared() -> None:
@@ -221,7 +229,7 @@ def test_our_own_text_that_came_back_is_cleared() -> None:
         cleared = acts.count(Press(("C-u",)))
         return typing(claude)(acts) if cleared >= 2 else claude("interrupted words")
 
-    goal = Delivering("words", CLAUDE, 0.0, verify=True, own=("interrupted words",))
+    goal = TextDelivery("words", CLAUDE, 0.0, verify=True, own=("interrupted words",))
     assert play(goal, pane) == [
         Press(("C-u",)),
         Press(("C-u",)),
@@ -234,4 +242,35 @@ def test_our_own_text_that_came_back_is_cleared() -> None:
 @pytest.mark.parametrize("text", ["", " \n\t", "\x1b[201~", "a\x00b"])
 def test_a_text_that_no_terminal_takes_is_refused(text: str) -> None:
     with pytest.raises(WrongUse):
-        Delivering(text, CLAUDE, 0.0, verify=True)
+        TextDelivery(text, CLAUDE, 0.0, verify=True)
+
+
+# -- delivery, capture by capture -----------------------------------------------------------------
+
+PLAIN = TerminalFacts(input_line=lambda pane: pane, paste_settled=0.0)
+WORDS = "count the files in this folder"
+
+
+def delivery_of(text: str = WORDS) -> TextDelivery:
+    return TextDelivery(text, PLAIN, 0.0, verify=False)
+
+
+def test_a_text_is_pasted_into_an_empty_line_and_submitted() -> None:
+    goal = delivery_of()
+    assert goal.saw("", 0.0) == Paste(WORDS)
+    assert isinstance(goal.saw(WORDS, 0.1), Wait)
+    assert goal.saw(WORDS, 0.2) == Press(("Enter",))
+    assert isinstance(goal.saw("", 0.3), Done)
+
+
+def test_a_text_that_a_killed_driver_pasted_is_removed_and_pasted_again() -> None:
+    goal = delivery_of()
+    assert goal.saw(WORDS, 0.0) == Press(PLAIN.clear)
+    assert goal.saw("", 0.1) == Paste(WORDS)
+
+
+def test_text_of_a_person_stays_in_the_input_line() -> None:
+    goal = delivery_of()
+    assert isinstance(goal.saw("my own words", 0.0), Wait)
+    assert isinstance(goal.saw(f"my own words and then {WORDS}", 1.0), Wait)
+    assert isinstance(goal.saw("my own words", DELIVER_SECONDS + 1), Failed)

@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from bridle.drives.tmux.following import Pending, TranscriptFollower, lines_in, plain
+from bridle.drives.tmux.transcript_file import TranscriptFollower, lines_in
+from bridle.drives.tmux.transcript_wire import UnseenMessages, plain
 
 
 def test_only_whole_new_lines_come_each_once(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_what_is_older_than_the_process_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_text_is_known_again_as_a_terminal_keeps_it() -> None:
-    pending = Pending()
+    pending = UnseenMessages()
     pending.add("1", "same")
     pending.add("2", "\tsame  \nwords\n")
     pending.add("3", "same")

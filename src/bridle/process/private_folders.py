@@ -1,9 +1,9 @@
-"""Folders that belong to one run, and what is left of them when the run was killed.
+"""Private folders of one run, and their removal if the run was killed.
 
-A run removes its folders at its end. So that they do not stay for ever when it has none (SIGKILL, a
-power cut), a file beside each folder names the process that owns it, and the next run in the same
-place removes those whose owner is gone. Folders of sessions have no such file: a session outlives
-the process that made them, and its driver removes them.
+A run removes its folders at its end. A run that is killed (SIGKILL, a power cut) cannot, so a file
+next to each folder names the process that owns it, and the next run in the same place removes the
+folders whose owner has ended. Folders of sessions have no such file: a session outlives the process
+that created them, and its driver removes them.
 """
 
 import contextlib
@@ -14,11 +14,11 @@ from bridle.process.process_tree import look
 
 _SUFFIX = ".owner"
 _LONGEST = 200
-"""Bytes of an owner's file that are read."""
+"""Most bytes of an owner file that are read."""
 
 
 def claim_folders(folders: tuple[str, ...]) -> None:
-    """Note that this process owns `folders`, after removing what dead owners left beside them."""
+    """Record that this process owns `folders`; first remove folders of dead owners next to them."""
     if not folders:
         return
     for parent in {os.path.dirname(folder) for folder in folders}:
@@ -27,17 +27,17 @@ def claim_folders(folders: tuple[str, ...]) -> None:
     if process is None:
         return
     for folder in folders:
-        # Without it the folder is only not swept; a run does not fail for that.
+        # Without the file the folder is merely not swept; the run must not fail.
         with contextlib.suppress(OSError):
             write_new(folder + _SUFFIX, f"bridle {process.pid} {process.started}\n")
 
 
 def remove_folders(folders: tuple[str, ...]) -> None:
-    """Remove folders that were made for one run, with all in them. A hold on a repository
-    (`core.git_hold`) is released first, and stays when it cannot be released in full."""
+    """Remove folders of one run with their content. A hold on a repository (`core.git_hold`) is
+    released first; it stays if it cannot be released completely."""
     if not folders:
         return
-    # Costs more to import than the rest of a run's end, and most runs have no such folder.
+    # Importing this costs more than the rest of a run's end; most runs have no such folder.
     import shutil
 
     from bridle.core.git_hold import is_hold, release
@@ -52,7 +52,7 @@ def remove_folders(folders: tuple[str, ...]) -> None:
 
 
 def sweep(parent: str) -> None:
-    """Remove the folders in `parent` whose owner is gone."""
+    """Remove the folders in `parent` whose owner has ended."""
     try:
         names = os.listdir(parent)
     except OSError:
@@ -62,7 +62,7 @@ def sweep(parent: str) -> None:
 
 
 def _is_orphan(path: str) -> bool:
-    """Whether an owner's file is ours and the process that it names is gone."""
+    """Whether an owner file belongs to this user and its process has ended."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
             if os.fstat(file.fileno()).st_uid != os.getuid():
