@@ -39,7 +39,7 @@ def test_abort_at_once_leaves_the_session_usable(place: Place, delay: float) -> 
 
     def send_and_abort() -> None:
         driver = host.engine.adopt(record)
-        driver.commands.accept(message_id, "prompt", "go")
+        driver.accept(message_id, "prompt", "go")
 
     host.call(send_and_abort)
     time.sleep(delay)
@@ -59,8 +59,8 @@ def test_abort_of_what_was_never_started_tells_so(place: Place) -> None:
 
     def send_and_abort() -> bool:
         driver = host.engine.adopt(record)
-        driver.commands.accept("8d2b1c5e-7c3f-4a1d-9f1e-0123456789ab", "steer", "go")
-        return driver.commands.abort("at once")
+        driver.accept("8d2b1c5e-7c3f-4a1d-9f1e-0123456789ab", "steer", "go")
+        return driver.abort("at once")
 
     assert host.call(send_and_abort)
     assert host.idle(record).status == "aborted"

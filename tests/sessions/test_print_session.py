@@ -114,7 +114,7 @@ def test_a_question_of_the_agent_is_answered(place: Place) -> None:
     wait(lambda: place.record(record).state == "waiting_permission")
     driver = host.driver(record)
     [request] = driver.player.questions
-    host.call(lambda: driver.commands.answer(request, True, "user"))
+    host.call(lambda: driver.answer(request, True, "user"))
     assert host.idle(record).text == "done"
     assert (place.work / "allowed").exists()
     host.send(record, "again")
@@ -129,7 +129,7 @@ def test_the_model_can_be_changed_between_turns(place: Place) -> None:
     host.send(record, "go")
     host.idle(record)
     driver = host.driver(record)
-    host.call(lambda: driver.commands.set_model("another"))
+    host.call(lambda: driver.set_model("another"))
     host.send(record, "and now")
     host.idle(record)
     host.stop(record)

@@ -95,12 +95,12 @@ def test_a_fault_of_ours_ends_one_session_and_no_other(
     host = place.host()
     ill, well = place.start("- text: one\n"), place.start("- text: other\n")
     host.idle(ill)
-    intake = host.driver(ill)._intake
+    driver = host.driver(ill)
 
     def broken() -> None:
         raise TypeError("nobody thought of that")
 
-    monkeypatch.setattr(intake, "read", broken)
+    monkeypatch.setattr(driver, "_read_lines", broken)
     host.send(ill, "go")
     report = host.idle(ill)
     assert report.state == "lost"

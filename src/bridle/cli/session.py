@@ -66,7 +66,6 @@ def execute(args: argparse.Namespace) -> int:
 def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
     from bridle.config import apply_config, load_config
     from bridle.runtimes.registry import get_adapter
-    from bridle.sessions.configured import configured_drive
     from bridle.sessions.start import Identity
 
     config = load_config(args.cwd)
@@ -79,7 +78,7 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
         task=args.task,
         actor=args.actor,
     )
-    drive = args.drive or configured_drive(config, runtime.id)
+    drive = args.drive or config.drive(runtime.id)
     if args.verbose:
         _describe(runtime.id, options, drive)
     bare = msgspec.structs.replace(options, prompt="")

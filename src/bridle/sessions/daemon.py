@@ -26,7 +26,7 @@ import msgspec
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Event, encode_event
 from bridle.runtimes.contract import Adapter
-from bridle.sessions.clocks import Clocks
+from bridle.sessions.clocks import Clocks, configured_clocks
 from bridle.sessions.engine import Engine
 from bridle.sessions.home import StateHome, socket_path, token_path
 from bridle.sessions.protocol import here
@@ -421,7 +421,6 @@ def _run(home: StateHome) -> int:
         return 0
     raise_file_limit()
     from bridle.config import load_config
-    from bridle.sessions.configured import configured_clocks
     from bridle.sessions.hooks import HookRunner
 
     try:

@@ -13,7 +13,6 @@ from bridle.process.process_tree import look
 from bridle.runs import options_from
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.registry import get_adapter
-from bridle.sessions.configured import configured_drive
 from bridle.sessions.manager import SessionDesk, check_delivery, default_drive
 from bridle.sessions.service import Receipt
 from bridle.sessions.store import SessionRecord, UnknownSession
@@ -68,7 +67,7 @@ def _is_known(name: str, config: "Config") -> bool:
 def _drive(runtime: Adapter, options: StartOptions, config: "Config") -> Drive:
     if options.mode == "tmux":
         return "tmux"
-    return configured_drive(config, runtime.id) or default_drive(runtime)
+    return config.drive(runtime.id) or default_drive(runtime)
 
 
 def resume(runtime: Adapter, handle: SessionHandle) -> SessionHandle:

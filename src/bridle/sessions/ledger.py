@@ -14,15 +14,12 @@ import msgspec
 
 from bridle.core.events import Drive
 from bridle.process.spec import StopStep
-from bridle.sessions.clocks import Clocks
+from bridle.sessions.clocks import Clock, Clocks
 from bridle.turns.guard_contract import GuardFacts, HookNote
 from bridle.turns.usage_totals import Before
 from bridle.turns.wire import LiveFacts
 
 MessageKind = Literal["prompt", "steer", "follow_up"]
-Clock = Literal[
-    "startup", "first_progress", "inactivity", "turn", "patience", "abort", "compaction"
-]
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):

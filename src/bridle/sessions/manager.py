@@ -257,9 +257,8 @@ class SessionDesk:
 
     def _configured_drive(self, record: SessionRecord, runtime: "Adapter") -> Drive | None:
         from bridle.config import load_config
-        from bridle.sessions.configured import configured_drive
 
-        return configured_drive(load_config(record.workdir), runtime.id)
+        return load_config(record.workdir).drive(runtime.id)
 
     def _runtime(self, record: SessionRecord, config: "Config | None") -> "Adapter":
         from bridle.config import load_config

@@ -14,8 +14,7 @@ from bridle.core.events import Drive
 from bridle.core.options import RunOptions
 from bridle.runs import resolve
 from bridle.runtimes.contract import Adapter, HasAdapter, adapter_of
-from bridle.sessions.clocks import Clocks
-from bridle.sessions.configured import configured_clocks, configured_drive
+from bridle.sessions.clocks import Clocks, configured_clocks
 from bridle.sessions.home import StateHome, homes
 from bridle.sessions.hosting import host_of, release_by_daemon, return_to_daemon
 from bridle.sessions.link import SessionLink
@@ -64,7 +63,7 @@ def started(wanted: Wanted) -> SessionLink:
             runtime,
             options,
             env=os.environ,
-            drive=wanted.drive or configured_drive(config, runtime.id) or default_drive(runtime),
+            drive=wanted.drive or config.drive(runtime.id) or default_drive(runtime),
             name=wanted.name,
             identity=wanted.identity,
             clocks=wanted.clocks or configured_clocks(config),

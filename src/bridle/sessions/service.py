@@ -129,7 +129,7 @@ class SessionService:
         if not text.strip() and not images:
             raise WrongUse("the message is empty", hint="say what the agent is to do")
         driver = self.driver(name)
-        driver.commands.accept(message_id, kind, text, images)
+        driver.accept(message_id, kind, text, images)
         self._engine.settle(driver)
 
         def settled() -> Receipt | None:
@@ -156,8 +156,8 @@ class SessionService:
     def abort(self, name: str, reason: str, *, clear: bool = False) -> dict[str, Any]:
         """Bring the open turn to its end; with `clear` also forget the messages that wait."""
         driver = self.driver(name)
-        dropped = driver.commands.clear_queue(reason) if clear else []
-        aborted = driver.commands.abort(reason)
+        dropped = driver.clear_queue(reason) if clear else []
+        aborted = driver.abort(reason)
         self._engine.settle(driver)
         return {
             "session_id": driver.record.session_id,
@@ -170,28 +170,28 @@ class SessionService:
     ) -> dict[str, Any]:
         """Answer a permission request."""
         driver = self.driver(name)
-        driver.commands.answer(request_id, allowed, by, reason)
+        driver.answer(request_id, allowed, by, reason)
         self._engine.settle(driver)
         return {"session_id": driver.record.session_id, "request_id": request_id}
 
     def set_model(self, name: str, model: str) -> dict[str, Any]:
         """Use another model from the next turn on."""
         driver = self.driver(name)
-        driver.commands.set_model(model)
+        driver.set_model(model)
         self._engine.settle(driver)
         return {"session_id": driver.record.session_id, "model": model}
 
     def compact(self, name: str) -> dict[str, Any]:
         """Have the agent shorten its context."""
         driver = self.driver(name)
-        driver.commands.compact()
+        driver.compact()
         self._engine.settle(driver)
         return {"session_id": driver.record.session_id}
 
     def abort_compaction(self, name: str) -> dict[str, Any]:
         """Give up the compaction that runs."""
         driver = self.driver(name)
-        aborted = driver.commands.abort_compaction()
+        aborted = driver.abort_compaction()
         self._engine.settle(driver)
         return {"session_id": driver.record.session_id, "aborted": aborted}
 
@@ -253,7 +253,7 @@ class SessionService:
         if self._is_gone(record):
             return done(record)
         driver = self._engine.adopt(record)
-        driver.commands.leave(reason)
+        driver.leave(reason)
         self._engine.settle(driver)
         return self._engine.wait(
             record.session_id, lambda: driver.record if driver.is_over else None, timeout
