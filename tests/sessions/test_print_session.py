@@ -12,7 +12,8 @@ from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.drives.print_session.records import mark_in
 from bridle.runtimes.registry import get_adapter
-from bridle.sessions.manager import SessionDesk, default_drive
+from bridle.sessions import verbs
+from bridle.sessions.manager import SessionManager, default_drive
 from bridle.sessions.start import start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 from tests.sessions.place import Place, kinds, wait
@@ -54,7 +55,7 @@ def test_evidence_says_that_no_process_is_there(place: Place) -> None:
     wait(lambda: place.record(record).pid is not None)
     assert place.record(record).pid == turn_pid(place, record)
     assert place.record(record).state == "working"
-    host.call(lambda: host.service.abort(record.session_id, "enough"))
+    host.do(verbs.Abort(session=record.session_id, reason="enough"))
     host.idle(record)
     shown = place.record(record)
     assert (shown.state, shown.pid, shown.status) == ("ready", None, "aborted")
@@ -114,7 +115,7 @@ def test_a_question_of_the_agent_is_answered(place: Place) -> None:
     wait(lambda: place.record(record).state == "waiting_permission")
     driver = host.driver(record)
     [request] = driver.player.questions
-    host.call(lambda: driver.answer(request, True, "user"))
+    host.do(verbs.Permit(session=record.session_id, request_id=request, allowed=True))
     assert host.idle(record).text == "done"
     assert (place.work / "allowed").exists()
     host.send(record, "again")
@@ -128,8 +129,7 @@ def test_the_model_can_be_changed_between_turns(place: Place) -> None:
     record = begin(place, "- text: one\n- text: two\n")
     host.send(record, "go")
     host.idle(record)
-    driver = host.driver(record)
-    host.call(lambda: driver.set_model("another"))
+    host.do(verbs.SetModel(session=record.session_id, model="another"))
     host.send(record, "and now")
     host.idle(record)
     host.stop(record)
@@ -227,8 +227,8 @@ def test_images_are_refused_before_anything_is_accepted(
         started_at="",
         run=1,
     )
-    desk = SessionDesk(str(tmp_path))
-    monkeypatch.setattr(desk, "find", lambda name: (place.home, record))
-    monkeypatch.setattr(desk, "_client", lambda home: pytest.fail("it was sent"))
+    manager = SessionManager(str(tmp_path))
+    monkeypatch.setattr(manager, "find", lambda name: (place.home, record))
+    monkeypatch.setattr(manager, "_client", lambda home: pytest.fail("it was sent"))
     with pytest.raises(UnsupportedOption, match="images"):
-        desk.send("s1", "look", images=("a.png",))
+        manager.send("s1", "look", images=("a.png",))

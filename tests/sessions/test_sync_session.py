@@ -17,7 +17,7 @@ from bridle.core.errors import TimedOut, WrongUse
 from bridle.core.events import Event
 from bridle.process.spec import Deny, Question
 from bridle.sessions.client import DaemonClient, daemon_status
-from bridle.sessions.hosting import close_hosts
+from bridle.sessions.host import close_hosts
 from bridle.sessions.lock import SessionHeld
 from bridle.sessions.session import Session
 from bridle.sessions.sync_session import SyncSession

@@ -7,23 +7,23 @@ from typing import Any
 from bridle.cli.output import one_line
 from bridle.cli.run_view import gist
 from bridle.core.errors import TimedOut
-from bridle.sessions.manager import SessionDesk
-from bridle.sessions.service import TurnReport
+from bridle.sessions.manager import SessionManager
 from bridle.sessions.store import SessionRecord
+from bridle.sessions.verbs import TurnReport
 
 _SHOWN = 100
 
 
-def wait_idle(desk: SessionDesk, name: str, timeout: float | None) -> TurnReport:
-    """As `SessionDesk.wait`; each request that the agent makes meanwhile is printed at once."""
+def wait_idle(manager: SessionManager, name: str, timeout: float | None) -> TurnReport:
+    """As `SessionManager.wait`; each request that the agent makes meanwhile is printed at once."""
     until = None if timeout is None else time.monotonic() + timeout
     told: set[str] = set()
     while True:
         left = None if until is None else max(0.0, until - time.monotonic())
         try:
-            report = desk.wait(name, left, known_questions=told)
+            report = manager.wait(name, left, known_questions=told)
         except TimedOut as problem:
-            waits = bool(told) and bool(desk.show(name).questions)
+            waits = bool(told) and bool(manager.show(name).questions)
             raise TimedOut(
                 f"session {name} still {'waits for an answer' if waits else 'works'}"
                 f" after {timeout:g} s",
@@ -31,7 +31,7 @@ def wait_idle(desk: SessionDesk, name: str, timeout: float | None) -> TurnReport
             ) from None
         if not report.questions:
             return report
-        told |= tell_questions(desk, desk.show(name), told)
+        told |= tell_questions(manager, manager.show(name), told)
 
 
 def tell_failure(error: dict[str, Any]) -> None:
@@ -42,7 +42,7 @@ def tell_failure(error: dict[str, Any]) -> None:
 
 
 def tell_questions(
-    desk: SessionDesk, record: SessionRecord, told: set[str] | None = None
+    manager: SessionManager, record: SessionRecord, told: set[str] | None = None
 ) -> set[str]:
     """Say on stderr what a session asks and how it is answered, but for what was `told`; returns
     the ids of all that it asks."""

@@ -12,19 +12,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from bridle.core import errors
-from bridle.core.errors import BridleError, Unavailable, WrongUse
+from bridle.core.errors import Unavailable, WrongUse
 from bridle.core.events import AnyEvent
 from bridle.process.starting import default_signals, leave_running
-from bridle.sessions import lock as _lock
-from bridle.sessions import protocol as _protocol
-from bridle.sessions import store as _store
-from bridle.sessions import trouble as _trouble
+from bridle.sessions import protocol
 from bridle.sessions.home import StateHome, socket_path, token_path
+from bridle.sessions.protocol import DaemonAhead, Peer, error_from, peer_in
+from bridle.sessions.store import SessionStore
+from bridle.sessions.trouble import explained
+from bridle.sessions.verbs import Verb, result_type
 
 _START = 60.0
 """Seconds for a daemon to come up, and for the one before it to end."""
@@ -33,6 +33,7 @@ _ATTEMPTS = 5
 _CHUNK = 1 << 16
 _SHOWN = 300
 _events_of = msgspec.json.Decoder(type=list[AnyEvent])
+R = TypeVar("R")
 
 
 class DaemonClient:
@@ -64,20 +65,23 @@ class DaemonClient:
             self._socket = None
         self._in.clear()
 
+    def call(self, verb: Verb[R]) -> R:
+        """Have a verb carried out and wait for its result; None when its time ran out."""
+        fields: dict[str, Any] = msgspec.to_builtins(verb)
+        return msgspec.convert(self.request(fields.pop("op"), **fields), result_type(verb))
+
     def request(self, op: str, *, timeout: float | None = None, **fields: Any) -> Any:
-        """Ask for something and wait for the answer. `timeout` is the request's own, in seconds:
-        the daemon answers null when it has passed."""
+        """Send a request and wait for its answer. The daemon answers null when `timeout`, in
+        seconds, has passed. Asks again when the daemon was lost."""
         until = None if timeout is None else time.monotonic() + timeout
-        for attempt in range(_ATTEMPTS):
+        for _ in range(_ATTEMPTS):
             left = None if until is None else max(0.0, until - time.monotonic())
             try:
-                self._ask(op, {**fields, "timeout": left})
+                self._say(self._connected(), op, {**fields, "timeout": left})
                 return self._answer()
             except (OSError, EOFError):
                 self.close()
-                if attempt == _ATTEMPTS - 1:
-                    raise _no_daemon(self._home, "the daemon was lost again and again") from None
-        raise AssertionError("unreachable")
+        raise _no_daemon(self._home, f"lost the daemon {_ATTEMPTS} times")
 
     def wait_gone(self, seconds: float = 30.0) -> None:
         """Wait until the daemon has let its sessions go and ended the connection."""
@@ -94,7 +98,8 @@ class DaemonClient:
         lost = 0
         while True:
             try:
-                self._ask("events", {"session": session, "after": after, "follow": follow})
+                fields = {"session": session, "after": after, "follow": follow}
+                self._say(self._connected(), "events", fields)
                 while (events := self._next_events()) is not None:
                     for event in events:
                         after = event.seq
@@ -105,12 +110,9 @@ class DaemonClient:
                 self.close()
                 lost += 1
                 if lost >= _ATTEMPTS:
-                    raise _no_daemon(self._home, "the daemon was lost again and again") from None
+                    raise _no_daemon(self._home, f"lost the daemon {_ATTEMPTS} times") from None
 
     # -- the wire -------------------------------------------------------------------------------
-
-    def _ask(self, op: str, fields: dict[str, Any]) -> None:
-        self._say(self._connected(), op, fields)
 
     def _say(self, connection: socket.socket, op: str, fields: dict[str, Any]) -> None:
         self._number += 1
@@ -167,7 +169,7 @@ class DaemonClient:
             elif child is None or child.poll() is not None:
                 if child is None:
                     # What the daemon would fail at is better told here than in its log.
-                    _store.SessionStore(self._home).close()
+                    SessionStore(self._home).close()
                 elif child.returncode:
                     raise _no_daemon(self._home, "the daemon ended at its start")
                 child = start_daemon(self._home)
@@ -180,7 +182,7 @@ class DaemonClient:
         behind is gone when this returns False. Raises `DaemonAhead`."""
         try:
             peer = self._greeted()
-            standing = _protocol.standing(peer)
+            standing = protocol.standing(peer)
             if standing == "behind":
                 self._replace(peer)
         except (OSError, EOFError):
@@ -189,19 +191,19 @@ class DaemonClient:
             return False
         if standing == "ahead":
             self.close()
-            raise _protocol.DaemonAhead(peer, self._home.root)
+            raise DaemonAhead(peer, self._home.root)
         return standing == "same"
 
-    def _greeted(self) -> _protocol.Peer:
+    def _greeted(self) -> Peer:
         assert self._socket is not None
-        self._say(self._socket, "hello", msgspec.to_builtins(_protocol.here()))
+        self._say(self._socket, "hello", msgspec.to_builtins(protocol.here()))
         try:
-            return _protocol.peer_in(self._answer())
+            return peer_in(self._answer())
         except WrongUse:
             # It knows no such request.
-            return _protocol.Peer()
+            return Peer()
 
-    def _replace(self, peer: _protocol.Peer) -> None:
+    def _replace(self, peer: Peer) -> None:
         """Have an older daemon let its sessions go and end."""
         assert self._socket is not None
         self._say(self._socket, "shutdown", {})
@@ -209,7 +211,7 @@ class DaemonClient:
             self._answer()
         self.wait_gone()
         sys.stderr.write(
-            f"bridle: the daemon ({peer.words}) is replaced by one of {_protocol.here().words};"
+            f"bridle: the daemon ({peer.words}) is replaced by one of {protocol.here().words};"
             " sessions and running turns go on\n"
         )
 
@@ -236,7 +238,7 @@ class _Streamed(msgspec.Struct):
 
 def start_daemon(home: StateHome) -> "subprocess.Popen[bytes]":
     """Start the daemon of a home, detached from this process; it ends at once when there is one."""
-    with _trouble.explained(home.root):
+    with explained(home.root):
         home.make()
         log = os.open(
             os.path.join(home.root, "daemon.log"),
@@ -268,7 +270,7 @@ def daemon_status(home: StateHome) -> dict[str, Any]:
         with DaemonClient(home, start=False) as client:
             found: dict[str, Any] = client.request("status")
             # A daemon from before versions were told names none.
-            return {**found, **msgspec.to_builtins(_protocol.peer_in(found))}
+            return {**found, **msgspec.to_builtins(peer_in(found))}
     except Unavailable:
         return {
             "running": False,
@@ -294,21 +296,3 @@ def _read_token(home: StateHome) -> str:
     with contextlib.suppress(OSError), open(token_path(home), encoding="ascii") as file:
         return file.read()
     return ""
-
-
-_ERRORS: dict[str, type[BridleError]] = {
-    cls.__name__: cls
-    for module in (errors, _lock, _protocol, _store, _trouble)
-    for cls in vars(module).values()
-    if isinstance(cls, type) and issubclass(cls, BridleError)
-}
-
-
-def error_from(data: dict[str, Any]) -> BridleError:
-    """The error that the daemon told as data."""
-    cls = _ERRORS.get(data.get("type", ""), BridleError)
-    problem = cls.__new__(cls)
-    BridleError.__init__(problem, data.get("message", ""), hint=data.get("hint", ""))
-    if isinstance(problem, errors.AgentError):
-        errors.AgentError.__init__(problem, data.get("message", ""), hint=data.get("hint", ""))
-    return problem

@@ -25,13 +25,13 @@ import msgspec
 
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Event, encode_event
-from bridle.runtimes.contract import Adapter
 from bridle.sessions.clocks import Clocks, configured_clocks
-from bridle.sessions.engine import Engine
+from bridle.sessions.engine import Engine, find_runtime
 from bridle.sessions.home import StateHome, socket_path, token_path
-from bridle.sessions.protocol import here
-from bridle.sessions.service import SessionService, error_data
+from bridle.sessions.protocol import error_data, here
+from bridle.sessions.service import SessionService
 from bridle.sessions.trouble import explained
+from bridle.sessions.verbs import VERBS
 
 if TYPE_CHECKING:
     from bridle.sessions.hooks import HookRunner
@@ -244,10 +244,10 @@ class Daemon:
     # -- requests -------------------------------------------------------------------------------
 
     def serve(self, client: _Client, request: dict[str, Any]) -> None:
-        """Do what a request asks for, now or when it can be answered."""
+        """Carry out a request; the answer is sent now or when it is known."""
         number = request.get("id")
         try:
-            answer = self._operation(request)(client, request)
+            answer = self._answer(client, request)
         except BaseException as problem:
             client.send({"id": number, "error": error_data(problem)})
             return
@@ -256,47 +256,28 @@ class Daemon:
         elif answer is not None:
             client.send({"id": number, "result": answer})
 
-    def _operation(self, request: dict[str, Any]) -> Callable[[_Client, dict[str, Any]], Any]:
-        operations: dict[str, Callable[[_Client, dict[str, Any]], Any]] = {
-            "hello": lambda client, r: here(),
-            "status": lambda client, r: self._status(),
-            "adopt": lambda client, r: self._adopt(r),
-            "list": lambda client, r: {"sessions": self.service.all()},
-            "show": lambda client, r: self.service.show(r["session"]),
-            "send": lambda client, r: self._send(r),
-            "abort": lambda client, r: self.service.abort(
-                r["session"], r.get("reason", "aborted"), clear=r.get("clear", False)
-            ),
-            "answer": lambda client, r: self.service.answer(
-                r["session"],
-                r["request_id"],
-                r["allowed"],
-                r.get("by", "user"),
-                r.get("reason", ""),
-            ),
-            "model": lambda client, r: self.service.set_model(r["session"], r["model"]),
-            "compact": lambda client, r: self.service.compact(r["session"]),
-            "abort_compaction": lambda client, r: self.service.abort_compaction(r["session"]),
-            "rename": lambda client, r: self.service.rename(r["session"], r["name"]),
-            "remove": lambda client, r: self.service.remove(
-                r["session"], force=r.get("force", False), timeout=r.get("timeout")
-            ),
-            "stop": lambda client, r: self.service.stop(
-                r["session"], r.get("reason", "stopped"), r.get("timeout")
-            ),
-            "wait_ready": lambda client, r: self.service.wait_ready(r["session"], r.get("timeout")),
-            "wait_idle": lambda client, r: self.service.wait_idle(
-                r["session"], r.get("timeout"), r.get("known_questions")
-            ),
-            "events": self._events,
-            "release": lambda client, r: self.service.release(r["session"], r.get("timeout")),
-            "shutdown": lambda client, r: self._shutdown(),
-        }
-        name = request.get("op")
-        if name not in operations:
-            known = ", ".join(operations)
-            raise WrongUse(f"the daemon knows no {str(name)[:_SHOWN]!r}", hint=f"it knows {known}")
-        return operations[name]
+    def _answer(self, client: _Client, request: dict[str, Any]) -> Any:
+        """The answer, its future, or None when there is a stream of answers."""
+        match request.get("op"):
+            case "hello":
+                return here()
+            case "status":
+                return self._status()
+            case "shutdown":
+                return self._shutdown()
+            case "events":
+                return self._events(client, request)
+            case str(name) if name in VERBS:
+                try:
+                    verb = msgspec.convert(request, VERBS[name])
+                except msgspec.ValidationError as problem:
+                    raise WrongUse(f"the request {name!r} is wrong: {problem}") from None
+                return self.service.call(verb)
+            case name:
+                known = ", ".join(("hello", "status", "shutdown", "events", *VERBS))
+                raise WrongUse(
+                    f"the daemon knows no {str(name)[:_SHOWN]!r}", hint=f"it knows {known}"
+                )
 
     def _status(self) -> dict[str, Any]:
         return {
@@ -308,19 +289,6 @@ class Daemon:
             "version": here().version,
         }
 
-    def _adopt(self, request: dict[str, Any]) -> Any:
-        return self.engine.adopt(self.engine.store.get(request["session"])).record
-
-    def _send(self, request: dict[str, Any]) -> "Future[Any]":
-        return self.service.send(
-            request["session"],
-            request["kind"],
-            request["text"],
-            message_id=request["message_id"],
-            images=tuple(request.get("images", ())),
-            timeout=request.get("timeout"),
-        )
-
     def _events(self, client: _Client, request: dict[str, Any]) -> None:
         number = msgspec.json.encode(request.get("id"))
 
@@ -331,7 +299,10 @@ class Daemon:
             else:
                 client.send({"id": request.get("id"), "result": {"over": True}})
 
-        stop = self.service.subscribe(request["session"], request.get("after", 0), tell)
+        session = request.get("session")
+        if not isinstance(session, str):
+            raise WrongUse("the request 'events' is wrong: it names no session")
+        stop = self.service.subscribe(session, request.get("after", 0), tell)
         if request.get("follow", True):
             client.at_end(stop)
         else:
@@ -370,21 +341,6 @@ def _token(home: StateHome) -> str:
         file.write(token)
     os.replace(f"{path}.new", path)
     return token
-
-
-_runtimes: dict[str, Adapter] = {}
-
-
-def find_runtime(name: str, workdir: str | None = None) -> Adapter:
-    """The adapter of a session's runtime; a preset as the configuration there declares it."""
-    from bridle.config import load_config
-    from bridle.runtimes.registry import get_adapter, is_registered
-
-    if is_registered(name):
-        if name not in _runtimes:
-            _runtimes[name] = get_adapter(name)
-        return _runtimes[name]
-    return get_adapter(name, load_config(workdir))
 
 
 def raise_file_limit() -> None:

@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -46,7 +46,6 @@ from bridle.sessions.ledger import (
     Leave,
     Ledger,
     MessageKind,
-    Model,
     Send,
     Settled,
     Told,
@@ -56,8 +55,9 @@ from bridle.sessions.player import MessageState, Player
 from bridle.sessions.record_changes import brought_up_to_date
 from bridle.sessions.stopping import Cleaning, Stopping
 from bridle.sessions.store import SessionRecord, SessionStore
+from bridle.sessions.verbs import Command
 from bridle.turns.guard_contract import NOTES, WireCall
-from bridle.turns.wire import CompactionControl, ModelSwitch, TurnByTurn
+from bridle.turns.wire import CompactionControl, TurnByTurn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ class SessionDriver:
 
     Contract: the caller holds the lock and passes it in; the driver releases it. `open` brings the
     session up to date. Then call `poll` whenever the run's folder changed or `deadline` has passed,
-    and the commands (`accept`, `abort`, `compact`, …) on request. A command is on disk before it
-    takes effect; one that is not possible now raises and changes nothing. `close` stops driving
-    and lets the agent run on. One thread uses it.
+    and the commands (`accept`, `perform`, `clear_queue`, `leave`) on request. A command is on disk
+    before it takes effect; one that is not possible now raises and changes nothing. `close` stops
+    driving and lets the agent run on. One thread uses it.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class SessionDriver:
     ) -> None:
         self.record = record
         self.clocks = clocks or Clocks()
-        self.settle: Callable[[WireCall], None] | None = None
+        self.judge: Callable[[WireCall], None] | None = None
         """Has a tool call judged that waits on the agent's wire; the verdict comes as a note."""
         self.trouble: AgentError | None = None
         """Why nothing can be written now (a full disk); the driver tries again at each poll."""
@@ -319,12 +319,21 @@ class SessionDriver:
         self.poll()
         return self._player.messages[message_id]
 
-    def abort(self, reason: str) -> bool:
-        """End the open turn; False when no turn is open."""
-        self._refuse_if_over()
-        if not self._player.recorder.turn_open:
+    def perform(self, command: Command[Any]) -> bool:
+        """Carry out a command by its row in `verbs`; False when there is nothing to do."""
+        recorder = self._player.recorder
+        if command.needs == "question":
+            self._refuse_unless_asked(command)
+        else:
+            self._refuse_if_over()
+        if command.needs == "turn" and not recorder.turn_open:
             return False
-        self._decide(Abort(reason=reason, **self._now()))
+        if command.needs == "compaction" and recorder.state != "compacting":
+            return False
+        self._refuse_unless_able(command)
+        if command.needs == "idle" and not self._player.is_idle:
+            raise WrongUse("the agent works", hint="wait until it is idle")
+        self._decide(command.decision(**self._now()))
         self.poll()
         return True
 
@@ -334,51 +343,6 @@ class SessionDriver:
         for message_id in dropped:
             self._decide(Drop(id=message_id, reason=reason, **self._now()))
         return dropped
-
-    def answer(self, request_id: str, allowed: bool, by: str, reason: str = "") -> None:
-        """Answer a permission request; `WrongUse` when no request of that id is open."""
-        if request_id not in self._player.questions:
-            raise WrongUse(
-                f"no permission request {request_id} waits",
-                hint="it was answered, or the agent did not wait for it",
-            )
-        entry = Answer(request_id=request_id, allowed=allowed, by=by, reason=reason, **self._now())
-        self._decide(entry)
-        self.poll()
-
-    def set_model(self, model: str) -> None:
-        """Use another model from the next turn on."""
-        self._refuse_if_over()
-        wire = self._player.wire
-        if not isinstance(wire, ModelSwitch):
-            raise WrongUse(f"{self.record.runtime} cannot change its model in a session")
-        if isinstance(wire, TurnByTurn) and wire.is_spent:
-            raise WrongUse(
-                f"this session has had its one turn: {self.record.runtime} cannot resume it",
-                hint="start a new session with that model",
-            )
-        self._refuse_unless_idle()
-        self._decide(Model(model=model, **self._now()))
-        self.poll()
-
-    def compact(self) -> None:
-        """Ask the agent to compact its context; events report the progress."""
-        self._refuse_if_over()
-        self._refuse_unless_compacts()
-        self._refuse_unless_idle()
-        self._decide(Compact(**self._now()))
-        self.poll()
-
-    def abort_compaction(self) -> bool:
-        """Abort the running compaction; False when none runs. One within a turn may abort the
-        turn too."""
-        self._refuse_if_over()
-        if self._player.recorder.state != "compacting":
-            return False
-        self._refuse_unless_compacts()
-        self._decide(AbortCompaction(**self._now()))
-        self.poll()
-        return True
 
     def leave(self, reason: str) -> None:
         """End the session: by its protocol when the agent is idle, else by signals. No effect on a
@@ -394,18 +358,32 @@ class SessionDriver:
         if self._player.recorder.leaving is not None:
             raise SessionOver(msgspec.structs.replace(self.record, state="stopped"))
 
-    def _refuse_unless_idle(self) -> None:
-        if not self._player.is_idle:
-            raise WrongUse("the agent works", hint="wait until it is idle")
+    def _refuse_unless_asked(self, command: Command[Any]) -> None:
+        request_id = getattr(command, "request_id", "")
+        if request_id not in self._player.questions:
+            raise WrongUse(
+                f"no permission request {request_id} waits",
+                hint="it was answered, or the agent did not wait for it",
+            )
 
-    def _refuse_unless_compacts(self) -> None:
-        if not isinstance(self._player.wire, CompactionControl):
-            name = self.record.runtime
+    def _refuse_unless_able(self, command: Command[Any]) -> None:
+        """Refuse what the wire of this session has no method for."""
+        wire, name = self._player.wire, self.record.runtime
+        if command.ability is None:
+            return
+        if command.ability is CompactionControl and not isinstance(wire, CompactionControl):
             raise UnsupportedOption(
                 name,
                 "compact",
                 compacting_runtimes(name),
                 reason=f"not over the drive {self.record.drive}",
+            )
+        if not isinstance(wire, command.ability):
+            raise WrongUse(f"{name} cannot change its model in a session")
+        if isinstance(wire, TurnByTurn) and wire.is_spent:
+            raise WrongUse(
+                f"this session has had its one turn: {name} cannot resume it",
+                hint="start a new session with that model",
             )
 
     # -- polling --------------------------------------------------------------------------------
@@ -477,10 +455,10 @@ class SessionDriver:
     def _judge_calls(self) -> None:
         """Have the tool calls judged that wait on the wire."""
         guard = self._player.recorder.guard
-        if guard is None or self.settle is None:
+        if guard is None or self.judge is None:
             return
         for call in guard.take_unjudged():
-            self.settle(call)
+            self.judge(call)
 
     def _send_due(self) -> None:
         """Send the queued messages whose time has come."""

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from bridle.config import load_config
 from bridle.core.errors import BridleError
 from bridle.core.events import Event
 from bridle.process.folder_watch import watch_folders
 from bridle.runtimes.contract import Adapter
+from bridle.runtimes.registry import get_adapter, is_registered
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.guards import GuardHost
@@ -173,9 +175,9 @@ class Engine:
             # It could not even be given up. Others go on; who asks for it is told what is wrong.
             self.release(session_id)
             return
-        self.settle(driver)
+        self.update(driver)
 
-    def settle(self, driver: SessionDriver) -> None:
+    def update(self, driver: SessionDriver) -> None:
         """After anything was done with a driver: wind its clock, answer who waits, let it go when
         its session is over."""
         session_id = driver.record.session_id
@@ -264,7 +266,7 @@ class Engine:
             raise
         self._by_folder[driver.run_folder] = driver
         self._guard(driver)
-        self.settle(driver)
+        self.update(driver)
         return driver
 
     def _guard(self, driver: SessionDriver) -> None:
@@ -276,7 +278,7 @@ class Engine:
         self._by_folder[folder] = driver
         session_id = driver.record.session_id
         self.guards.host(session_id, folder)
-        driver.settle = lambda call: self.guards.settle(session_id, call)
+        driver.judge = lambda call: self.guards.settle(session_id, call)
         driver.poll()
 
     def adopt_living(self) -> None:
@@ -403,3 +405,15 @@ def _most_ends() -> int:
     import resource
 
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
+
+
+_runtimes: dict[str, Adapter] = {}
+
+
+def find_runtime(name: str, workdir: str | None = None) -> Adapter:
+    """The adapter of a session's runtime; a preset as the configuration of `workdir` has it."""
+    if is_registered(name):
+        if name not in _runtimes:
+            _runtimes[name] = get_adapter(name)
+        return _runtimes[name]
+    return get_adapter(name, load_config(workdir))

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -26,16 +26,18 @@ from bridle.core.events import AnyEvent, Drive
 from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions, SandboxMode
 from bridle.core.times import seconds_of
-from bridle.sessions.client import DaemonClient, error_from
+from bridle.sessions import verbs
+from bridle.sessions.client import DaemonClient
 from bridle.sessions.home import StateHome, homes, known_homes
 from bridle.sessions.images import kept_images, refuse_images
 from bridle.sessions.ledger import MessageKind
-from bridle.sessions.service import Receipt, TurnReport
+from bridle.sessions.protocol import error_from
 from bridle.sessions.start import (
     Identity,
     fork_session,
     resume_session,
     start_session,
+    still_alive,
     stored_options,
 )
 from bridle.sessions.store import (
@@ -45,11 +47,13 @@ from bridle.sessions.store import (
     UnknownSession,
     find_record,
 )
+from bridle.sessions.verbs import Receipt, SessionVerb, TurnReport
 
 if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.runtimes.contract import Adapter
 
+R = TypeVar("R")
 START_TIMEOUT = 240.0
 """Seconds to wait for a new session to be ready; its own start-up clock ends it before."""
 SEND_TIMEOUT = 30.0
@@ -60,11 +64,11 @@ _CLEANING = 20.0
 """Seconds for what a process left behind to be ended."""
 
 
-class SessionDesk:
+class SessionManager:
     """Start sessions and talk to them, by id, by name, or by the beginning of an id.
 
-    Contract: what it promises does not depend on a daemon that was killed a moment ago. Raises
-    `UnknownSession` and the errors of `SessionService`. One thread uses it; `close` it at the end.
+    Contract: a daemon that was killed meanwhile changes no result. Raises `UnknownSession` and the
+    errors of `SessionService`. One thread uses it; `close` it at the end.
     """
 
     def __init__(self, folder: str | None = None, env: Mapping[str, str] | None = None) -> None:
@@ -74,7 +78,7 @@ class SessionDesk:
         self.started: SessionRecord | None = None
         """The session whose process was started last, also while it is not ready."""
 
-    def __enter__(self) -> "SessionDesk":
+    def __enter__(self) -> "SessionManager":
         return self
 
     def __exit__(
@@ -133,9 +137,7 @@ class SessionDesk:
             store.close()
         record = self._ready(self.home, record, timeout)
         if options.prompt.strip():
-            self._send(
-                self.home, record.session_id, "prompt", options.prompt, options.images, SEND_TIMEOUT
-            )
+            self._send(self.home, record.session_id, "prompt", options.prompt, options.images)
             record = self.show(record.session_id)
         return record
 
@@ -152,20 +154,16 @@ class SessionDesk:
         Raises `ResumeRefused` when its agent does not take the conversation up.
         """
         home, record = self.find(name)
-        # The daemon may hold it, and still end what its last process left behind.
-        report = self._client(home).request(
-            "wait_idle", session=record.session_id, timeout=_CLEANING
-        )
-        if report is None or report["state"] not in FINAL:
-            raise WrongUse(
-                f"session {record.name or record.session_id} is alive",
-                hint="send it a message, or stop it first",
-            )
+        # The daemon may hold it and still be ending what its last process left behind.
+        idle = verbs.WaitIdle(session=record.session_id, timeout=_CLEANING)
+        report = self._client(home).call(idle)
+        if report is None or report.state not in FINAL:
+            raise still_alive(record)
         record = self.show(record.session_id)
         runtime = self._runtime(record, config)
         store = SessionStore(home)
         try:
-            self._client(home).request("release", session=record.session_id)
+            self._client(home).call(verbs.Release(session=record.session_id))
             record = resume_session(home, store, runtime, record, env=self._env, changes=changes)
         finally:
             store.close()
@@ -250,9 +248,9 @@ class SessionDesk:
             store.close()
         new = self._ready(home, new, timeout)
         if native is None:
-            self._send(home, new.session_id, "prompt", brief(home, record), (), SEND_TIMEOUT)
+            self._send(home, new.session_id, "prompt", brief(home, record))
         if options.prompt.strip():
-            self._send(home, new.session_id, "follow_up", options.prompt, (), SEND_TIMEOUT)
+            self._send(home, new.session_id, "follow_up", options.prompt)
         return self.show(new.session_id)
 
     def _configured_drive(self, record: SessionRecord, runtime: "Adapter") -> Drive | None:
@@ -268,19 +266,24 @@ class SessionDesk:
 
     def _ready(self, home: StateHome, record: SessionRecord, timeout: float) -> SessionRecord:
         self.started = record
-        client = self._client(home)
-        told = client.request("wait_ready", session=record.session_id, timeout=timeout)
-        if told is None:
+        verb = verbs.WaitReady(session=record.session_id, timeout=timeout)
+        ready = self._client(home).call(verb)
+        name = record.name or record.session_id
+        if ready is None:
             raise TimedOut(
-                f"session {record.name or record.session_id} is not ready after {timeout:g} s",
-                hint=f"look at it with `bridle session show {record.name or record.session_id}`",
+                f"session {name} is not ready after {timeout:g} s",
+                hint=f"look at it with `bridle session show {name}`",
             )
-        record = msgspec.convert(told, SessionRecord)
-        if record.is_over:
-            raise why_over(record)
-        return record
+        if ready.is_over:
+            raise why_over(ready)
+        return ready
 
-    # -- talking --------------------------------------------------------------------------------
+    # -- verbs ----------------------------------------------------------------------------------
+
+    def call(self, verb: SessionVerb[R]) -> R:
+        """Have the daemon carry out a verb on the session that it names."""
+        home, record = self.find(verb.session)
+        return self._client(home).call(msgspec.structs.replace(verb, session=record.session_id))
 
     def send(
         self,
@@ -291,10 +294,17 @@ class SessionDesk:
         images: tuple[str, ...] = (),
         timeout: float | None = SEND_TIMEOUT,
         message_id: str | None = None,
+        delivery: str | None = None,
     ) -> Receipt:
         """Give a session a message. A prompt or follow-up for an agent that works waits until its
-        turn ends; a steer reaches the turn where the agent can take one."""
+        turn ends; a steer reaches the turn where the agent can take one. `delivery` names the way
+        that it must take; `WrongUse` when the session has another."""
         home, record = self.find(name)
+        if delivery is not None and delivery not in _WAYS.get(record.drive, ()):
+            raise WrongUse(
+                f"session {record.session_id} is driven by {record.drive}, not by {delivery}",
+                hint="leave the way of delivery out",
+            )
         if images:
             refuse_images(self._runtime(record, None), images)
         return self._send(home, record.session_id, kind, text, images, timeout, message_id)
@@ -305,13 +315,12 @@ class SessionDesk:
         session_id: str,
         kind: MessageKind,
         text: str,
-        images: tuple[str, ...],
-        timeout: float | None,
+        images: tuple[str, ...] = (),
+        timeout: float | None = SEND_TIMEOUT,
         message_id: str | None = None,
     ) -> Receipt:
         message_id = message_id or new_session_id()
-        told = self._client(home).request(
-            "send",
+        verb = verbs.Send(
             session=session_id,
             kind=kind,
             text=text,
@@ -319,47 +328,8 @@ class SessionDesk:
             message_id=message_id,
             timeout=timeout,
         )
-        if told is None:
-            return Receipt(session_id=session_id, message_id=message_id, delivered=False)
-        return msgspec.convert(told, Receipt)
-
-    def abort(self, name: str, reason: str = "aborted", *, clear: bool = False) -> dict[str, Any]:
-        """End the open turn; with `clear` also forget the messages that wait."""
-        home, record = self.find(name)
-        found: dict[str, Any] = self._client(home).request(
-            "abort", session=record.session_id, reason=reason, clear=clear
-        )
-        return found
-
-    def answer(
-        self, name: str, request_id: str, allowed: bool, *, by: str = "user", reason: str = ""
-    ) -> None:
-        """Answer a permission request."""
-        home, record = self.find(name)
-        self._client(home).request(
-            "answer",
-            session=record.session_id,
-            request_id=request_id,
-            allowed=allowed,
-            by=by,
-            reason=reason,
-        )
-
-    def set_model(self, name: str, model: str) -> None:
-        """Use another model from the next turn on."""
-        home, record = self.find(name)
-        self._client(home).request("model", session=record.session_id, model=model)
-
-    def compact(self, name: str) -> None:
-        """Have the agent of a session shorten its context."""
-        home, record = self.find(name)
-        self._client(home).request("compact", session=record.session_id)
-
-    def abort_compaction(self, name: str) -> bool:
-        """Give up the compaction that runs; False when there is none."""
-        home, record = self.find(name)
-        told = self._client(home).request("abort_compaction", session=record.session_id)
-        return bool(told["aborted"])
+        receipt = self._client(home).call(verb)
+        return receipt or Receipt(session_id=session_id, message_id=message_id, delivered=False)
 
     def wait(
         self,
@@ -371,50 +341,36 @@ class SessionDesk:
         """Wait until a session is idle or over; raises `TimedOut` when it is not in time. With
         `known_questions` (ids of permission requests) it also returns as soon as the agent asks
         anything else; `questions` of the report then says what."""
-        home, record = self.find(name)
-        known = None if known_questions is None else sorted(known_questions)
-        told = self._client(home).request(
-            "wait_idle", session=record.session_id, timeout=timeout, known_questions=known
-        )
-        if told is None:
+        known = None if known_questions is None else tuple(sorted(known_questions))
+        report = self.call(verbs.WaitIdle(session=name, timeout=timeout, known_questions=known))
+        if report is None:
             raise TimedOut(
                 f"session {name} still works after {timeout:g} s",
                 hint="wait longer, or `bridle session abort` it",
             )
-        return msgspec.convert(told, TurnReport)
+        return report
 
     def stop(
         self, name: str, reason: str = "stopped", timeout: float | None = 60.0
     ) -> SessionRecord:
-        """End a session and wait until its process is gone."""
-        home, record = self.find(name)
-        told = self._client(home).request(
-            "stop", session=record.session_id, reason=reason, timeout=timeout
-        )
-        if told is None:
+        """End a session and wait until its process has ended."""
+        record = self.call(verbs.Stop(session=name, reason=reason, timeout=timeout))
+        if record is None:
             raise TimedOut(f"session {name} did not end in time", hint="try again")
-        return msgspec.convert(told, SessionRecord)
-
-    def rename(self, name: str, new: str) -> SessionRecord:
-        """Give a session another name."""
-        home, record = self.find(name)
-        told = self._client(home).request("rename", session=record.session_id, name=new)
-        return msgspec.convert(told, SessionRecord)
+        return record
 
     def remove(self, name: str, *, force: bool = False, timeout: float | None = 60.0) -> str:
-        """Forget a session that is over, with everything that Bridle keeps of it; returns its id.
-        The agent's own transcripts stay. `force` stops one that lives first."""
-        home, record = self.find(name)
+        """Delete a session that is over, with everything that Bridle keeps of it; returns its id.
+        The agent's own transcripts stay. `force` stops a living session first."""
+        session_id = self.find(name)[1].session_id
         try:
-            told = self._client(home).request(
-                "remove", session=record.session_id, force=force, timeout=timeout
-            )
+            removed = self.call(verbs.Remove(session=session_id, force=force, timeout=timeout))
         except UnknownSession:
             # Removed just before the daemon was lost, and the request was made again.
-            return record.session_id
-        if told is None:
+            return session_id
+        if removed is None:
             raise TimedOut(f"session {name} did not end in time", hint="try again")
-        return record.session_id
+        return session_id
 
     def prune(
         self, *, older_than: float = 0.0, machine: bool = False, dry_run: bool = False
@@ -437,11 +393,8 @@ class SessionDesk:
         """End every living session, all at once; returns them as they then are."""
         living = [record for record in self.list(machine=machine) if not record.is_over]
         for record in living:
-            # The first request only begins it, so that they end side by side.
-            home = self.find(record.session_id)[0]
-            self._client(home).request(
-                "stop", session=record.session_id, reason=reason, timeout=0.0
-            )
+            # The first request only begins it, so that they end in parallel.
+            self.call(verbs.Stop(session=record.session_id, reason=reason, timeout=0.0))
         return [self.stop(record.session_id, reason, timeout) for record in living]
 
     # -- looking --------------------------------------------------------------------------------
@@ -465,10 +418,8 @@ class SessionDesk:
         return [home for home in known_homes(self._env) if home.root not in near]
 
     def show(self, name: str) -> SessionRecord:
-        """A session's record, true now."""
-        home, record = self.find(name)
-        told = self._client(home).request("show", session=record.session_id)
-        return msgspec.convert(told, SessionRecord)
+        """A session's record, brought up to date."""
+        return self.call(verbs.Show(session=name))
 
     def list(self, *, everywhere: bool = False, machine: bool = False) -> list[SessionRecord]:
         """The sessions of the nearest home; with `everywhere` those of the user's own place too,
@@ -476,8 +427,7 @@ class SessionDesk:
         found: list[SessionRecord] = []
         for home in self._homes if everywhere or machine else self._homes[:1]:
             if os.path.exists(home.database):
-                told = self._client(home).request("list")
-                found += msgspec.convert(told["sessions"], list[SessionRecord])
+                found += self._client(home).call(verbs.List())["sessions"]
         for home in self._others() if machine else ():
             store = SessionStore(home)
             try:
@@ -487,8 +437,7 @@ class SessionDesk:
                     continue
             finally:
                 store.close()
-            told = self._client(home).request("list")
-            found += msgspec.convert(told["sessions"], list[SessionRecord])
+            found += self._client(home).call(verbs.List())["sessions"]
         return found
 
     def events(self, name: str, *, after: int = 0, follow: bool = False) -> Iterator[AnyEvent]:
@@ -505,15 +454,7 @@ class SessionDesk:
 
 
 _WAYS = {"rpc": ("rpc", "stdin"), "tmux": ("tmux",), "print": ("stdin",)}
-
-
-def check_delivery(record: SessionRecord, delivery: str) -> None:
-    """Refuse a way of delivery that a session does not have."""
-    if delivery not in _WAYS.get(record.drive, ()):
-        raise WrongUse(
-            f"session {record.session_id} is driven by {record.drive}, not by {delivery}",
-            hint="leave the way of delivery out",
-        )
+"""The ways of delivery that each drive has."""
 
 
 def _chosen_sandbox(record: SessionRecord) -> SandboxMode | None:

@@ -1,13 +1,17 @@
 """The library's face of live sessions: a conversation with an agent that goes on."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 
 import anyio
-from anyio import from_thread
-from anyio.lowlevel import checkpoint_if_cancelled, current_token
+from anyio import from_thread, to_thread
+from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled, current_token
 
 from bridle.core.events import AnyEvent, Drive, Event
 from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
@@ -15,31 +19,40 @@ from bridle.drives.print_run import PermissionPolicy
 from bridle.process.spec import PermissionAnswer, Question
 from bridle.runs import AsyncPermissionPolicy, EventHandler
 from bridle.runtimes.contract import Adapter, HasAdapter
-from bridle.sessions import operations as op
+from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks
+from bridle.sessions.feed import Feed
 from bridle.sessions.images import Image
 from bridle.sessions.ledger import MessageKind
-from bridle.sessions.link import SessionLink
+from bridle.sessions.link import (
+    STOP_TIMEOUT,
+    SessionFacts,
+    SessionLink,
+    Wanted,
+    forked,
+    new_message_id,
+    opened,
+    resumed,
+    started,
+)
 from bridle.sessions.manager import SEND_TIMEOUT, START_TIMEOUT
-from bridle.sessions.opening import Wanted, forked, opened, resumed, started
-from bridle.sessions.service import Receipt, SessionService, TurnReport
 from bridle.sessions.start import Identity
 from bridle.sessions.store import SessionRecord
-from bridle.sessions.waiting import Opening, SessionEvents, in_thread, outcome
+from bridle.sessions.verbs import Receipt, TurnReport, Verb
 
 if TYPE_CHECKING:
     from anyio import CancelScope
-    from anyio.lowlevel import EventLoopToken
 
     from bridle.config import Config
 
 T = TypeVar("T")
+S = TypeVar("S", bound=AbstractAsyncContextManager[Any])
 Policy = PermissionPolicy | AsyncPermissionPolicy
 _CLOSING = 90.0
 """Seconds that leaving a block may take at most, whatever its cancellation says."""
 
 
-class Session(op.SessionFacts):
+class Session(SessionFacts):
     """A conversation with an agent that goes on, whatever the runtime.
 
         async with bridle.Session.start("claude", "Fix the failing test") as session:
@@ -215,18 +228,14 @@ class Session(op.SessionFacts):
             await in_thread(lambda: self._link.take_up(policy))
 
     async def _ready(self, timeout: float | None) -> None:
-        record = await self._ask(lambda service, name: service.wait_ready(name, timeout))
-        op.became_ready(self._link, record, timeout)
-
-    async def _ask(self, act: "Callable[[SessionService, str], Future[T]]") -> T:
         await checkpoint_if_cancelled()
-        return await outcome(self._link.ask(act))
+        self._link.ready(await outcome(self._link.wait_ready(timeout)), timeout)
 
-    async def _do(self, act: Callable[[SessionService, str], T]) -> T:
+    async def _call(self, verb: Verb[T]) -> T:
         await checkpoint_if_cancelled()
-        return await outcome(self._link.do(act))
+        return await outcome(self._link.call(verb))
 
-    # -- talking --------------------------------------------------------------------------------
+    # -- verbs ----------------------------------------------------------------------------------
 
     async def prompt(
         self,
@@ -274,53 +283,54 @@ class Session(op.SessionFacts):
     ) -> Receipt:
         await checkpoint_if_cancelled()
         link = self._link
-        op.check_images(link, images)
-        name = op.new_message_id(message_id)
-        kept = await in_thread(lambda: op.kept(link, name, images)) if images else ()
-        told = await outcome(op.send(link, kind, text, name, kept, timeout))
-        return op.receipt(link, name, told)
+        link.check_images(images)
+        name = new_message_id(message_id)
+        kept = await in_thread(lambda: link.keep_images(name, images)) if images else ()
+        return link.receipt(name, await outcome(link.send(kind, text, name, kept, timeout)))
 
     async def abort(self, reason: str = "aborted by the caller", *, clear: bool = False) -> bool:
         """Bring the open turn to its end, with status `aborted`; False when none is open. The
         conversation goes on, with the messages that wait unless `clear` forgets them."""
-        told = await self._do(lambda service, name: service.abort(name, reason, clear=clear))
-        return bool(told["aborted"])
+        verb = verbs.Abort(session=self.session_id, reason=reason, clear=clear)
+        return bool((await self._call(verb))["aborted"])
 
     async def compact(self) -> None:
         """Have the agent shorten its context, which events tell of. Raises `UnsupportedOption`
         where it cannot be asked to, `WrongUse` while it works."""
-        await self._do(lambda service, name: service.compact(name))
+        await self._call(verbs.Compact(session=self.session_id))
 
     async def abort_compaction(self) -> bool:
         """Give up the compaction that runs; False when there is none. One in the midst of a turn
         may take the turn with it."""
-        told = await self._do(lambda service, name: service.abort_compaction(name))
-        return bool(told["aborted"])
+        return bool((await self._call(verbs.AbortCompaction(session=self.session_id)))["aborted"])
 
     async def set_model(self, model: str) -> None:
         """Use another model from the next turn on; `WrongUse` while the agent works, and where it
         cannot change it."""
-        await self._do(lambda service, name: service.set_model(name, model))
+        await self._call(verbs.SetModel(session=self.session_id, model=model))
 
     async def rename(self, name: str) -> SessionRecord:
         """Give the session another name for people; `WrongUse` when a living session has it."""
-        return await self._do(lambda service, known: service.rename(known, name))
+        return await self._call(verbs.Rename(session=self.session_id, name=name))
 
     async def answer(
         self, request_id: str, allowed: bool, *, reason: str = "", by: str = "user"
     ) -> None:
         """Answer a permission request; `WrongUse` when none of that id waits."""
-        await self._do(lambda service, name: service.answer(name, request_id, allowed, by, reason))
+        verb = verbs.Permit(
+            session=self.session_id, request_id=request_id, allowed=allowed, by=by, reason=reason
+        )
+        await self._call(verb)
 
     async def wait_idle(self, timeout: float | None = None) -> TurnReport:
         """Wait until the agent waits for a prompt and none is on its way, or it is gone; tells how
         the last turn ended. Raises `TimedOut` after `timeout` seconds; the turn goes on then."""
-        report = await self._ask(lambda service, name: service.wait_idle(name, timeout))
-        return op.came_to_rest(self._link, report, timeout)
+        await checkpoint_if_cancelled()
+        return self._link.idle(await outcome(self._link.wait_idle(timeout)), timeout)
 
     # -- hearing --------------------------------------------------------------------------------
 
-    def events(self, after: int = 0) -> SessionEvents:
+    def events(self, after: int = 0) -> "SessionEvents":
         """Every event with a number above `after`, those of the past first, until the agent is
         gone or the session was let go. Each reader gets all of them, at its own pace."""
         return SessionEvents(self._link.feed(after))
@@ -328,8 +338,6 @@ class Session(op.SessionFacts):
     def subscribe(self, handler: EventHandler) -> Callable[[], None]:
         """Have `handler` called in this event loop with every event from now on, in order; it may
         be async. Returns how to stop that. What it raises is logged and stops nothing."""
-        import threading
-
         feed = self._link.feed()
         stopped = False
 
@@ -386,18 +394,18 @@ class Session(op.SessionFacts):
     # -- ending ---------------------------------------------------------------------------------
 
     async def stop(
-        self, reason: str = "stopped", *, timeout: float | None = op.STOPPING
+        self, reason: str = "stopped", *, timeout: float | None = STOP_TIMEOUT
     ) -> SessionRecord:
         """End the agent, politely when it is idle, and wait until its process is gone with all it
         started. It can be resumed. Raises `TimedOut` when that takes longer than `timeout`."""
-        record = await self._ask(lambda service, name: service.stop(name, reason, timeout))
-        return op.ended(self._link, record)
+        await checkpoint_if_cancelled()
+        return self._link.ended(await outcome(self._link.stop(reason, timeout)))
 
     async def detach(self) -> None:
         """Let the session live on without this program: the daemon, or another program, can take
         it up. Again has no effect."""
         self._give_up_asking()
-        await outcome(self._link.let_go())
+        await outcome(self._link.release())
 
     async def dispose(self) -> None:
         """End the agent, and let the session go. Again has no effect."""
@@ -425,3 +433,101 @@ class Session(op.SessionFacts):
     ) -> None:
         with anyio.CancelScope(shield=True):
             await self.dispose()
+
+
+class Opening(Generic[S]):
+    """A session that is about to be there: await it, or use it in `async with`, once."""
+
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, S]]) -> None:
+        self._make = make
+        self._session: S | None = None
+
+    def __await__(self) -> Generator[Any, Any, S]:
+        return self._make().__await__()
+
+    async def __aenter__(self) -> S:
+        self._session = await self._make()
+        return self._session
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._session is not None
+        await self._session.__aexit__(kind, problem, trace)
+
+
+class SessionEvents:
+    """The events of a session as they happen; see `Session.events`.
+
+    Contract: one task iterates it. It may be dropped at any time.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._ready: deque[Event] = deque()
+
+    def __aiter__(self) -> "SessionEvents":
+        return self
+
+    async def __anext__(self) -> AnyEvent:
+        if self._ready:
+            await checkpoint_if_cancelled()
+        while not self._ready:
+            if self._feed.needs_disk:
+                # Shielded, or what was taken in the moment of a cancellation would be lost.
+                await checkpoint_if_cancelled()
+                with anyio.CancelScope(shield=True):
+                    taken = await in_thread(self._feed.take)
+            else:
+                taken = self._feed.take()
+            if taken is None:
+                raise StopAsyncIteration
+            self._ready.extend(taken)
+            if not taken:
+                await self._news()
+        return cast("AnyEvent", self._ready.popleft())
+
+    async def _news(self) -> None:
+        token = current_token()
+        changed = anyio.Event()
+        self._feed.call_when_news(lambda: soon(token, changed.set))
+        await changed.wait()
+
+
+# -- threads and the event loop (asyncio or Trio) ------------------------------------------------
+
+
+def soon(token: EventLoopToken, act: Callable[[], object]) -> None:
+    """Have `act` called in the loop of `token`, without waiting for it; a loop that has ended is
+    nobody's any more."""
+    loop: Any = token.native_token
+    post = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+    with contextlib.suppress(RuntimeError):
+        post(act)
+
+
+async def outcome(future: "Future[T]") -> T:
+    """What a future of another thread comes to.
+
+    Cancelled, it cancels the future too, if that has not begun; else what was asked for happens,
+    and the caller does not learn of it.
+    """
+    token = current_token()
+    done = anyio.Event()
+    future.add_done_callback(lambda _: soon(token, done.set))
+    try:
+        await done.wait()
+    except BaseException:
+        future.cancel()
+        raise
+    return future.result()
+
+
+async def in_thread(act: Callable[[], T]) -> T:
+    """What `act` returns in a worker thread. It is never abandoned: a cancellation comes out after
+    it has ended."""
+    # A limiter of its own: a hundred sessions at once must not wait for one another.
+    return await to_thread.run_sync(act, limiter=anyio.CapacityLimiter(1))

@@ -4,27 +4,39 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, TypeVar, Unpack, cast
 
 from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
 from bridle.drives.print_run import PermissionPolicy
 from bridle.runtimes.contract import Adapter, HasAdapter
-from bridle.sessions import operations as op
+from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.images import Image
 from bridle.sessions.ledger import MessageKind
+from bridle.sessions.link import (
+    STOP_TIMEOUT,
+    SessionFacts,
+    Wanted,
+    forked,
+    new_message_id,
+    opened,
+    resumed,
+    started,
+)
 from bridle.sessions.manager import SEND_TIMEOUT, START_TIMEOUT
-from bridle.sessions.opening import Wanted, forked, opened, resumed, started
-from bridle.sessions.service import Receipt, TurnReport
 from bridle.sessions.start import Identity
 from bridle.sessions.store import SessionRecord
+from bridle.sessions.verbs import Receipt, TurnReport, Verb
 
 if TYPE_CHECKING:
     from bridle.config import Config
 
 
-class SyncSession(op.SessionFacts):
+R = TypeVar("R")
+
+
+class SyncSession(SessionFacts):
     """A conversation with an agent that goes on: `Session` without an event loop.
 
         with bridle.SyncSession.start("claude", "Fix the failing test") as session:
@@ -123,10 +135,12 @@ class SyncSession(op.SessionFacts):
 
     def _take_up(self, permission: PermissionPolicy | None, timeout: float | None) -> None:
         self._link.take_up(permission)
-        waiting = self._link.ask(lambda service, name: service.wait_ready(name, timeout))
-        op.became_ready(self._link, waiting.result(), timeout)
+        self._link.ready(self._link.wait_ready(timeout).result(), timeout)
 
-    # -- talking --------------------------------------------------------------------------------
+    def _call(self, verb: Verb[R]) -> R:
+        return self._link.call(verb).result()
+
+    # -- verbs ----------------------------------------------------------------------------------
 
     def prompt(
         self,
@@ -164,44 +178,43 @@ class SyncSession(op.SessionFacts):
         timeout: float | None,
         message_id: str | None,
     ) -> Receipt:
-        op.check_images(self._link, images)
-        message_id = op.new_message_id(message_id)
-        kept = op.kept(self._link, message_id, images)
-        told = op.send(self._link, kind, text, message_id, kept, timeout).result()
-        return op.receipt(self._link, message_id, told)
+        link = self._link
+        link.check_images(images)
+        message_id = new_message_id(message_id)
+        kept = link.keep_images(message_id, images)
+        return link.receipt(message_id, link.send(kind, text, message_id, kept, timeout).result())
 
     def abort(self, reason: str = "aborted by the caller", *, clear: bool = False) -> bool:
         """End the open turn. See `Session.abort`."""
-        told = self._link.do(lambda service, name: service.abort(name, reason, clear=clear))
-        return bool(told.result()["aborted"])
+        verb = verbs.Abort(session=self.session_id, reason=reason, clear=clear)
+        return bool(self._call(verb)["aborted"])
 
     def compact(self) -> None:
         """Have the agent shorten its context. See `Session.compact`."""
-        self._link.do(lambda service, name: service.compact(name)).result()
+        self._call(verbs.Compact(session=self.session_id))
 
     def abort_compaction(self) -> bool:
         """Give up the compaction that runs; False when there is none."""
-        told = self._link.do(lambda service, name: service.abort_compaction(name))
-        return bool(told.result()["aborted"])
+        return bool(self._call(verbs.AbortCompaction(session=self.session_id))["aborted"])
 
     def set_model(self, model: str) -> None:
         """Use another model from the next turn on."""
-        self._link.do(lambda service, name: service.set_model(name, model)).result()
+        self._call(verbs.SetModel(session=self.session_id, model=model))
 
     def rename(self, name: str) -> SessionRecord:
         """Give the session another name for people; `WrongUse` when a living session has it."""
-        return self._link.do(lambda service, known: service.rename(known, name)).result()
+        return self._call(verbs.Rename(session=self.session_id, name=name))
 
     def answer(self, request_id: str, allowed: bool, *, reason: str = "", by: str = "user") -> None:
         """Answer a permission request; `WrongUse` when none of that id waits."""
-        self._link.do(
-            lambda service, name: service.answer(name, request_id, allowed, by, reason)
-        ).result()
+        verb = verbs.Permit(
+            session=self.session_id, request_id=request_id, allowed=allowed, by=by, reason=reason
+        )
+        self._call(verb)
 
     def wait_idle(self, timeout: float | None = None) -> TurnReport:
         """Wait until the agent is idle, or gone. See `Session.wait_idle`."""
-        waiting = self._link.ask(lambda service, name: service.wait_idle(name, timeout))
-        return op.came_to_rest(self._link, waiting.result(), timeout)
+        return self._link.idle(self._link.wait_idle(timeout).result(), timeout)
 
     # -- hearing --------------------------------------------------------------------------------
 
@@ -228,15 +241,14 @@ class SyncSession(op.SessionFacts):
     # -- ending ---------------------------------------------------------------------------------
 
     def stop(
-        self, reason: str = "stopped", *, timeout: float | None = op.STOPPING
+        self, reason: str = "stopped", *, timeout: float | None = STOP_TIMEOUT
     ) -> SessionRecord:
         """End the agent. See `Session.stop`."""
-        waiting = self._link.ask(lambda service, name: service.stop(name, reason, timeout))
-        return op.ended(self._link, waiting.result())
+        return self._link.ended(self._link.stop(reason, timeout).result())
 
     def detach(self) -> None:
         """Let the session live on without this program. Again has no effect."""
-        self._link.let_go().result()
+        self._link.release().result()
 
     def dispose(self) -> None:
         """End the agent, and let the session go. Again has no effect."""
