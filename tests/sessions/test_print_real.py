@@ -12,7 +12,7 @@ from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.process.process_tree import marked_processes
 from bridle.sessions import verbs
-from bridle.sessions.turn_planning import plan_session
+from bridle.sessions.print_plan import plan_session
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.sessions.place import Place, wait

@@ -174,7 +174,7 @@ def test_features_of_a_print_session_say_what_it_cannot() -> None:
 
 def test_an_agent_whose_protocol_holds_a_conversation_is_not_driven_so(place: Place) -> None:
     from bridle.core.options import RunOptions
-    from bridle.sessions.turn_planning import plan_session
+    from bridle.sessions.print_plan import plan_session
 
     with pytest.raises(UnsupportedOption, match="drive print"):
         plan_session(get_adapter("opencode-acp"), RunOptions(prompt=""), place.env, "x")
@@ -183,9 +183,9 @@ def test_an_agent_whose_protocol_holds_a_conversation_is_not_driven_so(place: Pl
 def test_a_runtime_without_resume_has_one_turn(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bridle.sessions import turn_planning
+    from bridle.sessions import print_plan
 
-    whole = turn_planning.plan_session
+    whole = print_plan.plan_session
 
     def without(*arguments: Any) -> Any:
         import msgspec
@@ -195,7 +195,7 @@ def test_a_runtime_without_resume_has_one_turn(
         live = msgspec.structs.replace(plan.live, own={**plan.live.own, "resumes": False})
         return msgspec.structs.replace(plan, live=live)
 
-    monkeypatch.setattr(turn_planning, "plan_session", without)
+    monkeypatch.setattr(print_plan, "plan_session", without)
     host = place.host()
     record = begin(place, "- text: one\n- text: two\n")
     host.send(record, "first")

@@ -115,8 +115,8 @@ def shared_terminal(home: StateHome, record: SessionRecord) -> "ProcessSpec | No
     """The agent's own screen, where the session can be joined by it and this is a terminal."""
     import os
 
-    from bridle.sessions.attaching import remote_terminal
     from bridle.sessions.engine import find_runtime
+    from bridle.sessions.start import remote_terminal
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None

@@ -1,8 +1,8 @@
-"""Talking to the daemon, which is started when it is not there.
+"""The client of the daemon, which it starts when none runs.
 
-Every request may be made twice: a message carries its id, and the rest changes nothing the second
-time. So when the daemon is killed in the middle of one, the client starts another and asks again.
-A daemon of an older Bridle is replaced at the first connection; see `protocol`.
+Every request may be made twice: a message carries its id, and the others change nothing the second
+time. So when the daemon is killed during a request, the client starts another and asks again. The
+daemon of an older Bridle is replaced at the first connection; see `protocol`.
 """
 
 import contextlib
@@ -20,16 +20,15 @@ from bridle.core.errors import Unavailable, WrongUse
 from bridle.core.events import AnyEvent
 from bridle.process.starting import default_signals, leave_running
 from bridle.sessions import protocol
-from bridle.sessions.home import StateHome, socket_path, token_path
+from bridle.sessions.home import StateHome, explained, socket_path, token_path
 from bridle.sessions.protocol import DaemonAhead, Peer, error_from, peer_in
 from bridle.sessions.store import SessionStore
-from bridle.sessions.trouble import explained
 from bridle.sessions.verbs import Verb, result_type
 
 _START = 60.0
-"""Seconds for a daemon to come up, and for the one before it to end."""
+"""Seconds for a daemon to come up, and for the previous one to end."""
 _ATTEMPTS = 5
-"""How often a request is made when the daemon is lost meanwhile."""
+"""How often a request is made when the daemon is lost each time."""
 _CHUNK = 1 << 16
 _SHOWN = 300
 _events_of = msgspec.json.Decoder(type=list[AnyEvent])
@@ -41,8 +40,8 @@ class DaemonClient:
 
     Contract: one thread uses it, one request at a time. Raises the same errors as the service
     itself, `Unavailable` when no daemon is available, and `DaemonAhead` when it is of a newer
-    Bridle. With `start` a daemon is started where there is none, and one of an older Bridle is
-    replaced, which is reported in one line on stderr; without it, whatever runs there is asked.
+    Bridle. With `start` it starts a daemon where none runs and replaces one of an older Bridle,
+    which it reports in one line on stderr; without it, it talks to whatever daemon runs.
     """
 
     def __init__(self, home: StateHome, *, start: bool = True) -> None:
@@ -84,7 +83,7 @@ class DaemonClient:
         raise _no_daemon(self._home, f"lost the daemon {_ATTEMPTS} times")
 
     def wait_gone(self, seconds: float = 30.0) -> None:
-        """Wait until the daemon has let its sessions go and ended the connection."""
+        """Wait until the daemon has released its sessions and ended the connection."""
         if self._socket is not None:
             self._socket.settimeout(seconds)
             with contextlib.suppress(OSError):
@@ -93,8 +92,8 @@ class DaemonClient:
             self.close()
 
     def events(self, session: str, after: int = 0, *, follow: bool = True) -> Iterator[AnyEvent]:
-        """The session's events with a number above `after`; with `follow` also those to come,
-        until its process is gone. A daemon that is lost meanwhile is replaced."""
+        """The session's events with a number above `after`; with `follow` also new ones, until its
+        process has ended. A daemon that is lost meanwhile is replaced."""
         lost = 0
         while True:
             try:
@@ -168,7 +167,7 @@ class DaemonClient:
                 raise Unavailable("no daemon runs", hint="`bridle session` starts one on demand")
             elif child is None or child.poll() is not None:
                 if child is None:
-                    # What the daemon would fail at is better told here than in its log.
+                    # A store that the daemon cannot open is better reported here than in its log.
                     SessionStore(self._home).close()
                 elif child.returncode:
                     raise _no_daemon(self._home, "the daemon ended at its start")
@@ -178,15 +177,15 @@ class DaemonClient:
             time.sleep(0.02)
 
     def _agreed(self) -> bool:
-        """Whether the daemon at the other end of the new connection can be talked to; one that is
-        behind is gone when this returns False. Raises `DaemonAhead`."""
+        """Whether the daemon of the new connection speaks our protocol; an older one has ended when
+        this returns False. Raises `DaemonAhead`."""
         try:
             peer = self._greeted()
             standing = protocol.standing(peer)
             if standing == "behind":
                 self._replace(peer)
         except (OSError, EOFError):
-            # It was ended by somebody else meanwhile.
+            # Another process ended it meanwhile.
             self.close()
             return False
         if standing == "ahead":
@@ -200,11 +199,11 @@ class DaemonClient:
         try:
             return peer_in(self._answer())
         except WrongUse:
-            # It knows no such request.
+            # It is older than `hello`.
             return Peer()
 
     def _replace(self, peer: Peer) -> None:
-        """Have an older daemon let its sessions go and end."""
+        """Have an older daemon release its sessions and end."""
         assert self._socket is not None
         self._say(self._socket, "shutdown", {})
         with contextlib.suppress(WrongUse):
@@ -217,7 +216,7 @@ class DaemonClient:
 
 
 def _no_daemon(home: StateHome, what: str) -> Unavailable:
-    """The error of a daemon that does not serve, with the last line of its log where it has one."""
+    """The error of a daemon that does not answer, with the last line of its log."""
     log = os.path.join(home.root, "daemon.log")
     last = ""
     with contextlib.suppress(OSError), open(log, errors="replace") as file:
@@ -225,7 +224,7 @@ def _no_daemon(home: StateHome, what: str) -> Unavailable:
         last = lines[-1].removeprefix("bridle daemon: ")[:_SHOWN] if lines else ""
     if not last:
         return Unavailable(
-            what, hint=f"see that {home.root} can be written and has room, then try again"
+            what, hint=f"check that {home.root} can be written and has room, then try again"
         )
     return Unavailable(f"{what}: {last}", hint=f"{log} may tell more")
 
@@ -237,7 +236,7 @@ class _Streamed(msgspec.Struct):
 
 
 def start_daemon(home: StateHome) -> "subprocess.Popen[bytes]":
-    """Start the daemon of a home, detached from this process; it ends at once when there is one."""
+    """Start the daemon of a home, detached from this process; it ends at once when one runs."""
     with explained(home.root):
         home.make()
         log = os.open(
@@ -265,11 +264,11 @@ def start_daemon(home: StateHome) -> "subprocess.Popen[bytes]":
 
 
 def daemon_status(home: StateHome) -> dict[str, Any]:
-    """Whether a daemon runs there, and what it says of itself; starts none."""
+    """Whether a daemon runs there, and its status; starts none."""
     try:
         with DaemonClient(home, start=False) as client:
             found: dict[str, Any] = client.request("status")
-            # A daemon from before versions were told names none.
+            # A daemon from before `hello` names no version.
             return {**found, **msgspec.to_builtins(peer_in(found))}
     except Unavailable:
         return {

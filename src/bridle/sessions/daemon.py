@@ -1,12 +1,12 @@
-"""The daemon: one process a state home that drives its sessions for everybody.
+"""The daemon: one process for each state home that drives its sessions for all clients.
 
-It holds nothing that cannot be lost. Kill it at any moment: agents go on, the next command starts
-another, which plays every session's journal and ledger and takes up where this one was.
+It holds nothing that cannot be lost. Kill it at any moment: agents run on, and the next command
+starts another daemon, which replays journal and ledger of every session and continues.
 
-It listens on a Unix socket in a private folder and asks for a token that only the user can read.
-The wire is one JSON object a line: requests `{"id", "op", …}`, answers `{"id", "result"}` or
-`{"id", "error"}`, and for `events` any number of `{"id", "events": […]}` before the answer. The
-first request is `hello`; see `protocol`.
+It listens on a Unix socket in a private folder and requires a token that only the user can read.
+The wire is one JSON object a line: requests `{"id", "op", …}` (see `verbs`), answers
+`{"id", "result"}` or `{"id", "error"}`, and for `events` any number of `{"id", "events": […]}`
+before the answer. The first request is `hello`; see `protocol`.
 """
 
 import contextlib
@@ -27,10 +27,9 @@ from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Event, encode_event
 from bridle.sessions.clocks import Clocks, configured_clocks
 from bridle.sessions.engine import Engine, find_runtime
-from bridle.sessions.home import StateHome, socket_path, token_path
+from bridle.sessions.home import StateHome, explained, socket_path, token_path
 from bridle.sessions.protocol import error_data, here
 from bridle.sessions.service import SessionService
-from bridle.sessions.trouble import explained
 from bridle.sessions.verbs import VERBS
 
 if TYPE_CHECKING:
@@ -39,16 +38,16 @@ if TYPE_CHECKING:
 IDLE = 300.0
 """Seconds without clients and without work after which it ends."""
 _COUNT = 5.0
-"""Seconds between looks whether any session works, while nobody is connected."""
+"""Seconds between checks whether any session works, while nobody is connected."""
 _MOST_UNSENT = 64 << 20
-"""Bytes that may wait for a client that does not read; then it is let go."""
+"""Bytes that may wait for a client that does not read; then it is disconnected."""
 _MOST_REQUEST = 96 << 20
 _CHUNK = 1 << 16
 _SHOWN = 16
 _HOME_LOOK = 1.0
-"""Seconds between looks whether its home is still there."""
+"""Seconds between checks whether its home still exists."""
 _LAST_HOOKS = 5.0
-"""Seconds for the hooks that still wait when it ends."""
+"""Seconds for pending hooks when it ends."""
 
 
 class _Client:
@@ -80,7 +79,7 @@ class _Client:
             self.close()
 
     def at_end(self, act: Callable[[], None]) -> None:
-        """Have `act` called when the connection is gone."""
+        """Call `act` when the connection has ended."""
         self._ends.append(act)
 
     def close(self) -> None:
@@ -129,8 +128,8 @@ class _Client:
             return
         if not self._trusted:
             token = request.get("token")
-            told = isinstance(token, str) and secrets.compare_digest(token, self._daemon.token)
-            if not told:
+            known = isinstance(token, str) and secrets.compare_digest(token, self._daemon.token)
+            if not known:
                 self.close()
                 return
             self._trusted = True
@@ -156,8 +155,7 @@ class _Client:
 class Daemon:
     """The server around an engine.
 
-    Contract: `run` returns when it was idle for `idle` seconds, was told to stop, or another
-    daemon has the home.
+    Contract: `run` returns when it was idle for `idle` seconds, or after a `shutdown` request.
     """
 
     def __init__(
@@ -194,7 +192,7 @@ class Daemon:
             listening.bind(path)
         finally:
             os.umask(mask)
-        # The address is open, so that clients can wait in line while sessions are taken up.
+        # Listen now, so that clients can queue while sessions are adopted.
         listening.listen(128)
         listening.setblocking(False)
         self.engine.register(listening, selectors.EVENT_READ, self._connect)
@@ -228,12 +226,12 @@ class Daemon:
         if now >= self._look_at:
             self._look_at = now + _HOME_LOOK
             if not os.path.exists(token_path(self.home)):
-                # Its home was deleted: nobody can reach it any more, and another may be made there.
+                # Its home was deleted: no client can reach it, and another home may be made there.
                 self._end()
         if self._clients:
             self._busy_at = now
         elif now >= self._count_at or now - self._busy_at >= self._idle:
-            # Not in every turn of the loop: there may be a thousand of them.
+            # Not in every turn of the loop: there may be a thousand sessions.
             self._count_at = now + min(_COUNT, self._idle / 4)
             if any(_busy(driver.player) for driver in self.engine.drivers.values()):
                 self._busy_at = now
@@ -322,7 +320,7 @@ class Daemon:
         if problem is not None:
             client.send({"id": number, "error": error_data(problem)})
         elif self._ending and done.result() is None:
-            # Not a time that ran out: the client has to ask the next daemon.
+            # This is not a timeout: the client has to ask the next daemon.
             client.close()
         else:
             client.send({"id": number, "result": done.result()})
@@ -344,7 +342,7 @@ def _token(home: StateHome) -> str:
 
 
 def raise_file_limit() -> None:
-    """Let this process hold as many files as the system allows: each session needs one."""
+    """Raise the limit of open files to what the system allows: each session needs one."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -360,7 +358,7 @@ def main(argv: list[str]) -> int:
         with explained(home.root):
             return _run(home)
     except BridleError as problem:
-        # Where its log goes; the client that started it shows the last line.
+        # stderr is its log; the client that started it shows the last line.
         sys.stderr.write(f"bridle daemon: {problem.message}\n")
         return 1
 
@@ -373,7 +371,7 @@ def _run(home: StateHome) -> int:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        # There is one already; whoever started this one will find it.
+        # There is a daemon already; the client will find it.
         return 0
     raise_file_limit()
     from bridle.config import load_config
@@ -382,7 +380,7 @@ def _run(home: StateHome) -> int:
     try:
         config = load_config(home.project or os.path.expanduser("~"))
     except BridleError as problem:
-        # Whoever talks to it next would be told the same; sessions must not wait for that.
+        # The next client reports the same error; sessions must not wait for that.
         sys.stderr.write(f"bridle daemon: {problem.message}\n")
         Daemon(home).run()
         return 0

@@ -21,7 +21,7 @@ from bridle.core.errors import (
     UnsupportedOption,
     WrongUse,
 )
-from bridle.core.events import Event
+from bridle.core.events import Event, MessageUpdate
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.guard.hooks.notes import read_notes
 from bridle.process.process_tree import environment, kill_marked
@@ -31,7 +31,6 @@ from bridle.runtimes.contract import Adapter
 from bridle.runtimes.supporting import compacting_runtimes
 from bridle.sessions.clocks import Clocks, Stopwatch
 from bridle.sessions.event_log import EventLog
-from bridle.sessions.holding import player_of, process_of
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import (
     Abort,
@@ -52,16 +51,16 @@ from bridle.sessions.ledger import (
 )
 from bridle.sessions.lock import SessionLock, SessionOver
 from bridle.sessions.player import MessageState, Player
-from bridle.sessions.record_changes import brought_up_to_date
-from bridle.sessions.stopping import Cleaning, Stopping
-from bridle.sessions.store import SessionRecord, SessionStore
+from bridle.sessions.replay import player_of, process_of
+from bridle.sessions.store import SessionRecord, SessionStore, after_events
+from bridle.sessions.termination import Cleanup, StopSequence
 from bridle.sessions.verbs import Command
 from bridle.turns.guard_contract import NOTES, WireCall
 from bridle.turns.wire import CompactionControl, TurnByTurn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bridle.sessions.holding import SessionProcess
+    from bridle.sessions.replay import SessionProcess
 
 _CHUNK = 1 << 20
 """Bytes of the journal read at once, so that one busy session does not starve the others."""
@@ -119,12 +118,12 @@ class SessionDriver:
         self._ledger = Ledger(os.path.join(folder, "ledger.jsonl"))
         self._log = EventLog(folder)
         self._watch = Stopwatch()
-        self._cleaning = Cleaning()
+        self._cleanup = Cleanup()
         self._process: SessionProcess
         self._begin: Begin
         self._redactor: Redactor
         self._player: Player
-        self._stopping: Stopping
+        self._stopping: StopSequence
         self._is_open = False
         self._known_messages: set[str] = set()
         """Ids of the messages that any process of the session was given."""
@@ -163,7 +162,7 @@ class SessionDriver:
     def is_over(self) -> bool:
         """Whether the process and everything it started have ended, and all output is logged."""
         finished = self._player.finished and not self._unlogged
-        return finished and not self._cleaning.is_running
+        return finished and not self._cleanup.is_running
 
     def is_idle_now(self) -> bool:
         """Whether the agent waits for a prompt and none is on its way; checks its process first."""
@@ -177,7 +176,7 @@ class SessionDriver:
 
     def wait_over(self, seconds: float) -> bool:
         """Give the agent's leftovers at most `seconds` to end; returns `is_over`."""
-        self._cleaning.wait(seconds)
+        self._cleanup.wait(seconds)
         return self.is_over
 
     def end_fd(self) -> int | None:
@@ -205,7 +204,7 @@ class SessionDriver:
         self._redactor = Redactor(secrets_in(env or dict(os.environ)))
         self._player = player_of(self.record, begin, self._runtime, self._redactor)
         self._known_messages = {entry.id for entry in entries if isinstance(entry, Accept)}
-        self._stopping = Stopping(self._process, begin.stop)
+        self._stopping = StopSequence(self._process, begin.stop)
         self.last_seq = self._log.last_seq()
         self._replay(entries[starts[-1] + 1 :])
         self._is_open = True
@@ -254,7 +253,7 @@ class SessionDriver:
         if self._is_open and self._player.finished and self.guard_folder is not None:
             shutil.rmtree(self.guard_folder, ignore_errors=True)
         # Clean-up would kill the session's next process too, so nobody may start it before.
-        self._cleaning.then(self._lock.release)
+        self._cleanup.then(self._lock.release)
 
     # -- decisions ------------------------------------------------------------------------------
 
@@ -520,7 +519,7 @@ class SessionDriver:
         self._player.finish(ended)
         self._unsent = b""
         if not self.record.is_over:
-            self._cleaning.start(self._process, self.record.session_id, self._begin.private_dirs)
+            self._cleanup.start(self._process, self.record.session_id, self._begin.private_dirs)
 
     def _give_up(self, problem: AgentError) -> None:
         """End an agent whose output cannot be read any more."""
@@ -584,9 +583,26 @@ class SessionDriver:
         return None
 
     def _update_record(self, events: list[Event]) -> None:
-        recorder = self._player.recorder
-        changed = brought_up_to_date(self.record, events, recorder, self._process)
-        if changed is not self.record:
+        """Bring the record up to date. Text updates alone change only the time of the last event,
+        which is kept to the second."""
+        record, recorder, process = self.record, self._player.recorder, self._process
+        same_second = (record.last_activity or "")[:19] == events[-1].ts[:19]
+        if record.pid is not None and all(type(each) is MessageUpdate for each in events):
+            changed = record if same_second else after_events(record, events)
+        else:
+            changed = after_events(record, events, recorder.cost_source)
+            leaving = recorder.leaving
+            changed = msgspec.structs.replace(
+                changed,
+                native_session_id=recorder.native_session_id or record.native_session_id,
+                model=recorder.model or record.model,
+                pid=process.pid if process.comes_and_goes else record.pid or process.pid,
+                stop_reason=None if leaving is None else recorder.redactor.text(leaving),
+            )
+            kept = {"last_activity": record.last_activity, "seq": record.seq}
+            if same_second and msgspec.structs.replace(changed, **kept) == record:
+                changed = record
+        if changed is not record:
             self.record = changed
             self._save_record()
 
@@ -641,6 +657,6 @@ class SessionDriver:
             self._input_closed = True
             self._process.close_input()
         if self._must_stop():
-            self._stopping.go_on(at_once=recorder.stops_at_once)
+            self._stopping.advance(at_once=recorder.stops_at_once)
         else:
-            self._stopping.begin_anew()
+            self._stopping.reset()

@@ -1,6 +1,6 @@
-"""The sessions that a runtime offers of itself, by handles (`Adapter.start` and the others).
+"""Sessions by handles: what `AgentRuntime.start`, `resume`, `send_message`, `stop` … do.
 
-They are driven by the daemon, so a handle works in any program of the user, today and tomorrow.
+The daemon drives them, so a handle works in any program of the user, also after a restart.
 """
 
 import os
@@ -56,7 +56,7 @@ def start(runtime: Adapter, options: StartOptions) -> SessionHandle:
 
 
 def _is_known(name: str, config: "Config") -> bool:
-    """Whether the daemon of a folder with that configuration has a runtime of that name."""
+    """Whether the daemon of a folder with that configuration knows the runtime."""
     try:
         get_adapter(name, config)
     except BridleError:
@@ -91,7 +91,7 @@ def stop(runtime: Adapter, handle: SessionHandle, reason: str) -> None:
 
 
 def is_ready(runtime: Adapter, handle: SessionHandle) -> bool:
-    """Whether the agent waits for a prompt; False for a session that is not known."""
+    """Whether the agent waits for a prompt; False for an unknown session."""
     with _manager(runtime, handle) as manager:
         try:
             return manager.show(handle.session_id).state == "ready"
@@ -100,8 +100,8 @@ def is_ready(runtime: Adapter, handle: SessionHandle) -> bool:
 
 
 def detect_running(runtime: Adapter, handle: SessionHandle) -> bool:
-    """Whether the session lives: the agent's process is there, or, with one for each turn, what
-    keeps it between turns. False for a session that is not known."""
+    """Whether the session lives: the agent's process runs, or, with one process for each turn, its
+    keeper. False for an unknown session."""
     with _manager(runtime, handle) as manager:
         try:
             record = manager.show(handle.session_id)
@@ -111,12 +111,12 @@ def detect_running(runtime: Adapter, handle: SessionHandle) -> bool:
         return False
     if record.drive == "print" or record.pid is None:
         return True
-    # Its driver hears of a process's end a moment later than that can be seen here.
+    # The driver learns of a process's end a moment later than this check shows it.
     return look(record.pid) is not None
 
 
 def list_sessions(runtime: Adapter, wanted: SessionFilter) -> list[SessionHandle]:
-    """The runtime's sessions that fit."""
+    """The runtime's sessions that match `wanted`."""
     with SessionManager(wanted.work_dir) as manager:
         found = manager.list(everywhere=True)
     return [handle_of(record) for record in found if _fits(runtime, record, wanted)]

@@ -1,7 +1,7 @@
-"""The sessions that can be reached from a folder, for programs without an event loop.
+"""The sessions that can be reached from a folder, driven by the daemon; for the command line.
 
-It starts agents itself, in the caller's environment, and leaves driving them to the daemon of their
-home, which it starts when there is none.
+The manager starts agents itself, in the caller's environment, and has the daemon of their home
+drive them. It starts the daemon when none runs.
 """
 
 import contextlib
@@ -55,11 +55,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 START_TIMEOUT = 240.0
-"""Seconds to wait for a new session to be ready; its own start-up clock ends it before."""
+"""Seconds to wait for a new session to be ready; its start-up clock ends it earlier."""
 SEND_TIMEOUT = 30.0
-"""Seconds to wait until an agent has a message, when nothing else is said."""
-
-
+"""Seconds to wait until an agent has a message, by default."""
 _CLEANING = 20.0
 """Seconds for what a process left behind to be ended."""
 
@@ -76,7 +74,7 @@ class SessionManager:
         self._homes = homes(folder or os.getcwd(), self._env)
         self._clients: dict[str, DaemonClient] = {}
         self.started: SessionRecord | None = None
-        """The session whose process was started last, also while it is not ready."""
+        """The session whose process was started last, ready or not."""
 
     def __enter__(self) -> "SessionManager":
         return self
@@ -90,7 +88,7 @@ class SessionManager:
         self.close()
 
     def close(self) -> None:
-        """End the connections; sessions go on."""
+        """End the connections; sessions run on."""
         for client in self._clients.values():
             client.close()
         self._clients.clear()
@@ -99,11 +97,6 @@ class SessionManager:
     def home(self) -> StateHome:
         """Where new sessions are kept."""
         return self._homes[0]
-
-    @property
-    def places(self) -> list[StateHome]:
-        """Where sessions are looked for, the nearest first."""
-        return list(self._homes)
 
     # -- starting -------------------------------------------------------------------------------
 
@@ -220,7 +213,7 @@ class SessionManager:
             sandbox=options.sandbox or _chosen_sandbox(record),
             unguarded=options.unguarded or record.guard == "unguarded",
             env={**kept.env, **options.env},
-            # What was said to a scripted model is not told to another service.
+            # A conversation with a scripted model must not reach another service.
             model_server=options.model_server or kept.model_server,
         )
         native = native_import(home, record, runtime, wanted, env=self._env)
@@ -400,8 +393,8 @@ class SessionManager:
     # -- looking --------------------------------------------------------------------------------
 
     def find(self, name: str) -> tuple[StateHome, SessionRecord]:
-        """A session's home and its record as it was last written. Those of other projects are
-        found by their id only: a name belongs to its project."""
+        """A session's home and its record as last stored. Sessions of other projects are found by
+        id only: a name belongs to its project."""
         try:
             return find_record(self._homes, name)
         except UnknownSession:
@@ -413,7 +406,7 @@ class SessionManager:
             raise
 
     def _others(self) -> "list[StateHome]":
-        """The places of this machine's other projects."""
+        """The homes of this machine's other projects."""
         near = {home.root for home in self._homes}
         return [home for home in known_homes(self._env) if home.root not in near]
 
@@ -422,8 +415,8 @@ class SessionManager:
         return self.call(verbs.Show(session=name))
 
     def list(self, *, everywhere: bool = False, machine: bool = False) -> list[SessionRecord]:
-        """The sessions of the nearest home; with `everywhere` those of the user's own place too,
-        with `machine` those of all projects. True now."""
+        """The sessions of the nearest home, up to date; with `everywhere` those of the user's home
+        too, with `machine` those of all projects."""
         found: list[SessionRecord] = []
         for home in self._homes if everywhere or machine else self._homes[:1]:
             if os.path.exists(home.database):
@@ -432,7 +425,7 @@ class SessionManager:
             store = SessionStore(home)
             try:
                 if not store.all(living=True):
-                    # Nothing there can change, so no daemon is needed to look.
+                    # Nothing there can change, so no daemon is needed.
                     found += store.all()
                     continue
             finally:
@@ -441,9 +434,9 @@ class SessionManager:
         return found
 
     def events(self, name: str, *, after: int = 0, follow: bool = False) -> Iterator[AnyEvent]:
-        """A session's events from number `after` + 1; with `follow` until its process is gone."""
+        """A session's events from number `after` + 1; with `follow` until its process has ended."""
         home, record = self.find(name)
-        # A connection of its own: it is used for as long as the caller reads.
+        # A separate connection: it is in use for as long as the caller reads.
         with DaemonClient(home) as client:
             yield from client.events(record.session_id, after, follow=follow)
 
@@ -458,16 +451,16 @@ _WAYS = {"rpc": ("rpc", "stdin"), "tmux": ("tmux",), "print": ("stdin",)}
 
 
 def _chosen_sandbox(record: SessionRecord) -> SandboxMode | None:
-    """The sandbox that a session was started with; None when it is the one that its capability
-    brings, which differs by runtime."""
+    """The sandbox that the user chose for a session; None when its capability brought it, which
+    differs by runtime."""
     guarded = record.guard not in (None, "unguarded")
     brought = SANDBOXES.get(record.capability or "") if guarded else None
     return None if record.sandbox == brought else record.sandbox
 
 
 def default_drive(runtime: "Adapter") -> Drive:
-    """The drive that a session of `runtime` gets when none is named: rpc where it has that, else
-    print, which every runtime has. A terminal is for who asks for one."""
+    """The drive of a session of `runtime` when none is named: rpc where the runtime has it, else
+    print, which every runtime has. A terminal has to be asked for."""
     return "rpc" if "rpc" in runtime.features.drives else "print"
 
 
@@ -479,7 +472,7 @@ def why_over(record: SessionRecord) -> BridleError:
     if cls is GuardRefused and record.sandbox is not None:
         from bridle.sandbox.preflight import not_as_remembered
 
-        # It may have been the sandbox: what this machine can hold is tried anew.
+        # It may have been the sandbox: check again what this machine can confine.
         not_as_remembered()
     return error_from(
         {

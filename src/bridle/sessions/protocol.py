@@ -15,7 +15,7 @@ import msgspec
 from bridle import _version
 from bridle.core import errors
 from bridle.core.errors import AgentError, BridleError, WrongUse
-from bridle.sessions import lock, store, trouble
+from bridle.sessions import home, lock, store
 
 PROTOCOL = 1
 """Increased whenever a request or an answer changes so that the other side would misread it."""
@@ -112,7 +112,7 @@ def error_from(data: dict[str, Any]) -> BridleError:
 
 _ERRORS: dict[str, type[BridleError]] = {
     cls.__name__: cls
-    for space in (vars(errors), vars(lock), vars(store), vars(trouble), globals())
+    for space in (vars(errors), vars(lock), vars(store), vars(home), globals())
     for cls in list(space.values())
     if isinstance(cls, type) and issubclass(cls, BridleError)
 }

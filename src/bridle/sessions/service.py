@@ -18,8 +18,7 @@ from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.lock import SessionLock, SessionOver
-from bridle.sessions.record_changes import after_events
-from bridle.sessions.store import SessionRecord, check_name
+from bridle.sessions.store import SessionRecord, after_events, check_name
 from bridle.sessions.verbs import Receipt, TurnReport
 
 R = TypeVar("R")

@@ -1,4 +1,4 @@
-"""The library's face of live sessions: a conversation with an agent that goes on."""
+"""The async face of sessions in the library: a conversation with an agent that continues."""
 
 import contextlib
 import threading
@@ -49,21 +49,20 @@ T = TypeVar("T")
 S = TypeVar("S", bound=AbstractAsyncContextManager[Any])
 Policy = PermissionPolicy | AsyncPermissionPolicy
 _CLOSING = 90.0
-"""Seconds that leaving a block may take at most, whatever its cancellation says."""
+"""Seconds that leaving a block may take at most, also when it is cancelled."""
 
 
 class Session(SessionFacts):
-    """A conversation with an agent that goes on, whatever the runtime.
+    """A conversation with an agent that continues, the same for every runtime.
 
         async with bridle.Session.start("claude", "Fix the failing test") as session:
             print((await session.wait_idle()).text)
 
     Contract: made by `start`, `open` or `resume`; used in the event loop it was made in, by any
-    number of tasks. Leaving the block disposes of it; without a block it goes on, also when the
-    program ends, until `dispose` or `stop`. A call that is cancelled was made or was not, never by
-    half: a message whose `message_id` is given can be sent again without being told twice. After
-    `detach` and `dispose` everything that needs the agent raises `WrongUse`; what was said can
-    still be read.
+    number of tasks. Leaving the block disposes of it; without a block it runs on, also when the
+    program ends, until `dispose` or `stop`. A cancelled call has either happened or not, never by
+    half: a message with a `message_id` can be sent again and is delivered once. After `detach` and
+    `dispose` everything that needs the agent raises `WrongUse`; the conversation can still be read.
     """
 
     def __init__(self, link: SessionLink, token: "EventLoopToken") -> None:
@@ -71,7 +70,7 @@ class Session(SessionFacts):
         self._token = token
         self._asking: set[CancelScope] = set()
 
-    # -- coming to one --------------------------------------------------------------------------
+    # -- starting and opening -------------------------------------------------------------------
 
     @classmethod
     def start(
@@ -94,10 +93,10 @@ class Session(SessionFacts):
         `options` are the fields of `RunOptions` (`cwd`, `model`, `permission_mode`, …), `drive` is
         `rpc`, `tmux` or `print` (by default what the runtime does best), `name` a name for people.
         `permission` answers the agent's requests, now or later; without it they wait for `answer`,
-        and are refused when nobody gives one in time. `clocks` stay with the session, also when
+        and are refused when no answer comes in time. `clocks` stay with the session, also when
         another program drives it. Raises what `bridle.run` raises before anything is started,
-        `WrongUse` for a name that is taken, and why the agent did not become ready; nothing is
-        left of a start that failed or was cancelled.
+        `WrongUse` for a name that is taken, and why the agent did not become ready; a start that
+        failed or was cancelled leaves nothing behind.
         """
         wanted = Wanted(
             runtime=runtime,
@@ -130,12 +129,13 @@ class Session(SessionFacts):
         config: "Config | None" = None,
         permission: Policy | None = None,
     ) -> "Opening[Session]":
-        """Take up a session by its id, its name, or the beginning of its id: one that another
-        program started, or the daemon drives. One that is over can be looked at.
+        """Drive a session that exists, by its id, its name, or the beginning of its id: one that
+        another program started, or the daemon drives. One that is over can be read.
 
-        It is looked for in the project around `cwd`, then in the user's own place. `runtime` is for
-        one that only this program knows, or a CLI that is not where the configuration says. Raises
-        `UnknownSession`, and `SessionHeld` when another program (not the daemon) drives it.
+        It is looked for in the project around `cwd`, then in the user's state folder. `runtime` is
+        for a runtime that only this program knows, or a CLI that is not where the configuration
+        says. Raises `UnknownSession`, and `SessionHeld` when another program (not the daemon)
+        drives it.
         """
 
         async def make() -> Session:
@@ -160,10 +160,10 @@ class Session(SessionFacts):
         timeout: float | None = START_TIMEOUT,
         **changes: Unpack[ResumeOptionsDict],
     ) -> "Opening[Session]":
-        """Go on with a session that is over: its agent takes the conversation up in a new process,
-        with the options that it had, but for `changes`. Messages that it never got are sent.
+        """Continue a session that is over: its agent resumes the conversation in a new process,
+        with the options that it had, except for `changes`. Messages that it never got are sent.
 
-        Raises `ResumeRefused` when the agent does not take the conversation up, `WrongUse` while
+        Raises `ResumeRefused` when the agent does not resume the conversation, `WrongUse` while
         the session lives, `UnknownSession`.
         """
 
@@ -184,8 +184,8 @@ class Session(SessionFacts):
         timeout: float | None = START_TIMEOUT,
         **changes: Unpack[ResumeOptionsDict],
     ) -> "Opening[Session]":
-        """A new session that goes on in a copy of this conversation; its `record.parent` is this
-        one, which is not changed. Options are those of this session, but for `changes`.
+        """A new session that continues in a copy of this conversation; its `record.parent` is this
+        session, which does not change. Options are those of this session, except for `changes`.
 
         Raises `UnsupportedOption` where `features.fork` is false, `WrongUse` while the agent works
         and before its first turn.
@@ -207,11 +207,12 @@ class Session(SessionFacts):
         permission: Policy | None,
         then: "Callable[[Session], Awaitable[None]]",
     ) -> "Session":
-        """A session whose process was started; it is ended when `then` fails or is cancelled."""
+        """Make a session by `begin`, then call `then`; end the session when that fails or is
+        cancelled."""
         await checkpoint_if_cancelled()
         token = current_token()
         with anyio.CancelScope(shield=True):
-            # Half a start would leave an agent that nobody knows of.
+            # A start that is cut in half would leave an agent that nobody knows of.
             session = cls(await in_thread(begin), token)
         try:
             await session._take_up(permission)
@@ -245,21 +246,21 @@ class Session(SessionFacts):
         timeout: float | None = SEND_TIMEOUT,
         message_id: str | None = None,
     ) -> Receipt:
-        """Give the agent a message, and wait until it has it, at most `timeout` seconds; it stays
-        on its way after that. While a turn is open it waits for the turn's end, and the receipt
-        says so at once.
+        """Give the agent a message, and wait until it has it, at most `timeout` seconds; after that
+        the message is still on its way. While a turn is open it waits for the turn's end, and the
+        receipt says so at once.
 
         `images` are files, or `{"type", "media_type", "data"}`. Raises `SessionOver`,
-        `UnsupportedOption` for images that the runtime cannot take, `Unavailable` when nothing can
-        be written down.
+        `UnsupportedOption` for images that the runtime cannot take, `Unavailable` when the message
+        cannot be written to disk.
         """
         return await self._send("prompt", text, images, timeout, message_id)
 
     async def steer(
         self, text: str, *, timeout: float | None = SEND_TIMEOUT, message_id: str | None = None
     ) -> Receipt:
-        """Reach the model at the next tool boundary of the turn that runs. Where `features.steer`
-        is false, and when the turn is just over, it becomes the next prompt."""
+        """Reach the model at the next tool boundary of the running turn. Where `features.steer` is
+        false, and when the turn has just ended, the message becomes the next prompt."""
         return await self._send("steer", text, (), timeout, message_id)
 
     async def follow_up(
@@ -289,55 +290,55 @@ class Session(SessionFacts):
         return link.receipt(name, await outcome(link.send(kind, text, name, kept, timeout)))
 
     async def abort(self, reason: str = "aborted by the caller", *, clear: bool = False) -> bool:
-        """Bring the open turn to its end, with status `aborted`; False when none is open. The
-        conversation goes on, with the messages that wait unless `clear` forgets them."""
+        """End the open turn, with status `aborted`; False when none is open. The conversation
+        continues with the queued messages, unless `clear` drops them."""
         verb = verbs.Abort(session=self.session_id, reason=reason, clear=clear)
         return bool((await self._call(verb))["aborted"])
 
     async def compact(self) -> None:
-        """Have the agent shorten its context, which events tell of. Raises `UnsupportedOption`
-        where it cannot be asked to, `WrongUse` while it works."""
+        """Ask the agent to compact its context; events report the progress. Raises
+        `UnsupportedOption` where that cannot be asked, `WrongUse` while the agent works."""
         await self._call(verbs.Compact(session=self.session_id))
 
     async def abort_compaction(self) -> bool:
-        """Give up the compaction that runs; False when there is none. One in the midst of a turn
-        may take the turn with it."""
+        """Abort the running compaction; False when none runs. One within a turn may abort the turn
+        too."""
         return bool((await self._call(verbs.AbortCompaction(session=self.session_id)))["aborted"])
 
     async def set_model(self, model: str) -> None:
-        """Use another model from the next turn on; `WrongUse` while the agent works, and where it
-        cannot change it."""
+        """Use another model from the next turn on; `WrongUse` while the agent works, and where the
+        model cannot be changed."""
         await self._call(verbs.SetModel(session=self.session_id, model=model))
 
     async def rename(self, name: str) -> SessionRecord:
-        """Give the session another name for people; `WrongUse` when a living session has it."""
+        """Give the session another name; `WrongUse` when a living session has it."""
         return await self._call(verbs.Rename(session=self.session_id, name=name))
 
     async def answer(
         self, request_id: str, allowed: bool, *, reason: str = "", by: str = "user"
     ) -> None:
-        """Answer a permission request; `WrongUse` when none of that id waits."""
+        """Answer a permission request; `WrongUse` when no request of that id is open."""
         verb = verbs.Permit(
             session=self.session_id, request_id=request_id, allowed=allowed, by=by, reason=reason
         )
         await self._call(verb)
 
     async def wait_idle(self, timeout: float | None = None) -> TurnReport:
-        """Wait until the agent waits for a prompt and none is on its way, or it is gone; tells how
-        the last turn ended. Raises `TimedOut` after `timeout` seconds; the turn goes on then."""
+        """Wait until the agent is idle and no message is on its way, or until it has ended; returns
+        how the last turn ended. Raises `TimedOut` after `timeout` seconds; the turn continues."""
         await checkpoint_if_cancelled()
         return self._link.idle(await outcome(self._link.wait_idle(timeout)), timeout)
 
-    # -- hearing --------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------
 
     def events(self, after: int = 0) -> "SessionEvents":
-        """Every event with a number above `after`, those of the past first, until the agent is
-        gone or the session was let go. Each reader gets all of them, at its own pace."""
+        """Every event with a number above `after`, past ones first, until the agent has ended or
+        the session was released. Each reader gets all of them, at its own pace."""
         return SessionEvents(self._link.feed(after))
 
     def subscribe(self, handler: EventHandler) -> Callable[[], None]:
-        """Have `handler` called in this event loop with every event from now on, in order; it may
-        be async. Returns how to stop that. What it raises is logged and stops nothing."""
+        """Call `handler` in this event loop with every event from now on, in order; it may be
+        async. Returns a function that unsubscribes. What it raises is logged."""
         feed = self._link.feed()
         stopped = False
 
@@ -360,7 +361,7 @@ class Session(SessionFacts):
                     else:
                         feed.wait()
             except BaseException:
-                # The loop has ended, or is ending: nobody is left to be told.
+                # The event loop has ended or is ending: there is no subscriber any more.
                 return
 
         def unsubscribe() -> None:
@@ -372,7 +373,8 @@ class Session(SessionFacts):
         return unsubscribe
 
     def _policy(self, permission: Policy) -> PermissionPolicy:
-        """The caller's policy for a thread: what it awaits it awaits in the caller's loop."""
+        """The caller's policy, callable in a thread; what it awaits is awaited in the caller's
+        event loop."""
 
         def decide(question: Question) -> PermissionAnswer:
             answer = permission(question)
@@ -396,19 +398,20 @@ class Session(SessionFacts):
     async def stop(
         self, reason: str = "stopped", *, timeout: float | None = STOP_TIMEOUT
     ) -> SessionRecord:
-        """End the agent, politely when it is idle, and wait until its process is gone with all it
-        started. It can be resumed. Raises `TimedOut` when that takes longer than `timeout`."""
+        """End the agent, by its protocol when it is idle, and wait until its process and everything
+        it started have ended. The session can be resumed. Raises `TimedOut` when that takes longer
+        than `timeout`."""
         await checkpoint_if_cancelled()
         return self._link.ended(await outcome(self._link.stop(reason, timeout)))
 
     async def detach(self) -> None:
-        """Let the session live on without this program: the daemon, or another program, can take
-        it up. Again has no effect."""
+        """Release the session, which runs on: the daemon, or another program, can drive it. Again
+        has no effect."""
         self._give_up_asking()
         await outcome(self._link.release())
 
     async def dispose(self) -> None:
-        """End the agent, and let the session go. Again has no effect."""
+        """End the agent, and release the session. Again has no effect."""
         if self._link.is_gone:
             return
         self._give_up_asking()
@@ -436,7 +439,7 @@ class Session(SessionFacts):
 
 
 class Opening(Generic[S]):
-    """A session that is about to be there: await it, or use it in `async with`, once."""
+    """A session that is being started or opened: await it, or use it in `async with`, once."""
 
     def __init__(self, make: Callable[[], Coroutine[Any, Any, S]]) -> None:
         self._make = make
@@ -462,7 +465,7 @@ class Opening(Generic[S]):
 class SessionEvents:
     """The events of a session as they happen; see `Session.events`.
 
-    Contract: one task iterates it. It may be dropped at any time.
+    Contract: one task iterates it. The reader may stop at any time.
     """
 
     def __init__(self, feed: Feed) -> None:
@@ -477,7 +480,7 @@ class SessionEvents:
             await checkpoint_if_cancelled()
         while not self._ready:
             if self._feed.needs_disk:
-                # Shielded, or what was taken in the moment of a cancellation would be lost.
+                # Shielded: a cancellation must not lose events that were just taken.
                 await checkpoint_if_cancelled()
                 with anyio.CancelScope(shield=True):
                     taken = await in_thread(self._feed.take)
@@ -501,8 +504,8 @@ class SessionEvents:
 
 
 def soon(token: EventLoopToken, act: Callable[[], object]) -> None:
-    """Have `act` called in the loop of `token`, without waiting for it; a loop that has ended is
-    nobody's any more."""
+    """Call `act` in the loop of `token`, without waiting for it; no effect when the loop has
+    ended."""
     loop: Any = token.native_token
     post = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
     with contextlib.suppress(RuntimeError):
@@ -510,10 +513,9 @@ def soon(token: EventLoopToken, act: Callable[[], object]) -> None:
 
 
 async def outcome(future: "Future[T]") -> T:
-    """What a future of another thread comes to.
+    """The result of another thread's future.
 
-    Cancelled, it cancels the future too, if that has not begun; else what was asked for happens,
-    and the caller does not learn of it.
+    Cancellation cancels the future too, if it has not begun; else it runs on, unobserved.
     """
     token = current_token()
     done = anyio.Event()
@@ -527,7 +529,7 @@ async def outcome(future: "Future[T]") -> T:
 
 
 async def in_thread(act: Callable[[], T]) -> T:
-    """What `act` returns in a worker thread. It is never abandoned: a cancellation comes out after
-    it has ended."""
-    # A limiter of its own: a hundred sessions at once must not wait for one another.
+    """Call `act` in a worker thread. It is never abandoned: a cancellation is raised after it has
+    ended."""
+    # Its own limiter, so that a hundred sessions do not wait for one another.
     return await to_thread.run_sync(act, limiter=anyio.CapacityLimiter(1))

@@ -37,7 +37,7 @@ R = TypeVar("R")
 
 
 class SyncSession(SessionFacts):
-    """A conversation with an agent that goes on: `Session` without an event loop.
+    """A conversation with an agent that continues: `Session` without an event loop.
 
         with bridle.SyncSession.start("claude", "Fix the failing test") as session:
             print(session.wait_idle().text)
@@ -91,7 +91,7 @@ class SyncSession(SessionFacts):
         config: "Config | None" = None,
         permission: PermissionPolicy | None = None,
     ) -> "SyncSession":
-        """Take up a session that there is. See `Session.open`."""
+        """Drive a session that exists. See `Session.open`."""
         session = cls(opened(name, runtime, cwd, config))
         session._link.take_up(permission)
         return session
@@ -109,7 +109,7 @@ class SyncSession(SessionFacts):
         timeout: float | None = START_TIMEOUT,
         **changes: Unpack[ResumeOptionsDict],
     ) -> "SyncSession":
-        """Go on with a session that is over. See `Session.resume`."""
+        """Continue a session that is over. See `Session.resume`."""
         session = cls(resumed(name, runtime, cwd, config, clocks, changes))
         with contextlib.ExitStack() as undo:
             undo.callback(session.dispose)
@@ -125,7 +125,7 @@ class SyncSession(SessionFacts):
         timeout: float | None = START_TIMEOUT,
         **changes: Unpack[ResumeOptionsDict],
     ) -> "SyncSession":
-        """A new session that goes on in a copy of this conversation. See `Session.fork`."""
+        """A new session that continues in a copy of this conversation. See `Session.fork`."""
         session = type(self)(forked(self._link, name, changes))
         with contextlib.ExitStack() as undo:
             undo.callback(session.dispose)
@@ -156,7 +156,7 @@ class SyncSession(SessionFacts):
     def steer(
         self, text: str, *, timeout: float | None = SEND_TIMEOUT, message_id: str | None = None
     ) -> Receipt:
-        """Reach the turn that runs. See `Session.steer`."""
+        """Reach the running turn. See `Session.steer`."""
         return self._send("steer", text, (), timeout, message_id)
 
     def follow_up(
@@ -190,11 +190,11 @@ class SyncSession(SessionFacts):
         return bool(self._call(verb)["aborted"])
 
     def compact(self) -> None:
-        """Have the agent shorten its context. See `Session.compact`."""
+        """Ask the agent to compact its context. See `Session.compact`."""
         self._call(verbs.Compact(session=self.session_id))
 
     def abort_compaction(self) -> bool:
-        """Give up the compaction that runs; False when there is none."""
+        """Abort the running compaction; False when none runs."""
         return bool(self._call(verbs.AbortCompaction(session=self.session_id))["aborted"])
 
     def set_model(self, model: str) -> None:
@@ -202,30 +202,30 @@ class SyncSession(SessionFacts):
         self._call(verbs.SetModel(session=self.session_id, model=model))
 
     def rename(self, name: str) -> SessionRecord:
-        """Give the session another name for people; `WrongUse` when a living session has it."""
+        """Give the session another name; `WrongUse` when a living session has it."""
         return self._call(verbs.Rename(session=self.session_id, name=name))
 
     def answer(self, request_id: str, allowed: bool, *, reason: str = "", by: str = "user") -> None:
-        """Answer a permission request; `WrongUse` when none of that id waits."""
+        """Answer a permission request; `WrongUse` when no request of that id is open."""
         verb = verbs.Permit(
             session=self.session_id, request_id=request_id, allowed=allowed, by=by, reason=reason
         )
         self._call(verb)
 
     def wait_idle(self, timeout: float | None = None) -> TurnReport:
-        """Wait until the agent is idle, or gone. See `Session.wait_idle`."""
+        """Wait until the agent is idle, or has ended. See `Session.wait_idle`."""
         return self._link.idle(self._link.wait_idle(timeout).result(), timeout)
 
-    # -- hearing --------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------
 
     def events(self, after: int = 0) -> Iterator[AnyEvent]:
-        """Every event with a number above `after`, those of the past first, until the agent is
-        gone or the session was let go. Iterate it in one thread."""
+        """Every event with a number above `after`, past ones first, until the agent has ended or
+        the session was released. Iterate it in one thread."""
         return cast("Iterator[AnyEvent]", iter(self._link.feed(after)))
 
     def subscribe(self, handler: Callable[[AnyEvent], object]) -> Callable[[], None]:
-        """Have `handler` called with every event from now on, in a thread of its own; returns how
-        to stop that. What it raises is logged."""
+        """Call `handler` with every event from now on, in a separate thread; returns a function
+        that unsubscribes. What it raises is logged."""
         feed = self._link.feed()
 
         def tell() -> None:
@@ -247,11 +247,11 @@ class SyncSession(SessionFacts):
         return self._link.ended(self._link.stop(reason, timeout).result())
 
     def detach(self) -> None:
-        """Let the session live on without this program. Again has no effect."""
+        """Release the session, which runs on. Again has no effect."""
         self._link.release().result()
 
     def dispose(self) -> None:
-        """End the agent, and let the session go. Again has no effect."""
+        """End the agent, and release the session. Again has no effect."""
         if self._link.is_gone:
             return
         try:
