@@ -37,7 +37,7 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True):
     permission: Seconds = 300.0
     """Until a permission request that nobody answers is refused."""
     abort: Seconds = 30.0
-    """From an abort until the agent's process is ended because its turn goes on."""
+    """From an abort until the agent's process is ended because its turn continues."""
     leave: Seconds = 10.0
     """From the request to leave until the agent's process is ended because it stays."""
 

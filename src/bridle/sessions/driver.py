@@ -128,7 +128,7 @@ class SessionDriver:
         self._known_messages: set[str] = set()
         """Ids of the messages that any process of the session was given."""
         self._acknowledged: set[str] = set()
-        """Ids of the messages whose delivery the process was told of."""
+        """Ids of the messages whose delivery was reported to the process."""
         self._notes_read = 0
         """Bytes of the guard's notes that are in the ledger."""
         self._unsent = b""

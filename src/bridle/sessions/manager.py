@@ -194,7 +194,7 @@ class SessionManager:
         new_name: str | None = None,
         timeout: float = START_TIMEOUT,
     ) -> SessionRecord:
-        """Start a session of another runtime that goes on with a session's conversation.
+        """Start a session of another runtime that continues a session's conversation.
 
         By that runtime's own import where it has one, else by a written brief that is its first
         prompt; `handover` of the record says which. The old session stays as it is. A prompt in

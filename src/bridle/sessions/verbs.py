@@ -9,7 +9,7 @@ To add a verb that an agent carries out: a row here, its method on the wire (`tu
 `player`), a line in `cli/session.py`, and a typed method on `Session` and `SyncSession`.
 
 Wire compatibility: names and fields are only added, each field with a default; `protocol` says when
-that is not enough. Null stands for a wait that ran out of time.
+that is not enough. Null is the result of a wait that ran out of time.
 """
 
 from typing import Any, ClassVar, Generic, Literal, TypeVar, cast, get_args

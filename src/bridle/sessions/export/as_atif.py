@@ -195,8 +195,8 @@ def _tool_call(tool: ToolUse) -> dict[str, Any]:
 def _result(tool: ToolUse) -> dict[str, Any]:
     result: dict[str, Any] = {"source_call_id": tool.id, "content": tool.result_text}
     extra = {"is_error": tool.is_error, "still_running": tool.is_open}
-    told = {name: True for name, holds in extra.items() if holds}
-    return {**result, "extra": told} if told else result
+    notes = {name: True for name, holds in extra.items() if holds}
+    return {**result, "extra": notes} if notes else result
 
 
 def _tokens(usage: Usage) -> dict[str, int]:
