@@ -1,15 +1,15 @@
 """The time limits of a session (`Clocks`), and the stopwatch that measures against them."""
 
 import time
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import msgspec
 
-from bridle.process.spec import Patience
+from bridle.process.spec import Patience, Question
+from bridle.turns.recorder import Recorder
 
 if TYPE_CHECKING:
     from bridle.config import Config
-    from bridle.sessions.player import Player
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Clock = Literal[
@@ -61,6 +61,18 @@ def configured_clocks(config: "Config") -> Clocks:
         abort=section.abort,
         leave=section.leave,
     )
+
+
+class Watched(Protocol):
+    """What the clocks look at: the session's player, which knows the ledger, which knows clocks."""
+
+    recorder: Recorder
+    finished: bool
+    questions: dict[str, Question]
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a message was sent that the agent has neither taken nor refused."""
 
 
 class Stopwatch:
@@ -119,7 +131,7 @@ class Stopwatch:
 
     # -- what runs out --------------------------------------------------------------------------
 
-    def ran_out(self, player: "Player", clocks: Clocks) -> tuple[Clock, float] | None:
+    def ran_out(self, player: Watched, clocks: Clocks) -> tuple[Clock, float] | None:
         """A clock that has run out, with its limit; None when none has."""
         turn_open = player.recorder.turn_open
         if not turn_open:
@@ -132,7 +144,7 @@ class Stopwatch:
                 return "startup" if untaken else clock, seconds
         return None
 
-    def deadlines(self, player: "Player", clocks: Clocks) -> list[float]:
+    def deadlines(self, player: Watched, clocks: Clocks) -> list[float]:
         """When something runs out: the running clocks, and the permission requests that were open
         at the last call of `unanswered`."""
         waits = [until for _, until, _ in self.running(player, clocks)]
@@ -141,7 +153,7 @@ class Stopwatch:
             waits.append(self._left_at + clocks.leave)
         return waits
 
-    def running(self, player: "Player", clocks: Clocks) -> list[Running]:
+    def running(self, player: Watched, clocks: Clocks) -> list[Running]:
         """The clocks that run now."""
         recorder = player.recorder
         if player.finished or recorder.stop_requested is not None or recorder.leaving is not None:
@@ -164,7 +176,7 @@ class Stopwatch:
             found += self._compaction_clocks(player, clocks)
         return found
 
-    def unanswered(self, player: "Player", clocks: Clocks) -> list[str]:
+    def unanswered(self, player: Watched, clocks: Clocks) -> list[str]:
         """The permission requests that nobody answered in time."""
         now = time.monotonic()
         self._asked = {each: self._asked.get(each, now) for each in player.questions}
@@ -174,7 +186,7 @@ class Stopwatch:
         """Whether an agent that was asked to leave has had its time to do so."""
         return self._left_at is None or time.monotonic() >= self._left_at + clocks.leave
 
-    def _compaction_clocks(self, player: "Player", clocks: Clocks) -> list[Running]:
+    def _compaction_clocks(self, player: Watched, clocks: Clocks) -> list[Running]:
         """Limits of a compaction between turns: silence aborts it; then its abort is limited."""
         aborted = self._compaction_aborted_at
         if player.recorder.state != "compacting":
@@ -185,7 +197,7 @@ class Stopwatch:
             return [("compaction", self._since + clocks.inactivity, clocks.inactivity)]
         return []
 
-    def _turn_clocks(self, player: "Player", clocks: Clocks) -> list[Running]:
+    def _turn_clocks(self, player: Watched, clocks: Clocks) -> list[Running]:
         recorder = player.recorder
         found: list[Running] = []
         if clocks.turn:
