@@ -67,7 +67,7 @@ TURN = """
 
 DRIVER = """
 import sys
-from bridle.sessions.daemon import find_runtime
+from bridle.sessions.engine import find_runtime
 from bridle.sessions.engine import Engine
 from bridle.sessions.home import StateHome
 engine = Engine(StateHome(sys.argv[1]), find_runtime)

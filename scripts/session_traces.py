@@ -35,6 +35,7 @@ from bridle.core.options import ModelServer, RunOptions  # noqa: E402 - path fir
 from bridle.process.process_tree import kill_marked, marked_processes  # noqa: E402 - path first
 from bridle.runtimes.contract import Adapter  # noqa: E402 - path first
 from bridle.runtimes.registry import get_adapter  # noqa: E402 - path first
+from bridle.sessions import verbs  # noqa: E402 - path first
 from bridle.sessions.event_log import EventLog  # noqa: E402 - path first
 from bridle.sessions.home import StateHome  # noqa: E402 - path first
 from bridle.sessions.start import resume_session, start_session  # noqa: E402 - path first
@@ -151,7 +152,7 @@ class Agent:
         self._rest(host, record)
         host.send(record, "Run the long tool.")
         self._wait(self._works(host, record, "again"))
-        host.call(lambda: host.service.abort(record.session_id, "enough"))
+        host.do(verbs.Abort(session=record.session_id, reason="enough"))
         self._rest(host, record)
         host.send(record, "Are you there?")
         self._rest(host, record)
@@ -182,7 +183,10 @@ class Agent:
         return lambda: len(self.model.requests) > before
 
     def _rest(self, host: Host, record: SessionRecord) -> None:
-        report = host.call(lambda: host.service.wait_idle(record.session_id, LONG)).result(LONG + 9)
+        waiting = host.call(
+            lambda: host.service.call(verbs.WaitIdle(session=record.session_id, timeout=LONG))
+        )
+        report = waiting.result(LONG + 9)
         if report is None or report.state != "ready":
             raise AssertionError(f"did not come to rest: {report}")
         self.statuses.append(report.status or "")

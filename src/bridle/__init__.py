@@ -55,13 +55,13 @@ if TYPE_CHECKING:
     from bridle.sessions.clocks import Clocks
     from bridle.sessions.history import AgentStep, ToolUse
     from bridle.sessions.hooks import HookEvent
-    from bridle.sessions.hosting import on_hook
-    from bridle.sessions.service import Receipt, TurnReport
+    from bridle.sessions.host import on_hook
     from bridle.sessions.session import Session
     from bridle.sessions.start import Identity
     from bridle.sessions.store import SessionRecord
     from bridle.sessions.sync_session import SyncSession
     from bridle.sessions.user_messages import UserMessage
+    from bridle.sessions.verbs import Receipt, TurnReport
     from bridle.turns.wire import Allow, Deny, PermissionAnswer, Question
 
 del TYPE_CHECKING
@@ -182,9 +182,9 @@ _HOMES = {
     "bridle.sessions.clocks": ("Clocks",),
     "bridle.sessions.history": ("AgentStep", "ToolUse"),
     "bridle.sessions.hooks": ("HookEvent",),
-    "bridle.sessions.hosting": ("on_hook",),
+    "bridle.sessions.host": ("on_hook",),
     "bridle.sessions.start": ("Identity",),
-    "bridle.sessions.service": ("Receipt", "TurnReport"),
+    "bridle.sessions.verbs": ("Receipt", "TurnReport"),
     "bridle.sessions.session": ("Session",),
     "bridle.sessions.store": ("SessionRecord",),
     "bridle.sessions.sync_session": ("SyncSession",),

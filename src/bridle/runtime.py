@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bridle.drives.print_run import PermissionPolicy
     from bridle.runs import AsyncPermissionPolicy
     from bridle.runtimes.deployment import Deployment
-    from bridle.sessions.service import Receipt
+    from bridle.sessions.verbs import Receipt
 
 T = TypeVar("T")
 

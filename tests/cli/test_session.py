@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from bridle.cli import session_attach
-from bridle.sessions.manager import SessionDesk
+from bridle.sessions.manager import SessionManager
 from bridle.testing import ScriptedModel
 from tests.cli.session_shell import BRIDLE, Shell
 from tests.conftest import wait_until
@@ -358,8 +358,8 @@ def test_a_turn_that_ends_before_the_watcher_runs_is_shown(
     lines = typed()
     keyboard = SimpleNamespace(readline=lambda: next(lines), isatty=lambda: False)
     monkeypatch.setattr("sys.stdin", keyboard)
-    with SessionDesk(str(shell.work)) as desk:
-        assert session_attach.attach(desk, desk.show(name)) == 0
+    with SessionManager(str(shell.work)) as manager:
+        assert session_attach.attach(manager, manager.show(name)) == 0
 
 
 TOY = """\

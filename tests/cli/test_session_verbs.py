@@ -332,4 +332,4 @@ def test_a_spent_session_takes_no_other_model(shell: Shell) -> None:
     assert shell.run("session", "ask", "once", "hello").stdout == "said\n"
     done = shell.run("session", "model", "once", "other")
     assert done.returncode == 2
-    assert "can have only one turn" in done.stderr
+    assert "this session has had its one turn" in done.stderr

@@ -12,8 +12,7 @@ from bridle.core.errors import ConfigError
 from bridle.core.results import Loading, Ready
 from bridle.runtimes.preset import PresetRuntime
 from bridle.runtimes.registry import check_declaration, get_adapter
-from bridle.sessions.clocks import Clocks
-from bridle.sessions.configured import configured_clocks, configured_drive
+from bridle.sessions.clocks import Clocks, configured_clocks
 
 CANONICAL = {
     "BRIDLE_SESSION_ID": "s1",
@@ -128,8 +127,8 @@ def test_an_acp_preset_has_no_terminal() -> None:
 @pytest.mark.parametrize(("delivery", "drive"), [("tmux", "tmux"), ("stdin", None), ("rpc", "rpc")])
 def test_the_delivery_chooses_the_drive(tmp_path: Path, delivery: str, drive: str | None) -> None:
     config = configured(tmp_path, f"runtime: {{adapters: {{codex: {{delivery: {delivery}}}}}}}")
-    assert configured_drive(config, "codex") == drive
-    assert configured_drive(config, "claude") is None
+    assert config.drive("codex") == drive
+    assert config.drive("claude") is None
 
 
 @pytest.mark.parametrize(
@@ -145,8 +144,8 @@ def test_the_delivery_chooses_the_drive(tmp_path: Path, delivery: str, drive: st
 )
 def test_the_mode_chooses_the_drive(tmp_path: Path, mode: str, drive: str) -> None:
     config = configured(tmp_path, f"runtime: {{adapters: {{codex: {{mode: {mode}}}}}}}")
-    assert configured_drive(config, "codex") == drive
-    assert configured_drive(config, "claude") is None
+    assert config.drive("codex") == drive
+    assert config.drive("claude") is None
 
 
 def test_profiles_say_the_same_under_other_names() -> None:

@@ -2,7 +2,6 @@
 
 import os
 import threading
-from concurrent.futures import Future
 from types import TracebackType
 from typing import TypeVar
 from unittest import mock
@@ -15,14 +14,16 @@ from bridle.drives.tmux.server import TmuxServer, server_folder
 from bridle.guard.hooks.service import GuardSession
 from bridle.process.process_tree import kill_marked
 from bridle.runtimes.contract import Adapter
+from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
-from bridle.sessions.service import Receipt, SessionService
+from bridle.sessions.service import SessionService
 from bridle.sessions.start import start_session
 from bridle.sessions.store import SessionRecord, SessionStore
+from bridle.sessions.verbs import Receipt
 from tests.sandbox.bench import Bench
 
 T = TypeVar("T")
@@ -105,29 +106,33 @@ class GuardedSession:
         self.engine.stop()
         self._thread.join(DEADLINE)
 
-    def _ask(self, act: "Callable[[], Future[T]]") -> T:
-        return self.engine.call(act).result(DEADLINE).result(DEADLINE)
+    def do(self, verb: verbs.Verb[T]) -> T:
+        """Have a verb carried out, and wait for its result."""
+        return self.engine.call(lambda: self.service.call(verb)).result(DEADLINE).result(DEADLINE)
 
     def ready(self) -> bool:
         """Whether it became ready; else it is over."""
-        record = self._ask(lambda: self.service.wait_ready(self.record.session_id, DEADLINE))
+        record = self.do(verbs.WaitReady(session=self.record.session_id, timeout=DEADLINE))
         assert record is not None, "it never became ready"
         return record.state == "ready"
 
     def send(self, text: str) -> Receipt:
         """Give it a prompt."""
         name = new_session_id()
-        receipt = self._ask(
-            lambda: self.service.send(
-                self.record.session_id, "prompt", text, message_id=name, timeout=DEADLINE
-            )
+        verb = verbs.Send(
+            session=self.record.session_id,
+            kind="prompt",
+            text=text,
+            message_id=name,
+            timeout=DEADLINE,
         )
+        receipt = self.do(verb)
         assert receipt is not None, "it was not taken in time"
         return receipt
 
     def wait(self) -> None:
         """Wait until it is idle or over."""
-        assert self._ask(lambda: self.service.wait_idle(self.record.session_id, DEADLINE))
+        assert self.do(verbs.WaitIdle(session=self.record.session_id, timeout=DEADLINE))
 
     def prompt(self, text: str) -> Receipt:
         """Give it a prompt, and wait for the end of the turn."""
@@ -137,13 +142,12 @@ class GuardedSession:
 
     def abort(self, reason: str) -> None:
         """Bring the open turn to its end."""
-        name = self.record.session_id
-        told = self.engine.call(lambda: self.service.abort(name, reason)).result(DEADLINE)
-        assert told["aborted"]
+        assert self.do(verbs.Abort(session=self.record.session_id, reason=reason))["aborted"]
 
     def leave(self) -> SessionRecord:
         """End it, and wait until its agent is gone; returns its record."""
-        record = self._ask(lambda: self.service.stop(self.record.session_id, "done", DEADLINE))
+        verb = verbs.Stop(session=self.record.session_id, reason="done", timeout=DEADLINE)
+        record = self.do(verb)
         assert record is not None, "it never left"
         return record
 

@@ -22,7 +22,7 @@ from bridle.runtimes.confined import held_as
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sandbox import launcher, preflight
-from bridle.sessions.hosting import close_hosts
+from bridle.sessions.host import close_hosts
 from bridle.sessions.sync_session import SyncSession
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")

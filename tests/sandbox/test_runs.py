@@ -29,7 +29,7 @@ from bridle.sandbox import (
 )
 from bridle.sandbox.confine import REFUSAL_LINE, REFUSED
 from bridle.sandbox.preflight import Enforcement, enforcement_of
-from bridle.sessions.hosting import close_hosts
+from bridle.sessions.host import close_hosts
 from bridle.sessions.sync_session import SyncSession
 from bridle.testing import ScriptedModel
 

@@ -12,10 +12,10 @@ from bridle.sessions import daemon, protocol
 
 
 class _BeforeHello(daemon.Daemon):
-    def _operation(self, request: dict[str, Any]) -> Any:
+    def _answer(self, client: Any, request: dict[str, Any]) -> Any:
         if request.get("op") == "hello":
             request = {**request, "op": "unheard"}
-        return super()._operation(request)
+        return super()._answer(client, request)
 
     def _status(self) -> dict[str, Any]:
         told = super()._status()

@@ -4,7 +4,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,15 +12,16 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions
 from bridle.process.process_tree import kill_marked
 from bridle.runtimes.registry import get_adapter
+from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.daemon import find_runtime
 from bridle.sessions.driver import SessionDriver
-from bridle.sessions.engine import Engine
+from bridle.sessions.engine import Engine, find_runtime
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
-from bridle.sessions.service import Receipt, SessionService, TurnReport
+from bridle.sessions.service import SessionService
 from bridle.sessions.start import resume_session, start_session
 from bridle.sessions.store import SessionRecord, SessionStore
+from bridle.sessions.verbs import Receipt, TurnReport
 
 DEADLINE = 60.0
 T = TypeVar("T")
@@ -40,9 +40,9 @@ class Host:
         """Have something done in the engine's thread, and wait for it."""
         return self.engine.call(act).result(DEADLINE)
 
-    def ask(self, act: "Callable[[], Future[T]]") -> T:
-        """The same for what is answered later."""
-        return self.call(act).result(DEADLINE)
+    def do(self, verb: verbs.Verb[T]) -> T:
+        """Have a verb carried out, and wait for its result."""
+        return self.call(lambda: self.service.call(verb)).result(DEADLINE)
 
     def driver(self, record: SessionRecord) -> SessionDriver:
         """The driver of a session."""
@@ -53,20 +53,20 @@ class Host:
     ) -> Receipt | None:
         """Send a message and wait until it is taken or waits."""
         more.setdefault("message_id", new_session_id())
-        return self.ask(
-            lambda: self.service.send(record.session_id, kind, text, timeout=DEADLINE, **more)
+        return self.do(
+            verbs.Send(session=record.session_id, kind=kind, text=text, timeout=DEADLINE, **more)
         )
 
     def idle(self, record: SessionRecord, seconds: float = DEADLINE) -> TurnReport:
         """Wait until a session is idle or over."""
-        waiting = self.call(lambda: self.service.wait_idle(record.session_id, seconds))
-        report = waiting.result(seconds + DEADLINE)
+        verb = verbs.WaitIdle(session=record.session_id, timeout=seconds)
+        report = self.call(lambda: self.service.call(verb)).result(seconds + DEADLINE)
         assert report is not None, "it never came to rest"
         return report
 
     def stop(self, record: SessionRecord) -> SessionRecord:
         """End a session."""
-        ended = self.ask(lambda: self.service.stop(record.session_id, "done", DEADLINE))
+        ended = self.do(verbs.Stop(session=record.session_id, reason="done", timeout=DEADLINE))
         assert ended is not None
         return ended
 

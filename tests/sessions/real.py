@@ -10,6 +10,7 @@ from typing import Any
 from bridle.core.events import Drive
 from bridle.core.options import ModelServer, RunOptions
 from bridle.runtimes.contract import Adapter
+from bridle.sessions import verbs
 from bridle.sessions.start import resume_session, start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 from bridle.testing import ScriptedModel
@@ -69,7 +70,8 @@ def go_on(place: Place, runtime: Adapter, record: SessionRecord) -> SessionRecor
 
 def rest(host: Host, record: SessionRecord) -> str:
     """Wait until the agent is idle; returns the last text."""
-    report = host.call(lambda: host.service.wait_idle(record.session_id, LONG)).result(LONG + 10)
+    verb = verbs.WaitIdle(session=record.session_id, timeout=LONG)
+    report = host.call(lambda: host.service.call(verb)).result(LONG + 10)
     assert report is not None, "it never came to rest"
     assert (report.state, report.status) == ("ready", "completed"), report
     return report.text

@@ -9,7 +9,7 @@ from bridle.core.events import Event
 from bridle.process.process_tree import kill_marked, marked_processes
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome, user_home
-from bridle.sessions.hosting import close_hosts
+from bridle.sessions.host import close_hosts
 from bridle.sessions.store import SessionStore
 
 DEADLINE = 60.0

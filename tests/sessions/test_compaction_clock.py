@@ -4,17 +4,13 @@ import time
 
 from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessExit
-from bridle.sessions.clocks import Clocks
-from bridle.sessions.ledger import Begin, Compact, Expire
+from bridle.sessions.clocks import Clocks, Stopwatch
+from bridle.sessions.ledger import Compact, Expire
 from bridle.sessions.replay import SessionPlayer
-from bridle.sessions.stopwatch import Stopwatch
 from bridle.turns.recorder import Recorder
-from bridle.turns.usage_totals import Before
-from bridle.turns.wire import LiveFacts, Outgoing
+from bridle.turns.wire import Outgoing
 
 CLOCKS = Clocks(inactivity=20.0, abort=7.0)
-FACTS = LiveFacts(runtime="toy", runtime_version="1", dialect="toy", cwd="/")
-BEGIN = Begin(run=1, drive="rpc", facts=FACTS, before=Before(), ts=time.time())
 
 
 class Toy:
@@ -67,18 +63,21 @@ class Bench:
         self.wire = kind(self.recorder)
         self.player = SessionPlayer(self.wire, self.recorder)
         self.watch = Stopwatch()
-        self.watch.begin(BEGIN)
+        self.watch.begin(time.time())
         self.player.begin()
 
     def decide(self, entry: Compact | Expire) -> None:
-        self.watch.note(entry)
+        if isinstance(entry, Compact):
+            self.watch.compacting(entry.ts)
+        else:
+            self.watch.expired(entry.clock, entry.ts)
         self.player.apply(entry)
 
     def running(self) -> list[tuple[str, float]]:
-        return [(name, secs) for name, _, secs in self.watch.running(self.player, CLOCKS, BEGIN)]
+        return [(name, secs) for name, _, secs in self.watch.running(self.player, CLOCKS)]
 
     def expire(self) -> None:
-        ((name, _, seconds),) = self.watch.running(self.player, CLOCKS, BEGIN)
+        ((name, _, seconds),) = self.watch.running(self.player, CLOCKS)
         self.decide(Expire(clock=name, seconds=seconds, ts=time.time()))
 
 

@@ -11,7 +11,7 @@ from bridle.core.options import ModelServer
 from bridle.process.process_tree import kill_marked
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.supporting import as_terminal
-from bridle.sessions.hosting import close_hosts
+from bridle.sessions.host import close_hosts
 from bridle.testing import ScriptedModel
 from tests.sandbox.bench import Bench, bench
 from tests.support.real_cli import real_cli

@@ -9,6 +9,7 @@ from bridle.core import events as ev
 from bridle.core.errors import WrongUse
 from bridle.core.events import Drive
 from bridle.process.process_tree import marked_processes
+from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.lock import SessionOver
 from bridle.sessions.store import UnknownSession
@@ -91,7 +92,7 @@ def test_an_abort_ends_the_turn_and_not_the_session(place: Place) -> None:
     record = place.start(SLEEPER + "- text: still here\n")
     host.send(record, "go")
     wait((place.work / "began").exists)
-    told = host.call(lambda: host.service.abort(record.session_id, "no more"))
+    told = host.do(verbs.Abort(session=record.session_id, reason="no more"))
     assert told["aborted"]
     report = host.idle(record)
     assert (report.state, report.status) == ("ready", "aborted")
@@ -105,7 +106,7 @@ def test_an_abort_when_idle_changes_nothing(place: Place) -> None:
     host = place.host()
     record = place.start("- text: one\n")
     host.idle(record)
-    told = host.call(lambda: host.service.abort(record.session_id, "no"))
+    told = host.do(verbs.Abort(session=record.session_id, reason="no"))
     assert not told["aborted"]
     host.send(record, "hi")
     assert host.idle(record).status == "completed"
@@ -117,7 +118,7 @@ def test_an_abort_can_clear_the_queue(place: Place) -> None:
     host.send(record, "go")
     host.send(record, "later", "follow_up", message_id="later")
     wait((place.work / "began").exists)
-    told = host.call(lambda: host.service.abort(record.session_id, "no", clear=True))
+    told = host.do(verbs.Abort(session=record.session_id, reason="no", clear=True))
     assert told["dropped"] == ["later"]
     assert host.idle(record).turn == 1
 
@@ -150,13 +151,15 @@ def test_permission_is_asked_and_answered(place: Place) -> None:
     host.send(record, "go")
     wait(lambda: driver.record.state == "waiting_permission")
     [request_id] = driver.player.questions
-    host.call(lambda: host.service.answer(record.session_id, request_id, True, "test"))
+    host.do(verbs.Permit(session=record.session_id, request_id=request_id, allowed=True, by="test"))
     assert host.idle(record).status == "completed"
     assert (place.work / "made").exists()
     decisions = [e for e in place.events(record) if isinstance(e, ev.PermissionDecision)]
     assert [(each.decision, each.by) for each in decisions] == [("allow", "test")]
     with pytest.raises(WrongUse, match="no permission request"):
-        host.call(lambda: host.service.answer(record.session_id, request_id, True, "test"))
+        host.do(
+            verbs.Permit(session=record.session_id, request_id=request_id, allowed=True, by="test")
+        )
 
 
 def test_permission_that_nobody_gives_is_refused(place: Place) -> None:
@@ -174,7 +177,7 @@ def test_permission_that_nobody_gives_is_refused(place: Place) -> None:
 def test_who_is_not_there(place: Place) -> None:
     host = place.host()
     with pytest.raises(UnknownSession):
-        host.call(lambda: host.service.send("nobody", "prompt", "hi", message_id="m"))
+        host.do(verbs.Send(session="nobody", kind="prompt", text="hi", message_id="m"))
     record = place.start("- text: one\n")
     host.idle(record)
     with pytest.raises(WrongUse, match="empty"):

@@ -135,8 +135,10 @@ def test_errors_keep_their_types(place: Place, client: DaemonClient) -> None:
         client.request(
             "send", session=record.session_id, kind="prompt", text="x", message_id="x", timeout=1
         )
-    with pytest.raises(Exception, match="KeyError"):
+    with pytest.raises(WrongUse, match=r"'show' is wrong: .*missing required field `session`"):
         client.request("show")
+    with pytest.raises(WrongUse, match="names no session"):
+        list(client.events(None))  # type: ignore[arg-type]
     assert client.request("status")["running"] is True
 
 

@@ -13,6 +13,7 @@ from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import hooks as guarding
 from bridle.runtimes.scripted.product import ScriptedRuntime
+from bridle.sessions import verbs
 from bridle.sessions.ledger import Begin, Ledger
 from bridle.sessions.replay import replayed
 from bridle.sessions.store import SessionRecord
@@ -187,7 +188,7 @@ def test_a_guard_that_does_not_fire_lets_no_session_start(
     monkeypatch.setattr(permissions, "PROOF_SECONDS", 0.5)
     host = place.host()
     record = place.start(SCRIPT, **BUILDER)
-    ended = host.ask(lambda: host.service.wait_ready(record.session_id, 60))
+    ended = host.do(verbs.WaitReady(session=record.session_id, timeout=60))
     assert ended is not None
     assert (ended.state, ended.ready_at) == ("failed", None)
     assert ended.error is not None

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from bridle.core.errors import Overloaded
-from bridle.sessions.files_touched import commands_of, files_of
-from bridle.sessions.handover import SIZE, brief
+from bridle.sessions.handover import SIZE, brief, commands_of, files_of
 from bridle.sessions.history import ToolUse
 from tests.support.sessions import MadeSession, live_session
 

@@ -256,7 +256,7 @@ def test_closing_is_bounded_and_says_what_was_not_told(
     assert time.monotonic() - started < 60
     problems = {entry["event"]: entry["problem"] for entry in logged(runner)}
     assert problems == {
-        "SessionStop": "not told: Bridle ended first",
+        "SessionStop": "not sent: Bridle ended first",
         "SessionStart": "exited -9",
     }
     runner.published(record, events)

@@ -22,10 +22,10 @@ from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.runtimes.supporting import compacting_runtimes
 from bridle.sessions.clocks import Clocks
-from bridle.sessions.holding import wire_of as wire_of_session
 from bridle.sessions.ledger import Begin
+from bridle.sessions.print_plan import _options
+from bridle.sessions.replay import wire_of as wire_of_session
 from bridle.sessions.start import _kept_options
-from bridle.sessions.turn_planning import _options
 from bridle.turns.recorder import Recorder
 from bridle.turns.usage_totals import Before
 from bridle.turns.wire import CompactionControl, LiveFacts

@@ -10,6 +10,7 @@ from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.supporting import as_terminal
+from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
@@ -80,10 +81,13 @@ def question(session: GuardedSession, besides: str = "") -> Question:
 
 
 def answer(session: GuardedSession, asked: Question, allowed: bool) -> None:
-    name = session.record.session_id
-    session.engine.call(
-        lambda: session.service.answer(name, asked.request_id, allowed, by="a test")
-    ).result(DEADLINE)
+    verb = verbs.Permit(
+        session=session.record.session_id,
+        request_id=asked.request_id,
+        allowed=allowed,
+        by="a test",
+    )
+    session.do(verb)
 
 
 def of(events: list[ev.Event], kind: type) -> list[Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.process.process_tree import look, marked_processes
+from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks
 from tests.sessions.place import Place, wait
 from tests.sessions.print_sessions import LONG, begin, check, heard, keeper, turn_pid
@@ -18,7 +19,7 @@ def test_abort_ends_the_process_and_the_session_goes_on(place: Place) -> None:
     host.send(record, "go")
     wait((place.work / "began").exists)
     pid = turn_pid(place, record)
-    assert host.call(lambda: host.service.abort(record.session_id, "enough"))
+    assert host.do(verbs.Abort(session=record.session_id, reason="enough"))
     report = host.idle(record)
     assert (report.state, report.status) == ("ready", "aborted")
     assert look(pid) is None
@@ -39,11 +40,11 @@ def test_abort_at_once_leaves_the_session_usable(place: Place, delay: float) -> 
 
     def send_and_abort() -> None:
         driver = host.engine.adopt(record)
-        driver.commands.accept(message_id, "prompt", "go")
+        driver.accept(message_id, "prompt", "go")
 
     host.call(send_and_abort)
     time.sleep(delay)
-    host.call(lambda: host.service.abort(record.session_id, "at once"))
+    host.do(verbs.Abort(session=record.session_id, reason="at once"))
     report = host.idle(record)
     assert (report.state, report.turn, report.status) == ("ready", 1, "aborted")
     host.send(record, "once more")
@@ -59,8 +60,8 @@ def test_abort_of_what_was_never_started_tells_so(place: Place) -> None:
 
     def send_and_abort() -> bool:
         driver = host.engine.adopt(record)
-        driver.commands.accept("8d2b1c5e-7c3f-4a1d-9f1e-0123456789ab", "steer", "go")
-        return driver.commands.abort("at once")
+        driver.accept("8d2b1c5e-7c3f-4a1d-9f1e-0123456789ab", "steer", "go")
+        return driver.perform(verbs.Abort(session=record.session_id, reason="at once"))
 
     assert host.call(send_and_abort)
     assert host.idle(record).status == "aborted"

@@ -11,7 +11,8 @@ from bridle.core import events as ev
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.process.process_tree import marked_processes
-from bridle.sessions.turn_planning import plan_session
+from bridle.sessions import verbs
+from bridle.sessions.print_plan import plan_session
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from tests.sessions.place import Place, wait
@@ -158,7 +159,7 @@ def test_abort_leaves_the_session_usable(place: Place, name: str) -> None:
         host = place.host()
         host.send(record, "Please begin.")
         wait((place.work / "began").exists, LONG)
-        host.call(lambda: host.service.abort(record.session_id, "enough"))
+        host.do(verbs.Abort(session=record.session_id, reason="enough"))
         report = host.idle(record)
         assert (report.state, report.status) == ("ready", "aborted")
         host.send(record, "Are you there?")
@@ -175,7 +176,7 @@ def test_abort_before_the_agent_kept_anything(place: Place, name: str) -> None:
         record = begin(place, runtime, "print", model)
         host = place.host()
         host.send(record, "Please begin.")
-        host.call(lambda: host.service.abort(record.session_id, "at once"))
+        host.do(verbs.Abort(session=record.session_id, reason="at once"))
         assert host.idle(record).status in ("aborted", "completed")
         host.send(record, "Are you there?")
         assert rest(host, record)

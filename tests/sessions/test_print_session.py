@@ -12,7 +12,8 @@ from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.drives.print_session.records import mark_in
 from bridle.runtimes.registry import get_adapter
-from bridle.sessions.manager import SessionDesk, default_drive
+from bridle.sessions import verbs
+from bridle.sessions.manager import SessionManager, default_drive
 from bridle.sessions.start import start_session
 from bridle.sessions.store import SessionRecord, SessionStore
 from tests.sessions.place import Place, kinds, wait
@@ -54,7 +55,7 @@ def test_evidence_says_that_no_process_is_there(place: Place) -> None:
     wait(lambda: place.record(record).pid is not None)
     assert place.record(record).pid == turn_pid(place, record)
     assert place.record(record).state == "working"
-    host.call(lambda: host.service.abort(record.session_id, "enough"))
+    host.do(verbs.Abort(session=record.session_id, reason="enough"))
     host.idle(record)
     shown = place.record(record)
     assert (shown.state, shown.pid, shown.status) == ("ready", None, "aborted")
@@ -114,7 +115,7 @@ def test_a_question_of_the_agent_is_answered(place: Place) -> None:
     wait(lambda: place.record(record).state == "waiting_permission")
     driver = host.driver(record)
     [request] = driver.player.questions
-    host.call(lambda: driver.commands.answer(request, True, "user"))
+    host.do(verbs.Permit(session=record.session_id, request_id=request, allowed=True))
     assert host.idle(record).text == "done"
     assert (place.work / "allowed").exists()
     host.send(record, "again")
@@ -128,8 +129,7 @@ def test_the_model_can_be_changed_between_turns(place: Place) -> None:
     record = begin(place, "- text: one\n- text: two\n")
     host.send(record, "go")
     host.idle(record)
-    driver = host.driver(record)
-    host.call(lambda: driver.commands.set_model("another"))
+    host.do(verbs.SetModel(session=record.session_id, model="another"))
     host.send(record, "and now")
     host.idle(record)
     host.stop(record)
@@ -174,7 +174,7 @@ def test_features_of_a_print_session_say_what_it_cannot() -> None:
 
 def test_an_agent_whose_protocol_holds_a_conversation_is_not_driven_so(place: Place) -> None:
     from bridle.core.options import RunOptions
-    from bridle.sessions.turn_planning import plan_session
+    from bridle.sessions.print_plan import plan_session
 
     with pytest.raises(UnsupportedOption, match="drive print"):
         plan_session(get_adapter("opencode-acp"), RunOptions(prompt=""), place.env, "x")
@@ -183,9 +183,9 @@ def test_an_agent_whose_protocol_holds_a_conversation_is_not_driven_so(place: Pl
 def test_a_runtime_without_resume_has_one_turn(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bridle.sessions import turn_planning
+    from bridle.sessions import print_plan
 
-    whole = turn_planning.plan_session
+    whole = print_plan.plan_session
 
     def without(*arguments: Any) -> Any:
         import msgspec
@@ -195,7 +195,7 @@ def test_a_runtime_without_resume_has_one_turn(
         live = msgspec.structs.replace(plan.live, own={**plan.live.own, "resumes": False})
         return msgspec.structs.replace(plan, live=live)
 
-    monkeypatch.setattr(turn_planning, "plan_session", without)
+    monkeypatch.setattr(print_plan, "plan_session", without)
     host = place.host()
     record = begin(place, "- text: one\n- text: two\n")
     host.send(record, "first")
@@ -227,8 +227,8 @@ def test_images_are_refused_before_anything_is_accepted(
         started_at="",
         run=1,
     )
-    desk = SessionDesk(str(tmp_path))
-    monkeypatch.setattr(desk, "find", lambda name: (place.home, record))
-    monkeypatch.setattr(desk, "_client", lambda home: pytest.fail("it was sent"))
+    manager = SessionManager(str(tmp_path))
+    monkeypatch.setattr(manager, "find", lambda name: (place.home, record))
+    monkeypatch.setattr(manager, "_client", lambda home: pytest.fail("it was sent"))
     with pytest.raises(UnsupportedOption, match="images"):
-        desk.send("s1", "look", images=("a.png",))
+        manager.send("s1", "look", images=("a.png",))

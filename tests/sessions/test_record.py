@@ -10,6 +10,7 @@ import pytest
 
 from bridle.core.events import AgentEnd, Drive, PermissionRequest, SessionEnd, StateChange
 from bridle.core.usage import Usage
+from bridle.sessions import verbs
 from bridle.sessions.hooks import hook_events
 from bridle.sessions.store import OpenQuestion, SessionRecord, SessionStore
 from tests.sessions.place import Place, wait
@@ -50,7 +51,7 @@ def test_the_open_turn_has_its_number_at_once(place: Place, drive: Drive) -> Non
     receipt = host.send(record, "go")
     assert receipt is not None
     assert receipt.turn == 1
-    now = host.call(lambda: host.service.show(record.session_id))
+    now = host.do(verbs.Show(session=record.session_id))
     assert (now.state, now.turn, now.last_turn) == ("working", 1, None)
     (place.work / "go").touch()
     assert host.idle(record).turn == 1
@@ -110,9 +111,9 @@ def test_open_questions_stand_in_the_record(place: Place) -> None:
     # Another driver finds the same, with the time at which it was asked.
     host.close()
     second = place.host()
-    now = second.call(lambda: second.service.show(record.session_id))
+    now = second.do(verbs.Show(session=record.session_id))
     assert now.questions == (expected,)
-    second.call(lambda: second.service.answer(record.session_id, asked.request_id, True, "user"))
+    second.do(verbs.Permit(session=record.session_id, request_id=asked.request_id, allowed=True))
     second.idle(record)
     assert place.record(record).questions == ()
 
@@ -161,7 +162,7 @@ def test_a_record_of_an_older_bridle_loads_and_is_completed(place: Place, over: 
     _forget_new_fields(place, known)
     assert place.record(record).last_turn is None
     second = place.host()
-    shown = second.call(lambda: second.service.show(record.session_id))
+    shown = second.do(verbs.Show(session=record.session_id))
     assert shown.last_turn == known.last_turn != None  # noqa: E711
     assert (shown.usage, shown.seq) == (known.usage, known.seq)
     assert second.idle(record).text == "one"

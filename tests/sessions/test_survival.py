@@ -18,7 +18,7 @@ from bridle.core import events as ev
 from bridle.core.errors import Unavailable, WrongUse
 from bridle.process.process_tree import marked_processes
 from bridle.runtimes.registry import get_adapter
-from bridle.sessions import engine
+from bridle.sessions import engine, verbs
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.lock import SessionHeld
 from bridle.sessions.replay import replayed
@@ -95,12 +95,12 @@ def test_a_fault_of_ours_ends_one_session_and_no_other(
     host = place.host()
     ill, well = place.start("- text: one\n"), place.start("- text: other\n")
     host.idle(ill)
-    intake = host.driver(ill)._intake
+    driver = host.driver(ill)
 
     def broken() -> None:
         raise TypeError("nobody thought of that")
 
-    monkeypatch.setattr(intake, "read", broken)
+    monkeypatch.setattr(driver, "_read_lines", broken)
     host.send(ill, "go")
     report = host.idle(ill)
     assert report.state == "lost"
@@ -336,7 +336,7 @@ def test_a_resume_is_not_ended_with_what_the_process_before_left(place: Place) -
     kill(place.run_file(record, "pid"))
     wait(lambda: place.record(record).state == "failed")
     assert marked_processes(record.session_id), "what it left is not ended yet"
-    assert host.ask(lambda: host.service.release(record.session_id, 30.0)) is not None
+    assert host.do(verbs.Release(session=record.session_id, timeout=30.0)) is not None
     assert marked_processes(record.session_id) == []
     resumed = place.resume(record)
     host.send(resumed, "hello again")

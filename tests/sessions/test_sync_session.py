@@ -16,7 +16,7 @@ from bridle.core import events as ev
 from bridle.core.errors import TimedOut, WrongUse
 from bridle.core.events import Event
 from bridle.sessions.client import DaemonClient, daemon_status
-from bridle.sessions.hosting import close_hosts
+from bridle.sessions.host import close_hosts
 from bridle.sessions.lock import SessionHeld
 from bridle.sessions.session import Session
 from bridle.sessions.sync_session import SyncSession

@@ -113,7 +113,7 @@ def test_who_waits_at_the_old_daemon_goes_on_at_the_new_one(place: Place, begin:
     wait((place.work / "began").exists)
 
     with DaemonClient(place.home, start=False) as waiting, DaemonClient(place.home) as client:
-        waiting._ask("wait_idle", {"session": record.session_id})
+        waiting._say(waiting._connected(), "wait_idle", {"session": record.session_id})
         client.request("status")
         with pytest.raises(EOFError):
             # No answer that would read as a time that ran out: it has to ask again.

@@ -142,7 +142,7 @@ class LiveSession:
     def send(self, text: str, kind: MessageKind = "prompt") -> None:
         self._sent += 1
         name = f"m{self._sent}"
-        self.engine.call(lambda: self.driver.commands.accept(name, kind, text)).result(DEADLINE)
+        self.engine.call(lambda: self.driver.accept(name, kind, text)).result(DEADLINE)
 
     def wait(self, holds: Callable[[], bool]) -> None:
         session_id = self.record.session_id
@@ -155,7 +155,7 @@ class LiveSession:
         self.wait(lambda: self.driver.player.is_idle)
 
     def leave(self) -> None:
-        self.engine.call(lambda: self.driver.commands.leave("done")).result(DEADLINE)
+        self.engine.call(lambda: self.driver.leave("done")).result(DEADLINE)
         self.wait(lambda: self.driver.is_over)
 
 

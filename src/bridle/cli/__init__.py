@@ -207,7 +207,7 @@ def _system_error(problem: OSError) -> int:
 
     if problem.filename and problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
         from bridle.cli.output import say_error
-        from bridle.sessions.trouble import state_error
+        from bridle.sessions.home import state_error
 
         known = state_error(problem, os.path.dirname(os.fsdecode(problem.filename)))
         say_error(known)

@@ -123,12 +123,12 @@ def _status(args: argparse.Namespace) -> int:
 
     from bridle.runtimes.deployed_guard import status
     from bridle.sessions.guards import session_guard
-    from bridle.sessions.manager import SessionDesk
+    from bridle.sessions.manager import SessionManager
 
     found = status(args.worktree)
-    with SessionDesk(args.worktree) as desk:
-        living = [record for record in desk.list(everywhere=True) if not record.is_over]
-        sessions = [session_guard(desk.find(one.session_id)[0], one) for one in living]
+    with SessionManager(args.worktree) as manager:
+        living = [record for record in manager.list(everywhere=True) if not record.is_over]
+        sessions = [session_guard(manager.find(one.session_id)[0], one) for one in living]
     if args.json:
         write_json({**msgspec.to_builtins(found), "sessions": sessions})
     else:

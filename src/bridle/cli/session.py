@@ -29,10 +29,11 @@ from bridle.core.events import encode_event
 from bridle.core.files import atomic_file
 from bridle.core.options import ModelServer, RunOptions, options_in_use
 from bridle.core.redaction import Redactor, secrets_in
+from bridle.sessions import verbs
 from bridle.sessions.ledger import MessageKind
-from bridle.sessions.manager import SessionDesk, check_delivery
-from bridle.sessions.service import TurnReport
+from bridle.sessions.manager import SEND_TIMEOUT, SessionManager
 from bridle.sessions.store import SessionRecord
+from bridle.sessions.verbs import TurnReport
 
 configure = session_arguments.configure
 
@@ -66,15 +67,14 @@ _LISTED = (
 
 def execute(args: argparse.Namespace) -> int:
     """Do what the verb says."""
-    with SessionDesk(getattr(args, "cwd", None)) as desk:
+    with SessionManager(getattr(args, "cwd", None)) as manager:
         act = _VERBS[args.verb]
-        return act(desk, args)
+        return act(manager, args)
 
 
-def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
+def _start(manager: SessionManager, args: argparse.Namespace) -> int:
     from bridle.config import apply_config, load_config
     from bridle.runtimes.registry import get_adapter
-    from bridle.sessions.configured import configured_drive
     from bridle.sessions.start import Identity
 
     config = load_config(args.cwd)
@@ -87,15 +87,15 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
         task=args.task,
         actor=args.actor,
     )
-    drive = args.drive or configured_drive(config, runtime.id)
+    drive = args.drive or config.drive(runtime.id)
     if args.verbose:
         _describe(runtime.id, options, drive)
     bare = msgspec.structs.replace(options, prompt="")
     record = _started(
-        desk,
+        manager,
         args,
         runtime.id,
-        lambda: desk.start(runtime, bare, drive=drive, name=args.name, identity=identity),
+        lambda: manager.start(runtime, bare, drive=drive, name=args.name, identity=identity),
         options.prompt,
         options.images,
     )
@@ -107,7 +107,7 @@ def _start(desk: SessionDesk, args: argparse.Namespace) -> int:
 
 
 def _started(
-    desk: SessionDesk,
+    manager: SessionManager,
     args: argparse.Namespace,
     agent: str,
     start: Callable[[], SessionRecord],
@@ -123,16 +123,16 @@ def _started(
             record = start()
             if prompt.strip():
                 sent = True
-                desk.send(record.session_id, prompt, images=images)
-                record = desk.show(record.session_id)
+                manager.send(record.session_id, prompt, images=images)
+                record = manager.show(record.session_id)
         return record
     except KeyboardInterrupt:
-        _interrupted(desk, record, sent, bool(prompt.strip()))
+        _interrupted(manager, record, sent, bool(prompt.strip()))
         raise
 
 
 def _interrupted(
-    desk: SessionDesk, record: SessionRecord | None, sent: bool, has_prompt: bool
+    manager: SessionManager, record: SessionRecord | None, sent: bool, has_prompt: bool
 ) -> None:
     """Say what happened to a session whose start the user interrupted."""
     if record is not None:
@@ -142,11 +142,11 @@ def _interrupted(
             f"{prompt if has_prompt else ''}\n"
             f"hint: `bridle session stop {called(record)}` ends it\n"
         )
-    elif desk.started is not None:
-        name = called(desk.started)
+    elif manager.started is not None:
+        name = called(manager.started)
         sys.stderr.write(f"\ninterrupted: stopping session {name}\n")
         sys.stderr.flush()
-        desk.stop(desk.started.session_id, "interrupted while it started")
+        manager.stop(manager.started.session_id, "interrupted while it started")
         prompt = ", and its prompt was not sent" if has_prompt else ""
         sys.stderr.write(f"session {name} was stopped{prompt}\n")
     else:
@@ -178,10 +178,10 @@ def _describe(runtime: str, options: RunOptions, drive: str | None) -> None:
     sys.stderr.flush()
 
 
-def _resume(desk: SessionDesk, args: argparse.Namespace) -> int:
-    record = desk.find(args.session)[1]
+def _resume(manager: SessionManager, args: argparse.Namespace) -> int:
+    record = manager.find(args.session)[1]
     if args.runtime and args.runtime != record.runtime:
-        return _hand_over(desk, args)
+        return _hand_over(manager, args)
     if args.name:
         raise WrongUse("--name is for a session that is handed over", hint="it keeps its own name")
     changes = {"model": args.model} if args.model else {}
@@ -193,19 +193,19 @@ def _resume(desk: SessionDesk, args: argparse.Namespace) -> int:
         sys.stderr.write(f"runtime: {record.runtime}\ndrive:   {record.drive}\n")
         sys.stderr.write(f"changes: {changed or 'none'}\n")
     record = _started(
-        desk, args, record.runtime, lambda: desk.resume(args.session, changes=changes), text
+        manager, args, record.runtime, lambda: manager.resume(args.session, changes=changes), text
     )
     _warn(record)
     _print(args, _fields(record, _STARTED), _line(record))
     return 0
 
 
-def _hand_over(desk: SessionDesk, args: argparse.Namespace) -> int:
+def _hand_over(manager: SessionManager, args: argparse.Namespace) -> int:
     from bridle.config import apply_config, load_config
     from bridle.core.options import RunOptions
     from bridle.runtimes.registry import get_adapter
 
-    old = desk.find(args.session)[1]
+    old = manager.find(args.session)[1]
     config = load_config(old.workdir)
     runtime = get_adapter(args.runtime, config)
     wanted = RunOptions(
@@ -218,10 +218,10 @@ def _hand_over(desk: SessionDesk, args: argparse.Namespace) -> int:
     if args.verbose:
         _describe(runtime.id, options, None)
     record = _started(
-        desk,
+        manager,
         args,
         runtime.id,
-        lambda: desk.hand_over(args.session, runtime, options, new_name=args.name),
+        lambda: manager.hand_over(args.session, runtime, options, new_name=args.name),
     )
     data = {**_fields(record, _STARTED), "parent": record.parent, "handover": record.handover}
     _warn(record)
@@ -230,10 +230,10 @@ def _hand_over(desk: SessionDesk, args: argparse.Namespace) -> int:
     return 0
 
 
-def _list(desk: SessionDesk, args: argparse.Namespace) -> int:
+def _list(manager: SessionManager, args: argparse.Namespace) -> int:
     records = [
         record
-        for record in desk.list(machine=args.all)
+        for record in manager.list(machine=args.all)
         if (args.state is None or record.state == args.state)
         and (args.runtime is None or record.runtime == args.runtime)
     ]
@@ -247,8 +247,8 @@ def _list(desk: SessionDesk, args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(desk: SessionDesk, args: argparse.Namespace) -> int:
-    record = desk.show(args.session)
+def _show(manager: SessionManager, args: argparse.Namespace) -> int:
+    record = manager.show(args.session)
     if args.json:
         write_json(record)
         return 0
@@ -257,26 +257,23 @@ def _show(desk: SessionDesk, args: argparse.Namespace) -> int:
     return 0
 
 
-def _send(desk: SessionDesk, args: argparse.Namespace) -> int:
+def _send(manager: SessionManager, args: argparse.Namespace) -> int:
     text = prompt_text(args.text, args.file)
-    record = desk.find(args.session)[1]
-    if args.delivery != "auto":
-        check_delivery(record, args.delivery)
-    timeout = {"timeout": args.timeout} if args.timeout else {}
     began = time.monotonic()
-    receipt = desk.send(
-        record.session_id,
+    receipt = manager.send(
+        args.session,
         text,
         kind=_KINDS.get(args.verb, "prompt"),
         images=tuple(os.path.abspath(image) for image in args.image),
-        **timeout,
+        timeout=args.timeout or SEND_TIMEOUT,
+        delivery=None if args.delivery == "auto" else args.delivery,
     )
     if receipt.error is not None:
         raise WrongUse(f"the agent did not take the message: {receipt.error}")
     if args.wait:
         if args.timeout:
             args.timeout = max(0.1, args.timeout - (time.monotonic() - began))
-        return _wait(desk, args)
+        return _wait(manager, args)
     where = f"in turn {receipt.turn}" if receipt.delivered else "waits"
     if not receipt.delivered and not receipt.queued:
         where = "is on its way"
@@ -284,15 +281,16 @@ def _send(desk: SessionDesk, args: argparse.Namespace) -> int:
     return 0
 
 
-def _abort(desk: SessionDesk, args: argparse.Namespace) -> int:
-    outcome = desk.abort(args.session, args.reason, clear=args.clear)
-    text = "the turn is being ended" if outcome["aborted"] else "nothing was running"
-    _print(args, outcome, text)
+def _abort(manager: SessionManager, args: argparse.Namespace) -> int:
+    verb = verbs.Abort(session=args.session, reason=args.reason, clear=args.clear)
+    result = manager.call(verb)
+    text = "the turn is being ended" if result["aborted"] else "nothing was running"
+    _print(args, result, text)
     return 0
 
 
-def _wait(desk: SessionDesk, args: argparse.Namespace) -> int:
-    report = _wait_idle(desk, args.session, args.timeout)
+def _wait(manager: SessionManager, args: argparse.Namespace) -> int:
+    report = _wait_idle(manager, args.session, args.timeout)
     if args.json:
         write_json(report)
     elif report.text or report.error is None:
@@ -304,16 +302,16 @@ def _wait(desk: SessionDesk, args: argparse.Namespace) -> int:
     return 0 if report.state == "ready" or report.state == "stopped" else 1
 
 
-def _wait_idle(desk: SessionDesk, name: str, timeout: float | None) -> TurnReport:
-    """As `SessionDesk.wait`, but prints each permission request of the agent at once."""
+def _wait_idle(manager: SessionManager, name: str, timeout: float | None) -> TurnReport:
+    """As `SessionManager.wait`, but prints each permission request of the agent at once."""
     until = None if timeout is None else time.monotonic() + timeout
     known: set[str] = set()
     while True:
         left = None if until is None else max(0.0, until - time.monotonic())
         try:
-            report = desk.wait(name, left, known_questions=known)
+            report = manager.wait(name, left, known_questions=known)
         except TimedOut as problem:
-            waits = bool(known) and bool(desk.show(name).questions)
+            waits = bool(known) and bool(manager.show(name).questions)
             raise TimedOut(
                 f"session {name} still {'waits for an answer' if waits else 'works'}"
                 f" after {timeout:g} s",
@@ -321,37 +319,40 @@ def _wait_idle(desk: SessionDesk, name: str, timeout: float | None) -> TurnRepor
             ) from None
         if not report.questions:
             return report
-        known |= write_requests(desk.show(name), known)
+        known |= write_requests(manager.show(name), known)
 
 
-def _stop(desk: SessionDesk, args: argparse.Namespace) -> int:
+def _stop(manager: SessionManager, args: argparse.Namespace) -> int:
     if args.all:
         if args.session:
             raise WrongUse("--all ends every session", hint="leave the session's name out")
-        ended = desk.stop_all(args.reason)
+        ended = manager.stop_all(args.reason)
         data = [{"session_id": each.session_id, "state": each.state} for each in ended]
         lines = "\n".join(_line(each) for each in ended) or "no session was running"
         _print(args, {"sessions": data}, lines)
         return 0
     if args.session is None:
         raise WrongUse("the session's id is missing", hint="--all ends every session")
-    record = desk.stop(args.session, args.reason)
+    record = manager.stop(args.session, args.reason)
     _print(args, {"session_id": record.session_id, "state": record.state}, _line(record))
     return 0
 
 
-def _permit(desk: SessionDesk, args: argparse.Namespace) -> int:
+def _permit(manager: SessionManager, args: argparse.Namespace) -> int:
     allowed = args.decision == "allow"
-    request = args.request or _only_question(desk, args.session)
-    desk.answer(args.session, request, allowed, reason=args.reason)
+    request = args.request or _only_question(manager, args.session)
+    verb = verbs.Permit(
+        session=args.session, request_id=request, allowed=allowed, reason=args.reason
+    )
+    manager.call(verb)
     answer = {"request_id": request, "decision": args.decision}
     _print(args, answer, f"{args.decision}: {request}")
     return 0
 
 
-def _only_question(desk: SessionDesk, name: str) -> str:
+def _only_question(manager: SessionManager, name: str) -> str:
     """The id of the one request that waits."""
-    waiting = [asked.request_id for asked in desk.show(name).questions]
+    waiting = [asked.request_id for asked in manager.show(name).questions]
     if not waiting:
         raise WrongUse(f"session {name} waits for no permission")
     if len(waiting) > 1:
@@ -362,13 +363,13 @@ def _only_question(desk: SessionDesk, name: str) -> str:
     return waiting[0]
 
 
-def _fork(desk: SessionDesk, args: argparse.Namespace) -> int:
+def _fork(manager: SessionManager, args: argparse.Namespace) -> int:
     changes = {"model": args.model} if args.model else {}
     record = _started(
-        desk,
+        manager,
         args,
         "a copy of the conversation",
-        lambda: desk.fork(args.session, new_name=args.name, changes=changes),
+        lambda: manager.fork(args.session, new_name=args.name, changes=changes),
     )
     _warn(record)
     data = {**_fields(record, _STARTED), "parent": record.parent}
@@ -376,29 +377,31 @@ def _fork(desk: SessionDesk, args: argparse.Namespace) -> int:
     return 0
 
 
-def _compact(desk: SessionDesk, args: argparse.Namespace) -> int:
-    desk.compact(args.session)
-    record = desk.find(args.session)[1]
+def _compact(manager: SessionManager, args: argparse.Namespace) -> int:
+    manager.call(verbs.Compact(session=args.session))
+    record = manager.find(args.session)[1]
     data = {"session_id": record.session_id, "compacting": True}
     _print(args, data, f"session {called(record)} shortens its context")
     return 0
 
 
-def _rename(desk: SessionDesk, args: argparse.Namespace) -> int:
-    record = desk.rename(args.session, args.name)
+def _rename(manager: SessionManager, args: argparse.Namespace) -> int:
+    record = manager.call(verbs.Rename(session=args.session, name=args.name))
     data = {"session_id": record.session_id, "name": record.name}
     _print(args, data, f"session {record.session_id} is now {safe(args.name)}")
     return 0
 
 
-def _remove(desk: SessionDesk, args: argparse.Namespace) -> int:
-    session_id = desk.remove(args.session, force=args.force)
+def _remove(manager: SessionManager, args: argparse.Namespace) -> int:
+    session_id = manager.remove(args.session, force=args.force)
     _print(args, {"session_id": session_id, "removed": True}, f"removed {session_id}")
     return 0
 
 
-def _prune(desk: SessionDesk, args: argparse.Namespace) -> int:
-    pruned = desk.prune(older_than=args.older_than * 86_400, machine=args.all, dry_run=args.dry_run)
+def _prune(manager: SessionManager, args: argparse.Namespace) -> int:
+    pruned = manager.prune(
+        older_than=args.older_than * 86_400, machine=args.all, dry_run=args.dry_run
+    )
     data = {"removed": [each.session_id for each in pruned], "dry_run": args.dry_run}
     verb = "would remove" if args.dry_run else "removed"
     count = f"{len(pruned)} session{'' if len(pruned) == 1 else 's'}"
@@ -407,47 +410,47 @@ def _prune(desk: SessionDesk, args: argparse.Namespace) -> int:
     return 0
 
 
-def _model(desk: SessionDesk, args: argparse.Namespace) -> int:
-    desk.set_model(args.session, args.model)
+def _model(manager: SessionManager, args: argparse.Namespace) -> int:
+    manager.call(verbs.SetModel(session=args.session, model=args.model))
     _print(args, {"model": args.model}, f"model: {args.model}")
     return 0
 
 
-def _logs(desk: SessionDesk, args: argparse.Namespace) -> int:
+def _logs(manager: SessionManager, args: argparse.Namespace) -> int:
     if args.follow:
         end_with_reader()
-    events = desk.events(args.session, after=args.after, follow=args.follow)
+    events = manager.events(args.session, after=args.after, follow=args.follow)
     if args.json or not sys.stdout.isatty():
         for event in events:
             write_line(encode_event(event))
         return 0
     from bridle.sessions.user_messages import user_messages
 
-    home, record = desk.find(args.session)
+    home, record = manager.find(args.session)
     view = Transcript(lambda: user_messages(home, record), verbose=args.verbose)
     for event in events:
         view.show(event)
     return 0
 
 
-def _attach(desk: SessionDesk, args: argparse.Namespace) -> int:
+def _attach(manager: SessionManager, args: argparse.Namespace) -> int:
     from bridle.cli.session_attach import attach, attach_terminal, shared_terminal, show_terminal
 
     if args.json:
         raise WrongUse("attach is for a person", hint="`bridle session logs -f` prints JSON")
-    record = desk.show(args.session)
-    home = desk.find(args.session)[0]
+    record = manager.show(args.session)
+    home = manager.find(args.session)[0]
     if record.drive == "tmux":
         return attach_terminal(home, record)
     shared = shared_terminal(home, record)
-    return attach(desk, record) if shared is None else show_terminal(shared)
+    return attach(manager, record) if shared is None else show_terminal(shared)
 
 
-def _export(desk: SessionDesk, args: argparse.Namespace) -> int:
+def _export(manager: SessionManager, args: argparse.Namespace) -> int:
     from bridle.sessions.export import export
 
-    record = desk.show(args.session)
-    home = desk.find(args.session)[0]
+    record = manager.show(args.session)
+    home = manager.find(args.session)[0]
     chosen = args.format or ("json" if args.json else "markdown")
     if args.out is None:
         if args.json and chosen not in ("json", "atif"):

@@ -12,9 +12,10 @@ from bridle.cli.output import end_with_reader, one_line, safe, say_error
 from bridle.cli.run_view import HumanView
 from bridle.core.errors import BridleError
 from bridle.core.events import AgentEnd, Event, PermissionRequest, SessionEnd
+from bridle.sessions import verbs
 from bridle.sessions.home import StateHome
 from bridle.sessions.lock import SessionOver
-from bridle.sessions.manager import SessionDesk
+from bridle.sessions.manager import SessionManager
 from bridle.sessions.store import SessionRecord
 
 TYPE_CHECKING = False
@@ -36,8 +37,8 @@ class _Attached:
     def follow(self, after: int) -> None:
         """Show every event after number `after`, until the agent is gone."""
         try:
-            with SessionDesk(self.record.workdir) as desk:
-                for event in desk.events(self.record.session_id, after=after, follow=True):
+            with SessionManager(self.record.workdir) as manager:
+                for event in manager.events(self.record.session_id, after=after, follow=True):
                     self._show(event)
         except BridleError as problem:
             say_error(problem)
@@ -46,10 +47,10 @@ class _Attached:
             return
         self.over.set()
 
-    def seen(self, desk: SessionDesk) -> int:
+    def seen(self, manager: SessionManager) -> int:
         """The number of the last event of an earlier turn: only the present one is shown."""
         last = 0
-        for event in desk.events(self.record.session_id):
+        for event in manager.events(self.record.session_id):
             if isinstance(event, AgentEnd):
                 last = event.seq
         return last
@@ -67,13 +68,13 @@ class _Attached:
         sys.stderr.flush()
 
 
-def attach(desk: SessionDesk, record: SessionRecord) -> int:
+def attach(manager: SessionManager, record: SessionRecord) -> int:
     """Watch `record`'s session and pass on what is typed; returns the exit status."""
     attached = _Attached(record)
     end_with_reader()
     sys.stderr.write(f"attached to {record.name or record.session_id}, {record.state}; {_HELP}\n")
     # Before a line is read: the turn that it starts may be over before the watcher runs.
-    watcher = threading.Thread(target=attached.follow, args=(attached.seen(desk),), daemon=True)
+    watcher = threading.Thread(target=attached.follow, args=(attached.seen(manager),), daemon=True)
     watcher.start()
     try:
         while not attached.over.is_set():
@@ -83,7 +84,7 @@ def attach(desk: SessionDesk, record: SessionRecord) -> int:
                 if not sys.stdin.isatty():
                     watcher.join()
                 break
-            if not _typed(desk, attached, line.strip()):
+            if not _typed(manager, attached, line.strip()):
                 break
     except KeyboardInterrupt:
         sys.stderr.write("\ndetached; the session continues\n")
@@ -114,8 +115,8 @@ def shared_terminal(home: StateHome, record: SessionRecord) -> "ProcessSpec | No
     """The agent's own screen, where the session can be joined by it and this is a terminal."""
     import os
 
-    from bridle.sessions.attaching import remote_terminal
-    from bridle.sessions.daemon import find_runtime
+    from bridle.sessions.engine import find_runtime
+    from bridle.sessions.start import remote_terminal
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
@@ -143,25 +144,28 @@ def show_terminal(spec: "ProcessSpec") -> int:
     return status if status >= 0 else 128 - status
 
 
-def _typed(desk: SessionDesk, attached: _Attached, line: str) -> bool:
+def _typed(manager: SessionManager, attached: _Attached, line: str) -> bool:
     """Do what was typed; False when it means to leave."""
     name = attached.record.session_id
     try:
         if line == "/detach":
             return False
         if line == "/abort":
-            desk.abort(name, "aborted at the terminal")
+            manager.call(verbs.Abort(session=name, reason="aborted at the terminal"))
         elif line == "/stop":
-            desk.stop(name, "stopped at the terminal")
+            manager.stop(name, "stopped at the terminal")
         elif line in ("/allow", "/deny"):
             if attached.question is not None:
                 question, attached.question = attached.question, None
-                desk.answer(name, question, line == "/allow", by="person")
+                allowed = line == "/allow"
+                manager.call(
+                    verbs.Permit(session=name, request_id=question, allowed=allowed, by="person")
+                )
         elif line == "/help":
             sys.stderr.write(f"{_HELP}\n")
         elif line:
-            working = desk.show(name).state != "ready"
-            desk.send(name, line, kind="steer" if working else "prompt", timeout=5.0)
+            working = manager.show(name).state != "ready"
+            manager.send(name, line, kind="steer" if working else "prompt", timeout=5.0)
     except BridleError as problem:
         say_error(problem)
     return True

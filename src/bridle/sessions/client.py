@@ -1,8 +1,8 @@
-"""Talking to the daemon, which is started when it is not there.
+"""The client of the daemon, which it starts when none runs.
 
-Every request may be made twice: a message carries its id, and the rest changes nothing the second
-time. So when the daemon is killed in the middle of one, the client starts another and asks again.
-A daemon of an older Bridle is replaced at the first connection; see `protocol`.
+Every request may be made twice: a message carries its id, and the others change nothing the second
+time. So when the daemon is killed during a request, the client starts another and asks again. The
+daemon of an older Bridle is replaced at the first connection; see `protocol`.
 """
 
 import contextlib
@@ -12,27 +12,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from bridle.core import errors
-from bridle.core.errors import BridleError, Unavailable, WrongUse
+from bridle.core.errors import Unavailable, WrongUse
 from bridle.core.events import AnyEvent
 from bridle.process.launch import default_signals, leave_running
-from bridle.sessions import lock as _lock
-from bridle.sessions import protocol as _protocol
-from bridle.sessions import store as _store
-from bridle.sessions import trouble as _trouble
-from bridle.sessions.home import StateHome, socket_path, token_path
+from bridle.sessions import protocol
+from bridle.sessions.home import StateHome, explained, socket_path, token_path
+from bridle.sessions.protocol import DaemonAhead, Peer, error_from, peer_in
+from bridle.sessions.store import SessionStore
+from bridle.sessions.verbs import Verb, result_type
 
 _START = 60.0
-"""Seconds for a daemon to come up, and for the one before it to end."""
+"""Seconds for a daemon to come up, and for the previous one to end."""
 _ATTEMPTS = 5
-"""How often a request is made when the daemon is lost meanwhile."""
+"""How often a request is made when the daemon is lost each time."""
 _CHUNK = 1 << 16
 _SHOWN = 300
 _events_of = msgspec.json.Decoder(type=list[AnyEvent])
+R = TypeVar("R")
 
 
 class DaemonClient:
@@ -40,8 +40,8 @@ class DaemonClient:
 
     Contract: one thread uses it, one request at a time. Raises the same errors as the service
     itself, `Unavailable` when no daemon is available, and `DaemonAhead` when it is of a newer
-    Bridle. With `start` a daemon is started where there is none, and one of an older Bridle is
-    replaced, which is reported in one line on stderr; without it, whatever runs there is asked.
+    Bridle. With `start` it starts a daemon where none runs and replaces one of an older Bridle,
+    which it reports in one line on stderr; without it, it talks to whatever daemon runs.
     """
 
     def __init__(self, home: StateHome, *, start: bool = True) -> None:
@@ -64,23 +64,26 @@ class DaemonClient:
             self._socket = None
         self._in.clear()
 
+    def call(self, verb: Verb[R]) -> R:
+        """Have a verb carried out and wait for its result; None when its time ran out."""
+        fields: dict[str, Any] = msgspec.to_builtins(verb)
+        return msgspec.convert(self.request(fields.pop("op"), **fields), result_type(verb))
+
     def request(self, op: str, *, timeout: float | None = None, **fields: Any) -> Any:
-        """Ask for something and wait for the answer. `timeout` is the request's own, in seconds:
-        the daemon answers null when it has passed."""
+        """Send a request and wait for its answer. The daemon answers null when `timeout`, in
+        seconds, has passed. Asks again when the daemon was lost."""
         until = None if timeout is None else time.monotonic() + timeout
-        for attempt in range(_ATTEMPTS):
+        for _ in range(_ATTEMPTS):
             left = None if until is None else max(0.0, until - time.monotonic())
             try:
-                self._ask(op, {**fields, "timeout": left})
+                self._say(self._connected(), op, {**fields, "timeout": left})
                 return self._answer()
             except (OSError, EOFError):
                 self.close()
-                if attempt == _ATTEMPTS - 1:
-                    raise _no_daemon(self._home, "the daemon was lost again and again") from None
-        raise AssertionError("unreachable")
+        raise _no_daemon(self._home, f"lost the daemon {_ATTEMPTS} times")
 
     def wait_gone(self, seconds: float = 30.0) -> None:
-        """Wait until the daemon has let its sessions go and ended the connection."""
+        """Wait until the daemon has released its sessions and ended the connection."""
         if self._socket is not None:
             self._socket.settimeout(seconds)
             with contextlib.suppress(OSError):
@@ -89,12 +92,13 @@ class DaemonClient:
             self.close()
 
     def events(self, session: str, after: int = 0, *, follow: bool = True) -> Iterator[AnyEvent]:
-        """The session's events with a number above `after`; with `follow` also those to come,
-        until its process is gone. A daemon that is lost meanwhile is replaced."""
+        """The session's events with a number above `after`; with `follow` also new ones, until its
+        process has ended. A daemon that is lost meanwhile is replaced."""
         lost = 0
         while True:
             try:
-                self._ask("events", {"session": session, "after": after, "follow": follow})
+                fields = {"session": session, "after": after, "follow": follow}
+                self._say(self._connected(), "events", fields)
                 while (events := self._next_events()) is not None:
                     for event in events:
                         after = event.seq
@@ -105,12 +109,9 @@ class DaemonClient:
                 self.close()
                 lost += 1
                 if lost >= _ATTEMPTS:
-                    raise _no_daemon(self._home, "the daemon was lost again and again") from None
+                    raise _no_daemon(self._home, f"lost the daemon {_ATTEMPTS} times") from None
 
     # -- the wire -------------------------------------------------------------------------------
-
-    def _ask(self, op: str, fields: dict[str, Any]) -> None:
-        self._say(self._connected(), op, fields)
 
     def _say(self, connection: socket.socket, op: str, fields: dict[str, Any]) -> None:
         self._number += 1
@@ -166,8 +167,8 @@ class DaemonClient:
                 raise Unavailable("no daemon runs", hint="`bridle session` starts one on demand")
             elif child is None or child.poll() is not None:
                 if child is None:
-                    # What the daemon would fail at is better told here than in its log.
-                    _store.SessionStore(self._home).close()
+                    # A store that the daemon cannot open is better reported here than in its log.
+                    SessionStore(self._home).close()
                 elif child.returncode:
                     raise _no_daemon(self._home, "the daemon ended at its start")
                 child = start_daemon(self._home)
@@ -176,46 +177,46 @@ class DaemonClient:
             time.sleep(0.02)
 
     def _agreed(self) -> bool:
-        """Whether the daemon at the other end of the new connection can be talked to; one that is
-        behind is gone when this returns False. Raises `DaemonAhead`."""
+        """Whether the daemon of the new connection speaks our protocol; an older one has ended when
+        this returns False. Raises `DaemonAhead`."""
         try:
             peer = self._greeted()
-            standing = _protocol.standing(peer)
+            standing = protocol.standing(peer)
             if standing == "behind":
                 self._replace(peer)
         except (OSError, EOFError):
-            # It was ended by somebody else meanwhile.
+            # Another process ended it meanwhile.
             self.close()
             return False
         if standing == "ahead":
             self.close()
-            raise _protocol.DaemonAhead(peer, self._home.root)
+            raise DaemonAhead(peer, self._home.root)
         return standing == "same"
 
-    def _greeted(self) -> _protocol.Peer:
+    def _greeted(self) -> Peer:
         assert self._socket is not None
-        self._say(self._socket, "hello", msgspec.to_builtins(_protocol.here()))
+        self._say(self._socket, "hello", msgspec.to_builtins(protocol.here()))
         try:
-            return _protocol.peer_in(self._answer())
+            return peer_in(self._answer())
         except WrongUse:
-            # It knows no such request.
-            return _protocol.Peer()
+            # It is older than `hello`.
+            return Peer()
 
-    def _replace(self, peer: _protocol.Peer) -> None:
-        """Have an older daemon let its sessions go and end."""
+    def _replace(self, peer: Peer) -> None:
+        """Have an older daemon release its sessions and end."""
         assert self._socket is not None
         self._say(self._socket, "shutdown", {})
         with contextlib.suppress(WrongUse):
             self._answer()
         self.wait_gone()
         sys.stderr.write(
-            f"bridle: the daemon ({peer.words}) is replaced by one of {_protocol.here().words};"
+            f"bridle: the daemon ({peer.words}) is replaced by one of {protocol.here().words};"
             " sessions and running turns go on\n"
         )
 
 
 def _no_daemon(home: StateHome, what: str) -> Unavailable:
-    """The error of a daemon that does not serve, with the last line of its log where it has one."""
+    """The error of a daemon that does not answer, with the last line of its log."""
     log = os.path.join(home.root, "daemon.log")
     last = ""
     with contextlib.suppress(OSError), open(log, errors="replace") as file:
@@ -223,7 +224,7 @@ def _no_daemon(home: StateHome, what: str) -> Unavailable:
         last = lines[-1].removeprefix("bridle daemon: ")[:_SHOWN] if lines else ""
     if not last:
         return Unavailable(
-            what, hint=f"see that {home.root} can be written and has room, then try again"
+            what, hint=f"check that {home.root} can be written and has room, then try again"
         )
     return Unavailable(f"{what}: {last}", hint=f"{log} may tell more")
 
@@ -235,8 +236,8 @@ class _Streamed(msgspec.Struct):
 
 
 def start_daemon(home: StateHome) -> "subprocess.Popen[bytes]":
-    """Start the daemon of a home, detached from this process; it ends at once when there is one."""
-    with _trouble.explained(home.root):
+    """Start the daemon of a home, detached from this process; it ends at once when one runs."""
+    with explained(home.root):
         home.make()
         log = os.open(
             os.path.join(home.root, "daemon.log"),
@@ -263,12 +264,12 @@ def start_daemon(home: StateHome) -> "subprocess.Popen[bytes]":
 
 
 def daemon_status(home: StateHome) -> dict[str, Any]:
-    """Whether a daemon runs there, and what it says of itself; starts none."""
+    """Whether a daemon runs there, and its status; starts none."""
     try:
         with DaemonClient(home, start=False) as client:
             found: dict[str, Any] = client.request("status")
-            # A daemon from before versions were told names none.
-            return {**found, **msgspec.to_builtins(_protocol.peer_in(found))}
+            # A daemon from before `hello` names no version.
+            return {**found, **msgspec.to_builtins(peer_in(found))}
     except Unavailable:
         return {
             "running": False,
@@ -294,21 +295,3 @@ def _read_token(home: StateHome) -> str:
     with contextlib.suppress(OSError), open(token_path(home), encoding="ascii") as file:
         return file.read()
     return ""
-
-
-_ERRORS: dict[str, type[BridleError]] = {
-    cls.__name__: cls
-    for module in (errors, _lock, _protocol, _store, _trouble)
-    for cls in vars(module).values()
-    if isinstance(cls, type) and issubclass(cls, BridleError)
-}
-
-
-def error_from(data: dict[str, Any]) -> BridleError:
-    """The error that the daemon told as data."""
-    cls = _ERRORS.get(data.get("type", ""), BridleError)
-    problem = cls.__new__(cls)
-    BridleError.__init__(problem, data.get("message", ""), hint=data.get("hint", ""))
-    if isinstance(problem, errors.AgentError):
-        errors.AgentError.__init__(problem, data.get("message", ""), hint=data.get("hint", ""))
-    return problem

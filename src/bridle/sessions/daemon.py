@@ -1,12 +1,12 @@
-"""The daemon: one process a state home that drives its sessions for everybody.
+"""The daemon: one process for each state home that drives its sessions for all clients.
 
-It holds nothing that cannot be lost. Kill it at any moment: agents go on, the next command starts
-another, which plays every session's journal and ledger and takes up where this one was.
+It holds nothing that cannot be lost. Kill it at any moment: agents run on, and the next command
+starts another daemon, which replays journal and ledger of every session and continues.
 
-It listens on a Unix socket in a private folder and asks for a token that only the user can read.
-The wire is one JSON object a line: requests `{"id", "op", …}`, answers `{"id", "result"}` or
-`{"id", "error"}`, and for `events` any number of `{"id", "events": […]}` before the answer. The
-first request is `hello`; see `protocol`.
+It listens on a Unix socket in a private folder and requires a token that only the user can read.
+The wire is one JSON object a line: requests `{"id", "op", …}` (see `verbs`), answers
+`{"id", "result"}` or `{"id", "error"}`, and for `events` any number of `{"id", "events": […]}`
+before the answer. The first request is `hello`; see `protocol`.
 """
 
 import contextlib
@@ -26,13 +26,12 @@ import msgspec
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Event, encode_event
 from bridle.core.files import write_atomic
-from bridle.runtimes.contract import Adapter
-from bridle.sessions.clocks import Clocks
-from bridle.sessions.engine import Engine
-from bridle.sessions.home import StateHome, socket_path, token_path
-from bridle.sessions.protocol import here
-from bridle.sessions.service import SessionService, error_data
-from bridle.sessions.trouble import explained
+from bridle.sessions.clocks import Clocks, configured_clocks
+from bridle.sessions.engine import Engine, find_runtime
+from bridle.sessions.home import StateHome, explained, socket_path, token_path
+from bridle.sessions.protocol import error_data, here
+from bridle.sessions.service import SessionService
+from bridle.sessions.verbs import VERBS
 
 if TYPE_CHECKING:
     from bridle.sessions.hooks import HookRunner
@@ -40,16 +39,16 @@ if TYPE_CHECKING:
 IDLE = 300.0
 """Seconds without clients and without work after which it ends."""
 _COUNT = 5.0
-"""Seconds between looks whether any session works, while nobody is connected."""
+"""Seconds between checks whether any session works, while nobody is connected."""
 _MOST_UNSENT = 64 << 20
-"""Bytes that may wait for a client that does not read; then it is let go."""
+"""Bytes that may wait for a client that does not read; then it is disconnected."""
 _MOST_REQUEST = 96 << 20
 _CHUNK = 1 << 16
 _SHOWN = 16
 _HOME_LOOK = 1.0
-"""Seconds between looks whether its home is still there."""
+"""Seconds between checks whether its home still exists."""
 _LAST_HOOKS = 5.0
-"""Seconds for the hooks that still wait when it ends."""
+"""Seconds for pending hooks when it ends."""
 
 
 class _Client:
@@ -81,7 +80,7 @@ class _Client:
             self.close()
 
     def at_end(self, act: Callable[[], None]) -> None:
-        """Have `act` called when the connection is gone."""
+        """Call `act` when the connection has ended."""
         self._ends.append(act)
 
     def close(self) -> None:
@@ -130,8 +129,8 @@ class _Client:
             return
         if not self._trusted:
             token = request.get("token")
-            told = isinstance(token, str) and secrets.compare_digest(token, self._daemon.token)
-            if not told:
+            known = isinstance(token, str) and secrets.compare_digest(token, self._daemon.token)
+            if not known:
                 self.close()
                 return
             self._trusted = True
@@ -157,8 +156,7 @@ class _Client:
 class Daemon:
     """The server around an engine.
 
-    Contract: `run` returns when it was idle for `idle` seconds, was told to stop, or another
-    daemon has the home.
+    Contract: `run` returns when it was idle for `idle` seconds, or after a `shutdown` request.
     """
 
     def __init__(
@@ -195,7 +193,7 @@ class Daemon:
             listening.bind(path)
         finally:
             os.umask(mask)
-        # The address is open, so that clients can wait in line while sessions are taken up.
+        # Listen now, so that clients can queue while sessions are adopted.
         listening.listen(128)
         listening.setblocking(False)
         self.engine.register(listening, selectors.EVENT_READ, self._connect)
@@ -229,12 +227,12 @@ class Daemon:
         if now >= self._look_at:
             self._look_at = now + _HOME_LOOK
             if not os.path.exists(token_path(self.home)):
-                # Its home was deleted: nobody can reach it any more, and another may be made there.
+                # Its home was deleted: no client can reach it, and another home may be made there.
                 self._end()
         if self._clients:
             self._busy_at = now
         elif now >= self._count_at or now - self._busy_at >= self._idle:
-            # Not in every turn of the loop: there may be a thousand of them.
+            # Not in every turn of the loop: there may be a thousand sessions.
             self._count_at = now + min(_COUNT, self._idle / 4)
             if any(_busy(driver.player) for driver in self.engine.drivers.values()):
                 self._busy_at = now
@@ -245,10 +243,10 @@ class Daemon:
     # -- requests -------------------------------------------------------------------------------
 
     def serve(self, client: _Client, request: dict[str, Any]) -> None:
-        """Do what a request asks for, now or when it can be answered."""
+        """Carry out a request; the answer is sent now or when it is known."""
         number = request.get("id")
         try:
-            answer = self._operation(request)(client, request)
+            answer = self._answer(client, request)
         except BaseException as problem:
             client.send({"id": number, "error": error_data(problem)})
             return
@@ -257,47 +255,28 @@ class Daemon:
         elif answer is not None:
             client.send({"id": number, "result": answer})
 
-    def _operation(self, request: dict[str, Any]) -> Callable[[_Client, dict[str, Any]], Any]:
-        operations: dict[str, Callable[[_Client, dict[str, Any]], Any]] = {
-            "hello": lambda client, r: here(),
-            "status": lambda client, r: self._status(),
-            "adopt": lambda client, r: self._adopt(r),
-            "list": lambda client, r: {"sessions": self.service.all()},
-            "show": lambda client, r: self.service.show(r["session"]),
-            "send": lambda client, r: self._send(r),
-            "abort": lambda client, r: self.service.abort(
-                r["session"], r.get("reason", "aborted"), clear=r.get("clear", False)
-            ),
-            "answer": lambda client, r: self.service.answer(
-                r["session"],
-                r["request_id"],
-                r["allowed"],
-                r.get("by", "user"),
-                r.get("reason", ""),
-            ),
-            "model": lambda client, r: self.service.set_model(r["session"], r["model"]),
-            "compact": lambda client, r: self.service.compact(r["session"]),
-            "abort_compaction": lambda client, r: self.service.abort_compaction(r["session"]),
-            "rename": lambda client, r: self.service.rename(r["session"], r["name"]),
-            "remove": lambda client, r: self.service.remove(
-                r["session"], force=r.get("force", False), timeout=r.get("timeout")
-            ),
-            "stop": lambda client, r: self.service.stop(
-                r["session"], r.get("reason", "stopped"), r.get("timeout")
-            ),
-            "wait_ready": lambda client, r: self.service.wait_ready(r["session"], r.get("timeout")),
-            "wait_idle": lambda client, r: self.service.wait_idle(
-                r["session"], r.get("timeout"), r.get("known_questions")
-            ),
-            "events": self._events,
-            "release": lambda client, r: self.service.release(r["session"], r.get("timeout")),
-            "shutdown": lambda client, r: self._shutdown(),
-        }
-        name = request.get("op")
-        if name not in operations:
-            known = ", ".join(operations)
-            raise WrongUse(f"the daemon knows no {str(name)[:_SHOWN]!r}", hint=f"it knows {known}")
-        return operations[name]
+    def _answer(self, client: _Client, request: dict[str, Any]) -> Any:
+        """The answer, its future, or None when there is a stream of answers."""
+        match request.get("op"):
+            case "hello":
+                return here()
+            case "status":
+                return self._status()
+            case "shutdown":
+                return self._shutdown()
+            case "events":
+                return self._events(client, request)
+            case str(name) if name in VERBS:
+                try:
+                    verb = msgspec.convert(request, VERBS[name])
+                except msgspec.ValidationError as problem:
+                    raise WrongUse(f"the request {name!r} is wrong: {problem}") from None
+                return self.service.call(verb)
+            case name:
+                known = ", ".join(("hello", "status", "shutdown", "events", *VERBS))
+                raise WrongUse(
+                    f"the daemon knows no {str(name)[:_SHOWN]!r}", hint=f"it knows {known}"
+                )
 
     def _status(self) -> dict[str, Any]:
         return {
@@ -309,19 +288,6 @@ class Daemon:
             "version": here().version,
         }
 
-    def _adopt(self, request: dict[str, Any]) -> Any:
-        return self.engine.adopt(self.engine.store.get(request["session"])).record
-
-    def _send(self, request: dict[str, Any]) -> "Future[Any]":
-        return self.service.send(
-            request["session"],
-            request["kind"],
-            request["text"],
-            message_id=request["message_id"],
-            images=tuple(request.get("images", ())),
-            timeout=request.get("timeout"),
-        )
-
     def _events(self, client: _Client, request: dict[str, Any]) -> None:
         number = msgspec.json.encode(request.get("id"))
 
@@ -332,7 +298,10 @@ class Daemon:
             else:
                 client.send({"id": request.get("id"), "result": {"over": True}})
 
-        stop = self.service.subscribe(request["session"], request.get("after", 0), tell)
+        session = request.get("session")
+        if not isinstance(session, str):
+            raise WrongUse("the request 'events' is wrong: it names no session")
+        stop = self.service.subscribe(session, request.get("after", 0), tell)
         if request.get("follow", True):
             client.at_end(stop)
         else:
@@ -352,7 +321,7 @@ class Daemon:
         if problem is not None:
             client.send({"id": number, "error": error_data(problem)})
         elif self._ending and done.result() is None:
-            # Not a time that ran out: the client has to ask the next daemon.
+            # This is not a timeout: the client has to ask the next daemon.
             client.close()
         else:
             client.send({"id": number, "result": done.result()})
@@ -370,23 +339,8 @@ def _token(home: StateHome) -> str:
     return token
 
 
-_runtimes: dict[str, Adapter] = {}
-
-
-def find_runtime(name: str, workdir: str | None = None) -> Adapter:
-    """The adapter of a session's runtime; a preset as the configuration there declares it."""
-    from bridle.config import load_config
-    from bridle.runtimes.registry import get_adapter, is_registered
-
-    if is_registered(name):
-        if name not in _runtimes:
-            _runtimes[name] = get_adapter(name)
-        return _runtimes[name]
-    return get_adapter(name, load_config(workdir))
-
-
 def raise_file_limit() -> None:
-    """Let this process hold as many files as the system allows: each session needs one."""
+    """Raise the limit of open files to what the system allows: each session needs one."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -402,7 +356,7 @@ def main(argv: list[str]) -> int:
         with explained(home.root):
             return _run(home)
     except BridleError as problem:
-        # Where its log goes; the client that started it shows the last line.
+        # stderr is its log; the client that started it shows the last line.
         sys.stderr.write(f"bridle daemon: {problem.message}\n")
         return 1
 
@@ -415,17 +369,16 @@ def _run(home: StateHome) -> int:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        # There is one already; whoever started this one will find it.
+        # There is a daemon already; the client will find it.
         return 0
     raise_file_limit()
     from bridle.config import load_config
-    from bridle.sessions.configured import configured_clocks
     from bridle.sessions.hooks import HookRunner
 
     try:
         config = load_config(home.project or os.path.expanduser("~"))
     except BridleError as problem:
-        # Whoever talks to it next would be told the same; sessions must not wait for that.
+        # The next client reports the same error; sessions must not wait for that.
         sys.stderr.write(f"bridle daemon: {problem.message}\n")
         Daemon(home).run()
         return 0

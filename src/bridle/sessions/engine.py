@@ -1,7 +1,7 @@
 """Hosts the drivers of many sessions in one thread.
 
 A program that uses the library runs one in the background; the daemon runs one as its main loop.
-What others want from it they hand over with `call`, so that drivers need no locks.
+Other threads pass it work with `call`, so drivers need no locks.
 """
 
 import contextlib
@@ -13,10 +13,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from bridle.config import load_config
 from bridle.core.errors import BridleError
 from bridle.core.events import Event
 from bridle.process.folder_watch import watch_folders
 from bridle.runtimes.contract import Adapter
+from bridle.runtimes.registry import get_adapter, is_registered
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.guards import GuardHost
@@ -25,17 +27,17 @@ from bridle.sessions.lock import SessionHeld, SessionLock
 from bridle.sessions.store import SessionRecord, SessionStore
 
 LIVENESS = 2.0
-"""Seconds between looks at processes whose end the system does not tell: a killed one leaves no
+"""Seconds between checks of processes whose end the system does not report: a killed one leaves no
 other trace."""
 _ROUND = 60
-"""Looks in which every other process is looked at once too, some at a time, should the system have
-forgotten to tell."""
+"""Checks within which every other process is checked once too, some at a time, in case the system
+did not report an end."""
 
 T = TypeVar("T")
 FindRuntime = Callable[[str, str], Adapter]
 """The adapter of a name, as the configuration of a working directory declares it."""
 Listener = Callable[[list[Event]], None]
-"""Hears of events in the engine's thread; must not block."""
+"""Called with new events in the engine's thread; must not block."""
 
 
 class _Waiter:
@@ -79,20 +81,20 @@ class Engine:
         self._waiters: dict[str, list[_Waiter]] = {}
         self._more: set[str] = set()
         self._ends: dict[str, int] = {}
-        """Descriptors that tell of a process's end, by session."""
+        """Descriptors that become readable when a process ends, by session."""
         self._most_ends = _most_ends()
         self._look_number = 0
         self._look_at = 0.0
         self._running = True
         self.on_events: Callable[[SessionRecord, list[Event]], None] | None = None
-        """Told of the fresh events of every session; must not block."""
+        """Called with the new events of every session; must not block."""
         self.every_turn: Callable[[], float | None] | None = None
-        """Called once a loop, in its thread; returns when it wants the next (monotonic)."""
+        """Called once a loop, in its thread; returns when to call it next (monotonic)."""
 
     # -- from any thread ------------------------------------------------------------------------
 
     def call(self, act: Callable[[], T]) -> "Future[T]":
-        """Have `act` called in the engine's thread."""
+        """Call `act` in the engine's thread."""
         future: Future[T] = Future()
         with self._lock:
             if not self._running:
@@ -103,19 +105,19 @@ class Engine:
         return future
 
     def stop(self) -> None:
-        """End the loop soon; agents go on."""
+        """End the loop soon; agents run on."""
         self._running = False
         self._wake()
 
     def _wake(self) -> None:
-        # A full pipe wakes just as well; a closed one has nobody to wake.
+        # A full pipe wakes the loop too; a closed one means that the loop has ended.
         with contextlib.suppress(OSError):
             os.write(self._wake_write, b"x")
 
     # -- the loop -------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Drive until `stop`; then let every session go."""
+        """Drive until `stop`; then release every session."""
         try:
             while self._running:
                 self._turn()
@@ -150,7 +152,7 @@ class Engine:
         self._expire_waiters(now)
 
     def _to_look_at(self) -> set[SessionDriver]:
-        """The sessions whose turn it is to be looked at although nothing was heard of them."""
+        """The sessions to check although nothing was reported of them."""
         self._look_number = (self._look_number + 1) % _ROUND
         return {
             driver
@@ -159,7 +161,7 @@ class Engine:
         }
 
     def poll(self, driver: SessionDriver) -> None:
-        """Bring a session up to date, and tell who waits for it."""
+        """Bring a session up to date, and answer its waiters."""
         session_id = driver.record.session_id
         if self.drivers.get(session_id) is not driver:
             return
@@ -167,33 +169,34 @@ class Engine:
             if driver.poll():
                 self._more.add(session_id)
         except (BridleError, OSError):
-            # A store that cannot be written now is tried again with the next look.
+            # A store that cannot be written now is tried again at the next check.
             self._more.discard(session_id)
         except Exception:
-            # It could not even be given up. Others go on; who asks for it is told what is wrong.
+            # Not even giving it up worked. Other sessions continue; callers of this one get the
+            # error when it is adopted again.
             self.release(session_id)
             return
-        self.settle(driver)
+        self.update(driver)
 
-    def settle(self, driver: SessionDriver) -> None:
-        """After anything was done with a driver: wind its clock, answer who waits, let it go when
+    def update(self, driver: SessionDriver) -> None:
+        """After anything was done with a driver: restart its timer, answer waiters, release it when
         its session is over."""
         session_id = driver.record.session_id
         deadline = driver.deadline()
         if deadline is None:
             self._deadlines.pop(session_id, None)
         else:
-            # A clock that ran out but could not act yet must not make the loop spin.
+            # A clock that ran out without effect yet must not make the loop spin.
             self._deadlines[session_id] = max(deadline, time.monotonic() + 0.02)
         self._await_end(driver)
         if driver.is_over:
-            # Let go first: who waits for the end may want to resume it at once.
+            # Release first: a waiter for the end may resume it at once.
             self.release(session_id)
         else:
             self._answer_waiters(session_id)
 
     def _await_end(self, driver: SessionDriver) -> None:
-        """Have the system tell of the end of a session's process, where it can."""
+        """Have the system report the end of a session's process, where it can."""
         session_id = driver.record.session_id
         if session_id in self._ends or self.drivers.get(session_id) is not driver:
             return
@@ -205,7 +208,7 @@ class Engine:
         self._ends[session_id] = handle
 
         def ended(mask: int) -> None:
-            # Told once; if it cannot be written down now, the next looks do that.
+            # Reported once; if it cannot be written now, the next checks do that.
             self._forget_end(session_id)
             self._more.add(session_id)
 
@@ -235,15 +238,15 @@ class Engine:
     # -- sessions -------------------------------------------------------------------------------
 
     def adopt(self, record: SessionRecord) -> SessionDriver:
-        """The driver of a session, taken up now if it was not yet; `SessionHeld` when another
-        process drives it."""
+        """The driver of a session, made now if there is none; `SessionHeld` when another process
+        drives it."""
         known = self.drivers.get(record.session_id)
         if known is not None:
             return known
         folder = self.home.folder(record.session_id)
         lock = SessionLock(folder, record.session_id)
         try:
-            # The record may have moved on while another held the session.
+            # The last holder of the session may have changed the record.
             record = self.store.get(record.session_id)
             driver = SessionDriver(
                 self.home,
@@ -264,11 +267,11 @@ class Engine:
             raise
         self._by_folder[driver.run_folder] = driver
         self._guard(driver)
-        self.settle(driver)
+        self.update(driver)
         return driver
 
     def _guard(self, driver: SessionDriver) -> None:
-        """Answer the session's hooks, and hear what they told."""
+        """Answer the session's hooks, and watch for their notes."""
         folder = driver.guard_folder
         if folder is None or driver.is_over or not os.path.isdir(folder):
             return
@@ -276,17 +279,17 @@ class Engine:
         self._by_folder[folder] = driver
         session_id = driver.record.session_id
         self.guards.host(session_id, folder)
-        driver.settle = lambda call: self.guards.settle(session_id, call)
+        driver.judge = lambda call: self.guards.settle(session_id, call)
         driver.poll()
 
     def adopt_living(self) -> None:
-        """Take up every session whose process should run and that nobody drives."""
+        """Adopt every living session that nobody drives."""
         for record in self.store.all(living=True):
             with contextlib.suppress(SessionHeld, BridleError, OSError):
                 self.adopt(record)
 
     def release(self, session_id: str) -> None:
-        """Stop driving a session; its agent goes on."""
+        """Stop driving a session; its agent runs on."""
         driver = self.drivers.pop(session_id, None)
         if driver is None:
             return
@@ -301,10 +304,11 @@ class Engine:
         driver.close()
         self._answer_waiters(session_id)
 
-    # -- telling --------------------------------------------------------------------------------
+    # -- listeners and waiters ------------------------------------------------------------------
 
     def listen(self, session_id: str, listener: Listener) -> Callable[[], None]:
-        """Hear of a session's events from now on; returns how to stop that."""
+        """Call `listener` with a session's events from now on; returns a function that
+        unsubscribes."""
         self._listeners.setdefault(session_id, []).append(listener)
 
         def unsubscribe() -> None:
@@ -322,9 +326,9 @@ class Engine:
     def wait(
         self, session_id: str, done: Callable[[], T | None], seconds: float | None = None
     ) -> "Future[T | None]":
-        """A future of what `done` returns once that is not None; None when time runs out first.
+        """A future of the first result of `done` that is not None; None when time runs out first.
 
-        `done` is asked after every change of the session.
+        `done` is called after every change of the session.
         """
         future: Future[T | None] = Future()
         future.set_running_or_notify_cancel()
@@ -367,17 +371,17 @@ class Engine:
             else:
                 del self._waiters[session_id]
 
-    # -- sockets of a host ----------------------------------------------------------------------
+    # -- the daemon's sockets -------------------------------------------------------------------
 
     def register(self, fileobj: Any, events: int, callback: Callable[[int], None]) -> None:
-        """Have `callback` called in the loop when a file is ready; again changes what for."""
+        """Call `callback` in the loop when a file is ready; call again to change the events."""
         try:
             self._selector.modify(fileobj, events, callback)
         except KeyError:
             self._selector.register(fileobj, events, callback)
 
     def unregister(self, fileobj: Any) -> None:
-        """Watch a file no longer."""
+        """Stop watching a file."""
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(fileobj)
 
@@ -399,7 +403,19 @@ class Engine:
 
 
 def _most_ends() -> int:
-    """How many descriptors may be used to hear of ends: most are left for everything else."""
+    """How many descriptors may watch for ends; the others are for everything else."""
     import resource
 
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
+
+
+_runtimes: dict[str, Adapter] = {}
+
+
+def find_runtime(name: str, workdir: str | None = None) -> Adapter:
+    """The adapter of a session's runtime; a preset as the configuration of `workdir` has it."""
+    if is_registered(name):
+        if name not in _runtimes:
+            _runtimes[name] = get_adapter(name)
+        return _runtimes[name]
+    return get_adapter(name, load_config(workdir))

@@ -1,7 +1,7 @@
-"""The events of a session for one reader: each once, in order, at the reader's own pace.
+"""The events of a session for one reader: each once, in order, at the reader's pace.
 
-A reader that keeps up gets them from memory. One that falls behind is served from the session's
-event file, so that a slow reader costs no memory and loses nothing.
+A reader that keeps up gets them from memory. One that falls behind reads the session's event file,
+so that a slow reader costs no memory and loses nothing.
 """
 
 import threading
@@ -12,14 +12,14 @@ from bridle.core.events import Event, SessionEnd
 from bridle.sessions.event_log import EventLog
 
 MOST = 4096
-"""Events that wait in memory, and that are read from disk at once."""
+"""How many events wait in memory, and are read from disk at once."""
 
 
 class Feed:
-    """What one reader has not seen yet.
+    """The events that one reader has not seen yet.
 
-    Contract: one thread puts, one reader takes; `close` from any thread. Every event that is put
-    stands in `log` already.
+    Contract: one thread puts, one reader takes; any thread may `close`. Every event that is put is
+    already in `log`.
     """
 
     def __init__(self, log: EventLog, after: int, *, up_to_date: bool) -> None:
@@ -32,10 +32,10 @@ class Feed:
         self._changed = threading.Condition()
         self._wake: Callable[[], None] | None = None
 
-    # -- whoever has events ---------------------------------------------------------------------
+    # -- the engine -----------------------------------------------------------------------------
 
     def put(self, events: list[Event]) -> None:
-        """Events that happened."""
+        """Add new events."""
         with self._changed:
             if self._behind or len(self._ready) + len(events) > MOST:
                 self._behind = True
@@ -46,13 +46,13 @@ class Feed:
             self._signal()
 
     def end_at(self, seq: int) -> None:
-        """Nothing comes after the event of that number."""
+        """End after the event with that number."""
         with self._changed:
             self._ends_at = seq
             self._signal()
 
     def close(self) -> None:
-        """Nothing more is to be taken."""
+        """End now; drop what was not taken."""
         with self._changed:
             self._closed = True
             self._ready.clear()
@@ -73,7 +73,7 @@ class Feed:
             return self._behind and not self._ready
 
     def take(self) -> list[Event] | None:
-        """What there is now, [] when nothing is, None when nothing will be."""
+        """The events that are there now; [] for none yet, None when no more will come."""
         with self._changed:
             while True:
                 if self._closed:
@@ -95,7 +95,7 @@ class Feed:
                     return fresh
 
     def _catch_up(self) -> list[Event]:
-        # From here on events are put again; those that the file holds too are left out by number.
+        # From here on `put` adds events again; `take` skips those that the file has too.
         self._behind = False
         self._changed.release()
         try:
@@ -108,13 +108,13 @@ class Feed:
         return past
 
     def wait(self) -> None:
-        """Wait until `take` may have something to say."""
+        """Wait until `take` may return something."""
         with self._changed:
             self._changed.wait_for(self._has_news)
 
     def call_when_news(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called once when `take` may have something to say, at once if so now. It may
-        be called in any thread and must not wait for anything."""
+        """Call `wake` once when `take` may return something, now if so already. It may be called in
+        any thread and must not block."""
         with self._changed:
             if self._has_news():
                 wake()
@@ -126,7 +126,7 @@ class Feed:
         return bool(self._closed or self._ready or self._behind or over)
 
     def __iter__(self) -> Iterator[Event]:
-        """Every event until the end, waiting for each."""
+        """Every event until the end; waits for each."""
         while (events := self.take()) is not None:
             if not events:
                 self.wait()

@@ -1,6 +1,6 @@
-"""The sessions that a runtime offers of itself, by handles (`Adapter.start` and the others).
+"""Sessions by handles: what `AgentRuntime.start`, `resume`, `send_message`, `stop` … do.
 
-They are driven by the daemon, so a handle works in any program of the user, today and tomorrow.
+The daemon drives them, so a handle works in any program of the user, also after a restart.
 """
 
 import os
@@ -13,10 +13,9 @@ from bridle.process.process_tree import look
 from bridle.runs import options_from
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.registry import get_adapter
-from bridle.sessions.configured import configured_drive
-from bridle.sessions.manager import SessionDesk, check_delivery, default_drive
-from bridle.sessions.service import Receipt
+from bridle.sessions.manager import SessionManager, default_drive
 from bridle.sessions.store import SessionRecord, UnknownSession
+from bridle.sessions.verbs import Receipt
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -46,8 +45,8 @@ def start(runtime: Adapter, options: StartOptions) -> SessionHandle:
             "account_dir": options.account_dir,
         },
     )
-    with SessionDesk(options.work_dir) as desk:
-        record = desk.start(
+    with SessionManager(options.work_dir) as manager:
+        record = manager.start(
             runtime,
             apply_config(wanted, config, runtime.id),
             drive=_drive(runtime, options, config),
@@ -57,7 +56,7 @@ def start(runtime: Adapter, options: StartOptions) -> SessionHandle:
 
 
 def _is_known(name: str, config: "Config") -> bool:
-    """Whether the daemon of a folder with that configuration has a runtime of that name."""
+    """Whether the daemon of a folder with that configuration knows the runtime."""
     try:
         get_adapter(name, config)
     except BridleError:
@@ -68,58 +67,58 @@ def _is_known(name: str, config: "Config") -> bool:
 def _drive(runtime: Adapter, options: StartOptions, config: "Config") -> Drive:
     if options.mode == "tmux":
         return "tmux"
-    return configured_drive(config, runtime.id) or default_drive(runtime)
+    return config.drive(runtime.id) or default_drive(runtime)
 
 
 def resume(runtime: Adapter, handle: SessionHandle) -> SessionHandle:
     """Start the next process of a session that is over."""
-    with _desk(runtime, handle) as desk:
-        return handle_of(desk.resume(handle.session_id))
+    with _manager(runtime, handle) as manager:
+        return handle_of(manager.resume(handle.session_id))
 
 
 def send_message(runtime: Adapter, handle: SessionHandle, message: Message) -> Receipt:
     """Give the agent of a session a message."""
-    with _desk(runtime, handle) as desk:
-        if message.delivery is not None:
-            check_delivery(desk.find(handle.session_id)[1], message.delivery)
-        return desk.send(handle.session_id, message.text, timeout=message.timeout)
+    with _manager(runtime, handle) as manager:
+        return manager.send(
+            handle.session_id, message.text, timeout=message.timeout, delivery=message.delivery
+        )
 
 
 def stop(runtime: Adapter, handle: SessionHandle, reason: str) -> None:
     """End a session."""
-    with _desk(runtime, handle) as desk:
-        desk.stop(handle.session_id, reason)
+    with _manager(runtime, handle) as manager:
+        manager.stop(handle.session_id, reason)
 
 
 def is_ready(runtime: Adapter, handle: SessionHandle) -> bool:
-    """Whether the agent waits for a prompt; False for a session that is not known."""
-    with _desk(runtime, handle) as desk:
+    """Whether the agent waits for a prompt; False for an unknown session."""
+    with _manager(runtime, handle) as manager:
         try:
-            return desk.show(handle.session_id).state == "ready"
+            return manager.show(handle.session_id).state == "ready"
         except UnknownSession:
             return False
 
 
 def detect_running(runtime: Adapter, handle: SessionHandle) -> bool:
-    """Whether the session lives: the agent's process is there, or, with one for each turn, what
-    keeps it between turns. False for a session that is not known."""
-    with _desk(runtime, handle) as desk:
+    """Whether the session lives: the agent's process runs, or, with one process for each turn, its
+    keeper. False for an unknown session."""
+    with _manager(runtime, handle) as manager:
         try:
-            record = desk.show(handle.session_id)
+            record = manager.show(handle.session_id)
         except UnknownSession:
             return False
     if record.is_over:
         return False
     if record.drive == "print" or record.pid is None:
         return True
-    # Its driver hears of a process's end a moment later than that can be seen here.
+    # The driver learns of a process's end a moment later than this check shows it.
     return look(record.pid) is not None
 
 
 def list_sessions(runtime: Adapter, wanted: SessionFilter) -> list[SessionHandle]:
-    """The runtime's sessions that fit."""
-    with SessionDesk(wanted.work_dir) as desk:
-        found = desk.list(everywhere=True)
+    """The runtime's sessions that match `wanted`."""
+    with SessionManager(wanted.work_dir) as manager:
+        found = manager.list(everywhere=True)
     return [handle_of(record) for record in found if _fits(runtime, record, wanted)]
 
 
@@ -148,10 +147,10 @@ def handle_of(record: SessionRecord) -> SessionHandle:
     )
 
 
-def _desk(runtime: Adapter, handle: SessionHandle) -> SessionDesk:
+def _manager(runtime: Adapter, handle: SessionHandle) -> SessionManager:
     if handle.runtime != runtime.id:
         raise WrongUse(
             f"session {handle.session_id} is one of {handle.runtime}, not of {runtime.id}",
             hint=f'use get_runtime("{handle.runtime}")',
         )
-    return SessionDesk(handle.work_dir or None)
+    return SessionManager(handle.work_dir or None)

@@ -1,20 +1,22 @@
-"""The conversation of one session, carried over to an agent of another kind.
+"""Carries the conversation of a session over to an agent of another runtime.
 
-`native_import` makes it a conversation of the other agent's own, where its adapter offers that
-(`bridle.runtimes.importing`). Codex's does. OpenCode has an import too, of files in the form of its
-own export, which nothing here writes yet. Claude Code and Pi resume what they wrote themselves, and
-the Agent Client Protocol knows no import. Everywhere else `brief` writes down what the other agent
-must know. It loses what only a transcript could carry, and says so.
+`native_import` imports it into the other agent, where its adapter offers that
+(`bridle.runtimes.importing`): Codex's does. OpenCode has an import too, of files in its own export
+format, which nothing here writes yet. Claude Code and Pi resume only what they wrote themselves,
+and the Agent Client Protocol has no import. For all others `brief` summarizes what the other agent
+must know, and says what is missing.
 """
 
+import os
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.sessions.files_touched import Touch, commands_of, files_of
+from bridle.guard.patches import patch_paths
+from bridle.guard.tools import PATH_FIELDS, lookup, only_reads
 from bridle.sessions.history import AgentStep, Notice, Part, ToolUse, as_text, conversation
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from bridle.runtimes.importing import PastMessage
 
 SIZE = 24_000
-"""Characters of a brief, about 6,000 tokens: room enough, and no burden on any model."""
+"""Characters of a brief: about 6,000 tokens, which is small for every model."""
 _LEAST = 6_000
 
 _ASKED = 2_000
@@ -53,12 +55,12 @@ def brief(
     size: int = SIZE,
     cleaner: TextCleaner | None = None,
 ) -> str:
-    """What another agent must know to go on with a session: what was asked, what was done, which
-    files were touched, how it stands, and the end of the transcript.
+    """What another agent must know to continue a session: what was asked and done, which files were
+    touched, its state, and the end of the transcript.
 
     At most `size` characters (6,000 at least); what does not fit is left out, oldest first, and
-    the brief says how much that was. Works on a running session, as it stands. Raises
-    `Unavailable` for a damaged event file.
+    the brief says how much that was. Works on a running session too. Raises `Unavailable` for a
+    damaged event file.
     """
     size = max(size, _LEAST)
     digest = _Digest(record, size)
@@ -76,11 +78,11 @@ def native_import(
     env: Mapping[str, str],
     cleaner: TextCleaner | None = None,
 ) -> str | None:
-    """Make a session's conversation one of `target`'s own; returns its native id, to resume by.
+    """Import a session's conversation into `target`; returns the native id to resume.
 
-    `options` and `env` are those that the new session will have: its working directory, account and
-    provider decide where the conversation lands. None when `target` has no import, or would not
-    take this conversation; then there is `brief`. The agent's reasoning and images are not carried.
+    `options` and `env` are those of the new session: its working directory, account and provider
+    decide where the conversation is stored. None when `target` has no import or does not accept
+    this conversation; use `brief` then. The agent's reasoning and images are not carried over.
     Calls no model. Raises `NotInstalled`, and `Unavailable` for a damaged event file.
     """
     from bridle.runtimes.importing import ImportsConversation
@@ -115,7 +117,7 @@ def _past_messages(parts: Iterator[Part]) -> "Iterator[PastMessage]":
 
 
 class _Digest:
-    """Collects what a brief tells, within bounds, while the conversation goes by."""
+    """Collects the content of a brief from the parts of a conversation, in bounded memory."""
 
     def __init__(self, record: SessionRecord, size: int) -> None:
         self._record = record
@@ -140,7 +142,7 @@ class _Digest:
     # -- taking ---------------------------------------------------------------------------------
 
     def take(self, part: Part) -> None:
-        """The next part of the conversation."""
+        """Take the next part of the conversation."""
         if isinstance(part, UserMessage):
             self._take_message(part)
         elif isinstance(part, AgentStep):
@@ -195,7 +197,7 @@ class _Digest:
             self._remember(f"NOTE: {notice.kind}: {self._short(notice.text, _CALL)}")
 
     def _remember(self, entry: str) -> None:
-        """Keep an entry of the transcript, and no more than could ever be shown."""
+        """Keep an entry of the transcript, up to what a brief can show."""
         self._entries += 1
         self._tail.append(entry)
         self._tail_size += len(entry)
@@ -203,7 +205,7 @@ class _Digest:
             self._tail_size -= len(self._tail.popleft())
 
     def _short(self, text: str, most: int) -> str:
-        """The beginning and the end of a text that is too long."""
+        """`text`, or its beginning and end when it is too long."""
         text = text.strip()
         if len(text) <= most:
             return text
@@ -212,7 +214,7 @@ class _Digest:
         first = most * 2 // 3
         return f"{text[:first]}{gone}{text[len(text) - (most - first) :]}"
 
-    # -- telling --------------------------------------------------------------------------------
+    # -- the brief ------------------------------------------------------------------------------
 
     def text(self) -> str:
         """The whole brief."""
@@ -252,7 +254,7 @@ class _Digest:
 
     def _file_lines(self) -> list[str]:
         latest = [f"- {path} ({touch})" for path, touch in self._files.items()]
-        # Changed ones last: they are kept when room is short.
+        # Changed files come last: the last lines are kept when space is short.
         return sorted(latest, key=lambda line: line.endswith("(changed)"))
 
     def _command_lines(self) -> list[str]:
@@ -276,7 +278,7 @@ class _Digest:
         return "\n".join(lines)
 
     def _transcript(self, room: int) -> tuple[str, int]:
-        """The end of the transcript that fits, and how many entries that is."""
+        """The end of the transcript that fits, and its number of entries."""
         kept: deque[str] = deque()
         for entry in reversed(self._tail):
             room -= len(entry) + 2
@@ -299,7 +301,7 @@ class _Digest:
         return found or ["- Nothing of the record; the agent's own memory cannot be carried."]
 
     def _fitted(self, lines: list[str], room: int, what: str) -> list[str]:
-        """The first line and as many of the last as fit, one at least, with a word about those
+        """The first line and as many of the last as fit, at least one, with a note about those in
         between."""
         if sum(len(line) + 1 for line in lines) <= room:
             return lines
@@ -329,3 +331,80 @@ def _section(title: str, lines: list[str]) -> str:
 
 def _indented(text: str) -> str:
     return text.replace("\n", "\n   ")
+
+
+# -- the files and commands of a tool call ---------------------------------------------------------
+
+Touch = Literal["changed", "read"]
+
+_VIEWS = ("view", "read", "undo_view")
+_LONGEST = 500
+"""Characters; a longer value is not a path."""
+
+
+def files_of(tool: ToolUse, workdir: str) -> dict[str, Touch]:
+    """The files that a call names, by the guard's table of tools; relative to `workdir` where they
+    are below it.
+
+    A failed call counts as having read its files. Files of a shell command are not included.
+    """
+    args: Any = tool.args
+    if not isinstance(args, dict):
+        return {}
+    known = lookup(tool.name)
+    if known is not None and known.action not in ("read", "write", "patch", "editor"):
+        return {}
+    changes = known is None and not only_reads(tool.name)
+    if known is not None:
+        changes = known.action in ("write", "patch")
+        if known.action == "editor":
+            changes = args.get("command") not in _VIEWS
+    touch: Touch = "changed" if changes and not tool.is_error else "read"
+    fields = PATH_FIELDS | {"filePath", *(known.paths if known else ())}
+    named = list(_named(args, fields))
+    if known is not None and known.action == "patch":
+        for field in known.text:
+            if isinstance(text := args.get(field), str):
+                named += [path for path, _ in patch_paths(text)]
+    return {_shown(path, workdir): touch for path in named if _is_path(path)}
+
+
+def commands_of(tool: ToolUse) -> list[str]:
+    """The commands that a call runs in a shell."""
+    known = lookup(tool.name)
+    args: Any = tool.args
+    if not isinstance(args, dict) or (known is not None and known.action != "shell"):
+        return []
+    fields = known.text if known is not None else ("command",)
+    found = [args[field] for field in fields if field in args]
+    return [each if isinstance(each, str) else " ".join(map(str, each)) for each in found if each]
+
+
+def _named(args: dict[str, Any], fields: frozenset[str] | set[str]) -> Iterator[str]:
+    for key, value in args.items():
+        if key in ("changes", "edits") and isinstance(value, list):
+            for each in value:
+                if isinstance(each, dict):
+                    yield from _named(each, fields)
+        elif key == "changes" and isinstance(value, dict):
+            yield from value
+        elif key in fields:
+            yield from (each for each in _texts(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        yield from (each for each in value if isinstance(each, str))
+
+
+def _is_path(text: str) -> bool:
+    return bool(text.strip()) and len(text) <= _LONGEST and "\n" not in text and "://" not in text
+
+
+def _shown(path: str, workdir: str) -> str:
+    if workdir and os.path.isabs(path):
+        below = os.path.relpath(path, workdir)
+        return path if below.startswith("..") else below
+    return os.path.normpath(path)

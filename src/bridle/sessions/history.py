@@ -1,7 +1,6 @@
-"""A session as people think of it: what was said, by whom, with which tools, in which order.
+"""The conversation of a session: messages, tool calls and notices in their order.
 
-Made from the events and the user's messages for everything that tells a session on: exports, and
-the brief for another agent.
+Made from the events and the user's messages, for exports and for the brief of a handover.
 """
 
 from collections import deque
@@ -19,7 +18,7 @@ from bridle.sessions.store import SessionRecord
 from bridle.sessions.user_messages import TextCleaner, UserMessage, user_messages
 
 _OUTPUT = 1 << 16
-"""Characters of a tool's streamed output that are kept for one that never gave a result."""
+"""Characters of a tool's streamed output to keep, for a tool that never gave a result."""
 
 NoticeKind = Literal[
     "session_start", "turn_end", "session_end", "compaction", "retry", "permission", "error"
@@ -35,13 +34,13 @@ class ToolUse(msgspec.Struct, kw_only=True):
     result: Any = None
     is_error: bool = False
     is_open: bool = True
-    """Whether its end was not told yet."""
+    """Whether it has not ended yet."""
     output: str = ""
-    """What it printed while it ran, its tail; only of use where there is no result."""
+    """The end of what it printed while it ran; for a tool without a result."""
 
     @property
     def result_text(self) -> str:
-        """What it gave, as text."""
+        """Its result, as text."""
         return self.output if self.result is None else as_text(self.result)
 
 
@@ -59,7 +58,7 @@ class AgentStep(msgspec.Struct, kw_only=True):
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """Anything else that a reader should know of; `event` is what it was made from."""
+    """Anything else that a reader should know; `event` is its source."""
 
     kind: NoticeKind
     text: str
@@ -72,7 +71,7 @@ Part = UserMessage | AgentStep | Notice
 
 
 def session_events(home: StateHome, record: SessionRecord) -> Iterator[ev.AnyEvent]:
-    """The events of a session as they stand on disk now; `Unavailable` for a line that is none."""
+    """The events of a session that are on disk; `Unavailable` for a line that is not an event."""
     for number, line in enumerate(EventLog(home.folder(record.session_id)).lines(), 1):
         try:
             yield ev.decode_event(line)
@@ -81,7 +80,7 @@ def session_events(home: StateHome, record: SessionRecord) -> Iterator[ev.AnyEve
 
 
 def damaged(record: SessionRecord, line: int) -> Unavailable:
-    """The error of an event file that something else wrote into."""
+    """The error of an event file that another program changed."""
     return Unavailable(
         f"session {record.session_id}: line {line} of its events cannot be read",
         hint="the file was changed by something else; the agent's own transcript may be whole",
@@ -93,13 +92,13 @@ def conversation(
 ) -> Iterator[Part]:
     """The parts of a session in their order; messages that reached no turn come last.
 
-    Streamed: besides the user's messages only steps whose tools still run are held.
+    Streamed: only the user's messages and steps with running tools are held in memory.
     """
     return _Builder(user_messages(home, record, cleaner)).parts(session_events(home, record))
 
 
 class _Builder:
-    """Puts events together to parts."""
+    """Assembles events into parts."""
 
     def __init__(self, messages: list[UserMessage]) -> None:
         self._prompts: dict[int, list[UserMessage]] = {}
@@ -129,7 +128,7 @@ class _Builder:
         yield from self._rest
 
     def _ready(self) -> Iterator[Part]:
-        """The parts at the front that nothing will be added to."""
+        """The parts at the front that are complete."""
         while self._waiting:
             part = self._waiting[0]
             if part is self._step:
@@ -147,7 +146,7 @@ class _Builder:
             case ev.MessageStart():
                 self._steered(event.ts)
                 self._close_message()
-                # What a person typed is among the user's messages.
+                # A message that a person typed is among the user's messages.
                 self._typed = event.message_id if event.role == "user" else None
                 if self._typed is None:
                     self._begin_step(event.ts)
@@ -197,7 +196,7 @@ class _Builder:
         )
 
     def _steered(self, ts: str | None) -> None:
-        """Put in the steers that were sent before `ts`, all of them for None."""
+        """Insert the steers that were sent before `ts`; all of them for None."""
         waiting = self._steers.get(self._turn, [])
         while waiting and (ts is None or (waiting[0].sent_at or "") <= ts):
             self._waiting.append(waiting.pop(0))
@@ -225,7 +224,7 @@ class _Builder:
         self._close_message()
 
     def _close_message(self) -> None:
-        """An open message keeps what was said of it so far."""
+        """Keep the text of an open message so far."""
         if self._step is not None:
             self._step.text = self._step.text or "".join(self._text)
             self._step.thinking = self._step.thinking or "".join(self._thinking)
@@ -259,13 +258,13 @@ class _Builder:
         self._tools.clear()
 
     def _steered_between(self, ts: str) -> None:
-        """A steer between two tools of one step stands after the step: it cannot be cut in two."""
+        """Insert steers between two steps; one between two tools of a step comes after the step."""
         if self._step is None:
             self._steered(ts)
 
 
 def as_text(value: Any) -> str:
-    """What a tool took or gave, as a person reads it: its text, else indented JSON."""
+    """A tool's arguments or result for people: its text, else indented JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -284,7 +283,7 @@ def _is_text_block(value: Any) -> bool:
 
 
 def usage_words(usage: Usage | None, cost_usd: float | None) -> str:
-    """Tokens and cost in a few words, "" when nothing is known."""
+    """Tokens and cost in a few words; "" when unknown."""
     words = []
     if usage is not None and usage.total:
         words.append(f"{usage.input_tokens:,} tokens in")

@@ -1,13 +1,13 @@
-"""Hook events: one schema for what happens in any session, told to commands and to subscribers.
+"""Hook events: one schema for what happens in any session, for commands and subscribers.
 
     session_start   SessionStart   an agent named its session, first or again
-    session_end     SessionStop    its process is gone
+    session_end     SessionStop    its process has ended
     message_end     OnMessage      it wrote a message that has text
     error           OnError        something failed
 
-They come from the session's own events alone, so they are the same for every runtime and drive. The
-engine hands each batch of events over once it is on disk. A hook event is sent once at most: when
-the driver is killed between writing events and telling of them, nobody is told again.
+They are made from the session's events alone, so they are the same for every runtime and drive. The
+engine passes each batch of events on once it is on disk. A hook event is sent at most once: when
+the driver is killed between writing events and passing them on, they are not sent again.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from bridle.turns.event_writer import utc_now
 HookName = Literal["SessionStart", "SessionStop", "OnMessage", "OnError"]
 
 _WAITING = 1000
-"""Hook events that may wait; more are lost, and the log says so."""
+"""Hook events that may be pending; more are lost, and the log says so."""
 _TAIL = 2000
 _LOG_SIZE = 1 << 20
 
@@ -64,9 +64,9 @@ def hook_events(record: SessionRecord, events: Iterable[ev.Event]) -> list[HookE
     for event in events:
         if isinstance(event, ev.StateChange):
             state = event.new
-        told = _told(record, event, state)
-        if told is not None:
-            name, data = told
+        hook = _hook_of(record, event, state)
+        if hook is not None:
+            name, data = hook
             found.append(
                 HookEvent(
                     event=name,
@@ -84,10 +84,10 @@ def hook_events(record: SessionRecord, events: Iterable[ev.Event]) -> list[HookE
     return found
 
 
-def _told(
+def _hook_of(
     record: SessionRecord, event: ev.Event, state: str
 ) -> tuple[HookName, dict[str, Any]] | None:
-    """The hook that an event is, with the data that goes with it."""
+    """The hook event's name and data; None for an event without a hook."""
     match event:
         case ev.SessionStart():
             return "SessionStart", {
@@ -126,12 +126,11 @@ def _told(
 
 
 class HookRunner:
-    """Tells commands and subscribers of the hook events of one state home's sessions.
+    """Calls commands and subscribers with the hook events of one state home's sessions.
 
-    Contract: `published` returns at once, whatever the hooks do; they run one after another in a
-    thread of their own, in the order things happened. What fails, takes too long or is lost because
-    too much waits is written to the home's private log (`hooks.log`) and stops nothing. Safe to use
-    from several threads.
+    Contract: `published` never waits for hooks; they run one after another in a separate thread, in
+    the order things happened. Failures, timeouts and lost events are written to the home's private
+    log (`hooks.log`) and stop nothing. Safe to use from several threads.
     """
 
     def __init__(
@@ -140,7 +139,7 @@ class HookRunner:
         self.log_path = os.path.join(home.root, "hooks.log")
         self._hooks = hooks
         given = dict(os.environ if env is None else env)
-        # A hook is not part of the session: with its mark it would be ended together with it.
+        # A hook is not part of the session: with the mark it would be killed with the session.
         given.pop(SESSION_MARK, None)
         self._env = given
         self._redactor = Redactor(secrets_in(given))
@@ -153,8 +152,8 @@ class HookRunner:
         self._closed = False
 
     def subscribe(self, handler: HookHandler) -> Callable[[], None]:
-        """Have `handler` called with each hook event, in the runner's thread; returns how to stop
-        that. What it raises is logged."""
+        """Call `handler` with each hook event, in the runner's thread; returns a function that
+        unsubscribes. What it raises is logged."""
         with self._lock:
             self._subscribers = [*self._subscribers, handler]
 
@@ -165,7 +164,7 @@ class HookRunner:
         return unsubscribe
 
     def published(self, record: SessionRecord, events: Iterable[ev.Event]) -> None:
-        """A batch of a session's events is on disk: tell of those that are hook events."""
+        """Queue the hook events among a batch of a session's events, which are on disk."""
         if self._closed:
             return
         for event in hook_events(record, events):
@@ -179,8 +178,8 @@ class HookRunner:
             self._start()
 
     def close(self, seconds: float = 5.0) -> None:
-        """Wait for the hooks that wait or run, at most that long; then end what still runs and log
-        what was not told. No further event is taken."""
+        """Wait for pending and running hooks, at most `seconds`; then kill what still runs and log
+        what was not sent. No further event is taken."""
         self._closed = True
         thread = self._thread
         if thread is None:
@@ -197,7 +196,7 @@ class HookRunner:
             except queue.Empty:
                 break
             if left is not None:
-                self._log(left, "", "not told: Bridle ended first")
+                self._log(left, "", "not sent: Bridle ended first")
         self._waiting.put(None)
         running = self._running
         if running is not None:
@@ -229,8 +228,8 @@ class HookRunner:
                 self._run(event, command)
 
     def _run(self, event: HookEvent, command: str) -> None:
-        """Run one command. Its stdin and stderr are files, so that neither a command that reads
-        nothing nor one that leaves a child behind can hold us up."""
+        """Run one command. Its stdin and stderr are files, so that a command that reads nothing or
+        leaves a child behind does not block us."""
         try:
             with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
                 given.write(msgspec.json.encode(event) + b"\n")
@@ -282,6 +281,6 @@ class HookRunner:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """End a command and what it started."""
+    """Kill a command and what it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

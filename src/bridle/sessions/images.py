@@ -1,4 +1,4 @@
-"""Images that go with a message, kept where they stay as long as the session."""
+"""Images of a message, copied to where they last as long as the session."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,7 @@ _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "ima
 
 
 def refuse_images(runtime: "Adapter", images: Sequence[Image]) -> None:
-    """Raise `UnsupportedOption` for images where the runtime takes none, before anything is
-    accepted."""
+    """Raise `UnsupportedOption` for images where the runtime takes none."""
     if not images or "images" in runtime.features.options:
         return
     from bridle.runtimes.supporting import supporters
@@ -30,9 +29,9 @@ def refuse_images(runtime: "Adapter", images: Sequence[Image]) -> None:
 def kept_images(
     home: StateHome, session_id: str, message_id: str, images: Sequence[Image]
 ) -> tuple[str, ...]:
-    """Copies of the images in the session's own folder, private; the caller's files may go.
+    """Copy the images into the session's folder, private; returns their paths.
 
-    Raises `WrongUse` for a file that cannot be read or data that is no image.
+    Raises `WrongUse` for a file that cannot be read or data that is not an image.
     """
     made = [_content(image) for image in images]
     if not made:

@@ -1,10 +1,9 @@
-"""What a driver decided, written down before it is done.
+"""The decisions of a driver, written to disk before they take effect.
 
-The journal holds what the agent said; the ledger holds all else that shaped the session: messages
-that were accepted, when each was handed to the wire, answers, aborts, clocks that ran out. Each
-entry says after how many lines of the journal it took place (`at`). Journal and ledger together
-give the same events and the same bytes to the agent every time they are played, which is how a new
-driver takes up where a killed one was.
+The journal holds what the agent said; the ledger holds everything else that shaped the session:
+accepted messages, when each was sent, answers, aborts, clocks that ran out. Each entry says after
+how many lines of the journal it was made (`at`). Journal and ledger together give the same events
+and the same bytes to the agent at each replay, so a new driver continues where a killed one was.
 """
 
 import os
@@ -14,21 +13,18 @@ import msgspec
 
 from bridle.core.events import Drive
 from bridle.process.spec import StopStep
-from bridle.sessions.clocks import Clocks
+from bridle.sessions.clocks import Clock, Clocks
 from bridle.turns.guard_contract import GuardFacts, HookNote
 from bridle.turns.usage_totals import Before
 from bridle.turns.wire import LiveFacts
 
 MessageKind = Literal["prompt", "steer", "follow_up"]
-Clock = Literal[
-    "startup", "first_progress", "inactivity", "turn", "patience", "abort", "compaction"
-]
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):
     at: int = 0
     ts: float = 0.0
-    """Wall clock; for people, and for clocks that go on after a restart."""
+    """Wall clock; for people, and for clocks that continue after a restart."""
 
 
 class Begin(_Entry, frozen=True, kw_only=True, tag="begin"):
@@ -43,19 +39,19 @@ class Begin(_Entry, frozen=True, kw_only=True, tag="begin"):
     stop: tuple[StopStep, ...] = ()
     can_steer: bool = False
     carried: "tuple[Accept, ...]" = ()
-    """Messages that the process before did not take."""
+    """Messages that the previous process did not take."""
     clocks: Clocks | None = None
-    """The session's own clocks; None leaves them to whoever drives it."""
+    """The session's clocks; None leaves them to its driver."""
     guard: GuardFacts | None = None
-    """What guards the agent; None when nothing does."""
+    """The agent's guard; None without one."""
     file_instructions: str = ""
     """What the agent's instruction files said of the completion marker when it was started."""
     private_dirs: tuple[str, ...] = ()
-    """Folders that were made for this process alone; removed when it is gone."""
+    """Folders that were made for this process; removed when it has ended."""
 
 
 class Accept(_Entry, frozen=True, kw_only=True, tag="accept"):
-    """A message for the agent was taken into the queue."""
+    """A message for the agent was put into the queue."""
 
     id: str
     kind: MessageKind
@@ -64,14 +60,14 @@ class Accept(_Entry, frozen=True, kw_only=True, tag="accept"):
 
 
 class Send(_Entry, frozen=True, kw_only=True, tag="send"):
-    """A message of the queue was handed to the wire."""
+    """A queued message was passed to the wire."""
 
     id: str
     steer: bool = False
 
 
 class Drop(_Entry, frozen=True, kw_only=True, tag="drop"):
-    """A message of the queue will not be sent."""
+    """A queued message was dropped."""
 
     id: str
     reason: str = ""
@@ -87,7 +83,7 @@ class Answer(_Entry, frozen=True, kw_only=True, tag="answer"):
 
 
 class Abort(_Entry, frozen=True, kw_only=True, tag="abort"):
-    """The open turn was to end."""
+    """The open turn was aborted."""
 
     reason: str
 
@@ -100,36 +96,36 @@ class Expire(_Entry, frozen=True, kw_only=True, tag="expire"):
 
 
 class Leave(_Entry, frozen=True, kw_only=True, tag="leave"):
-    """The session was to end."""
+    """The session was stopped."""
 
     reason: str
 
 
 class Model(_Entry, frozen=True, kw_only=True, tag="model"):
-    """The model was to change."""
+    """The model was changed."""
 
     model: str
 
 
 class Compact(_Entry, frozen=True, kw_only=True, tag="compact"):
-    """The context was to be shortened."""
+    """The agent was asked to compact its context."""
 
 
 class AbortCompaction(_Entry, frozen=True, kw_only=True, tag="abort_compaction"):
-    """The compaction that ran was to be given up."""
+    """The running compaction was aborted."""
 
 
 class Told(_Entry, frozen=True, kw_only=True, tag="told"):
-    """A hook of the guard's told something, above all a verdict."""
+    """A hook of the guard reported something, in most cases a verdict."""
 
     note: HookNote
     upto: int
-    """How many bytes of the guard's notes were taken with it."""
+    """How many bytes of the guard's notes are in the ledger with this entry."""
 
 
 class Settled(_Entry, frozen=True, kw_only=True, tag="settled"):
-    """A turn was over and its process gone: what the session had come to then. For wires whose
-    agent tells some of that only in files, which change."""
+    """A turn and its process ended; these were the session's totals. For wires that read some of
+    that from files, which change later."""
 
     total: Before
     native_session_id: str | None = None
@@ -158,16 +154,16 @@ _decoder: "msgspec.json.Decoder[Entry] | None" = None
 class Ledger:
     """One session's ledger file.
 
-    Contract: `append` returns when the entry is in the file; `durable` waits until it is on the
-    disk too. A last line that a crash left unfinished never happened and is cut off.
+    Contract: `append` returns when the entry is in the file, with `durable` when it is on the disk.
+    A last line that a crash left incomplete counts as never written and is cut off.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def read(self, *, cut: bool = False) -> list[Entry]:
-        """Every entry, the oldest first. With `cut`, which only the session's driver may say, an
-        unfinished last line is taken away; for others it may be one that is just being written."""
+        """Every entry, oldest first. `cut`, for the session's driver only, removes an incomplete
+        last line; any other reader may see a line that is just being written."""
         global _decoder
         if _decoder is None:
             _decoder = msgspec.json.Decoder(Entry)
@@ -182,9 +178,9 @@ class Ledger:
         return [_decoder.decode(line) for line in data[:whole].split(b"\n") if line]
 
     def append(self, entry: Entry, *, durable: bool = False) -> None:
-        """Write an entry; raises `OSError` when it cannot be, and then it never happened."""
+        """Append an entry; raises `OSError` when that fails, and then the entry does not exist."""
         line = msgspec.json.encode(entry) + b"\n"
-        # Opened each time: a thousand idle sessions must not hold a thousand files.
+        # Opened each time, so that a thousand idle sessions do not hold a thousand files.
         handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(handle).st_size
@@ -202,3 +198,8 @@ class Ledger:
 
 
 _to_disk = getattr(os, "fdatasync", os.fsync)
+
+
+def ledger_entries(folder: str) -> list[Entry]:
+    """The complete entries of the session in `folder`; safe while its driver appends."""
+    return Ledger(os.path.join(folder, "ledger.jsonl")).read()

@@ -1,4 +1,4 @@
-"""The right to drive a session, and the refusals of those who may not or cannot."""
+"""The lock that a session's driver holds, and the errors of a session that cannot be driven."""
 
 import fcntl
 import os
@@ -10,12 +10,12 @@ from bridle.process.process_tree import look
 from bridle.sessions.store import SessionRecord
 
 _STARTING = 5.0
-"""Seconds within which a process that a killed driver was just starting lets go of the lock."""
+"""Seconds for a process that a killed driver was just starting to drop its copy of the lock."""
 _TICK = 0.01
 
 
 class SessionHeld(WrongUse):
-    """Another driver holds the session."""
+    """Another process drives the session."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
@@ -25,7 +25,7 @@ class SessionHeld(WrongUse):
 
 
 class SessionOver(WrongUse):
-    """The session's process is gone."""
+    """The session's process has ended."""
 
     def __init__(self, record: SessionRecord) -> None:
         super().__init__(
@@ -37,9 +37,9 @@ class SessionOver(WrongUse):
 class SessionLock:
     """The right to drive a session; it ends with the process that holds it.
 
-    Raises `SessionHeld` when another process has it. A driver that is killed while it starts a
-    process leaves a copy of the lock there until that process becomes another program; that is
-    waited for, which is why the file names its holder.
+    Raises `SessionHeld` when another process holds it. A driver that is killed while it starts a
+    process leaves a copy of the lock in that process until it executes its program. The file names
+    the holder, so that such a copy is recognized and waited for.
     """
 
     def __init__(self, folder: str, session_id: str) -> None:
@@ -63,15 +63,14 @@ class SessionLock:
         return True
 
     def _holder_lives(self) -> bool:
-        """Whether the process that took the lock is there; so it is when the file does not say
-        which one that was."""
+        """Whether the process that took the lock lives; assumed when the file does not name it."""
         pid = os.pread(self._handle, 20, 0)
         return not pid.isdigit() or look(int(pid)) is not None
 
     def release(self) -> None:
-        """Let it go; again has no effect."""
+        """Release it; again has no effect."""
         if self._handle >= 0:
-            # Closing alone would not do: a process that is being started right now has a copy.
+            # Closing is not enough: a process that is being started right now has a copy.
             fcntl.flock(self._handle, fcntl.LOCK_UN)
             os.close(self._handle)
             self._handle = -1

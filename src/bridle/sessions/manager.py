@@ -1,7 +1,7 @@
-"""The sessions that can be reached from a folder, for programs without an event loop.
+"""The sessions that can be reached from a folder, driven by the daemon; for the command line.
 
-It starts agents itself, in the caller's environment, and leaves driving them to the daemon of their
-home, which it starts when there is none.
+The manager starts agents itself, in the caller's environment, and has the daemon of their home
+drive them. It starts the daemon when none runs.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -26,16 +26,18 @@ from bridle.core.events import AnyEvent, Drive
 from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions, SandboxMode
 from bridle.core.times import seconds_of
-from bridle.sessions.client import DaemonClient, error_from
+from bridle.sessions import verbs
+from bridle.sessions.client import DaemonClient
 from bridle.sessions.home import StateHome, homes, known_homes
 from bridle.sessions.images import kept_images, refuse_images
 from bridle.sessions.ledger import MessageKind
-from bridle.sessions.service import Receipt, TurnReport
+from bridle.sessions.protocol import error_from
 from bridle.sessions.start import (
     Identity,
     fork_session,
     resume_session,
     start_session,
+    still_alive,
     stored_options,
 )
 from bridle.sessions.store import (
@@ -45,26 +47,26 @@ from bridle.sessions.store import (
     UnknownSession,
     find_record,
 )
+from bridle.sessions.verbs import Receipt, SessionVerb, TurnReport
 
 if TYPE_CHECKING:
     from bridle.config import Config
     from bridle.runtimes.contract import Adapter
 
+R = TypeVar("R")
 START_TIMEOUT = 240.0
-"""Seconds to wait for a new session to be ready; its own start-up clock ends it before."""
+"""Seconds to wait for a new session to be ready; its start-up clock ends it earlier."""
 SEND_TIMEOUT = 30.0
-"""Seconds to wait until an agent has a message, when nothing else is said."""
-
-
+"""Seconds to wait until an agent has a message, by default."""
 _CLEANING = 20.0
 """Seconds for what a process left behind to be ended."""
 
 
-class SessionDesk:
+class SessionManager:
     """Start sessions and talk to them, by id, by name, or by the beginning of an id.
 
-    Contract: what it promises does not depend on a daemon that was killed a moment ago. Raises
-    `UnknownSession` and the errors of `SessionService`. One thread uses it; `close` it at the end.
+    Contract: a daemon that was killed meanwhile changes no result. Raises `UnknownSession` and the
+    errors of `SessionService`. One thread uses it; `close` it at the end.
     """
 
     def __init__(self, folder: str | None = None, env: Mapping[str, str] | None = None) -> None:
@@ -72,9 +74,9 @@ class SessionDesk:
         self._homes = homes(folder or os.getcwd(), self._env)
         self._clients: dict[str, DaemonClient] = {}
         self.started: SessionRecord | None = None
-        """The session whose process was started last, also while it is not ready."""
+        """The session whose process was started last, ready or not."""
 
-    def __enter__(self) -> "SessionDesk":
+    def __enter__(self) -> "SessionManager":
         return self
 
     def __exit__(
@@ -86,7 +88,7 @@ class SessionDesk:
         self.close()
 
     def close(self) -> None:
-        """End the connections; sessions go on."""
+        """End the connections; sessions run on."""
         for client in self._clients.values():
             client.close()
         self._clients.clear()
@@ -95,11 +97,6 @@ class SessionDesk:
     def home(self) -> StateHome:
         """Where new sessions are kept."""
         return self._homes[0]
-
-    @property
-    def places(self) -> list[StateHome]:
-        """Where sessions are looked for, the nearest first."""
-        return list(self._homes)
 
     # -- starting -------------------------------------------------------------------------------
 
@@ -133,9 +130,7 @@ class SessionDesk:
             store.close()
         record = self._ready(self.home, record, timeout)
         if options.prompt.strip():
-            self._send(
-                self.home, record.session_id, "prompt", options.prompt, options.images, SEND_TIMEOUT
-            )
+            self._send(self.home, record.session_id, "prompt", options.prompt, options.images)
             record = self.show(record.session_id)
         return record
 
@@ -152,20 +147,16 @@ class SessionDesk:
         Raises `ResumeRefused` when its agent does not take the conversation up.
         """
         home, record = self.find(name)
-        # The daemon may hold it, and still end what its last process left behind.
-        report = self._client(home).request(
-            "wait_idle", session=record.session_id, timeout=_CLEANING
-        )
-        if report is None or report["state"] not in FINAL:
-            raise WrongUse(
-                f"session {record.name or record.session_id} is alive",
-                hint="send it a message, or stop it first",
-            )
+        # The daemon may hold it and still be ending what its last process left behind.
+        idle = verbs.WaitIdle(session=record.session_id, timeout=_CLEANING)
+        report = self._client(home).call(idle)
+        if report is None or report.state not in FINAL:
+            raise still_alive(record)
         record = self.show(record.session_id)
         runtime = self._runtime(record, config)
         store = SessionStore(home)
         try:
-            self._client(home).request("release", session=record.session_id)
+            self._client(home).call(verbs.Release(session=record.session_id))
             record = resume_session(home, store, runtime, record, env=self._env, changes=changes)
         finally:
             store.close()
@@ -203,7 +194,7 @@ class SessionDesk:
         new_name: str | None = None,
         timeout: float = START_TIMEOUT,
     ) -> SessionRecord:
-        """Start a session of another runtime that goes on with a session's conversation.
+        """Start a session of another runtime that continues a session's conversation.
 
         By that runtime's own import where it has one, else by a written brief that is its first
         prompt; `handover` of the record says which. The old session stays as it is. A prompt in
@@ -222,7 +213,7 @@ class SessionDesk:
             sandbox=options.sandbox or _chosen_sandbox(record),
             unguarded=options.unguarded or record.guard == "unguarded",
             env={**kept.env, **options.env},
-            # What was said to a scripted model is not told to another service.
+            # A conversation with a scripted model must not reach another service.
             model_server=options.model_server or kept.model_server,
         )
         native = native_import(home, record, runtime, wanted, env=self._env)
@@ -250,16 +241,15 @@ class SessionDesk:
             store.close()
         new = self._ready(home, new, timeout)
         if native is None:
-            self._send(home, new.session_id, "prompt", brief(home, record), (), SEND_TIMEOUT)
+            self._send(home, new.session_id, "prompt", brief(home, record))
         if options.prompt.strip():
-            self._send(home, new.session_id, "follow_up", options.prompt, (), SEND_TIMEOUT)
+            self._send(home, new.session_id, "follow_up", options.prompt)
         return self.show(new.session_id)
 
     def _configured_drive(self, record: SessionRecord, runtime: "Adapter") -> Drive | None:
         from bridle.config import load_config
-        from bridle.sessions.configured import configured_drive
 
-        return configured_drive(load_config(record.workdir), runtime.id)
+        return load_config(record.workdir).drive(runtime.id)
 
     def _runtime(self, record: SessionRecord, config: "Config | None") -> "Adapter":
         from bridle.config import load_config
@@ -269,19 +259,24 @@ class SessionDesk:
 
     def _ready(self, home: StateHome, record: SessionRecord, timeout: float) -> SessionRecord:
         self.started = record
-        client = self._client(home)
-        told = client.request("wait_ready", session=record.session_id, timeout=timeout)
-        if told is None:
+        verb = verbs.WaitReady(session=record.session_id, timeout=timeout)
+        ready = self._client(home).call(verb)
+        name = record.name or record.session_id
+        if ready is None:
             raise TimedOut(
-                f"session {record.name or record.session_id} is not ready after {timeout:g} s",
-                hint=f"look at it with `bridle session show {record.name or record.session_id}`",
+                f"session {name} is not ready after {timeout:g} s",
+                hint=f"look at it with `bridle session show {name}`",
             )
-        record = msgspec.convert(told, SessionRecord)
-        if record.is_over:
-            raise why_over(record)
-        return record
+        if ready.is_over:
+            raise why_over(ready)
+        return ready
 
-    # -- talking --------------------------------------------------------------------------------
+    # -- verbs ----------------------------------------------------------------------------------
+
+    def call(self, verb: SessionVerb[R]) -> R:
+        """Have the daemon carry out a verb on the session that it names."""
+        home, record = self.find(verb.session)
+        return self._client(home).call(msgspec.structs.replace(verb, session=record.session_id))
 
     def send(
         self,
@@ -292,10 +287,17 @@ class SessionDesk:
         images: tuple[str, ...] = (),
         timeout: float | None = SEND_TIMEOUT,
         message_id: str | None = None,
+        delivery: str | None = None,
     ) -> Receipt:
         """Give a session a message. A prompt or follow-up for an agent that works waits until its
-        turn ends; a steer reaches the turn where the agent can take one."""
+        turn ends; a steer reaches the turn where the agent can take one. `delivery` names the way
+        that it must take; `WrongUse` when the session has another."""
         home, record = self.find(name)
+        if delivery is not None and delivery not in _WAYS.get(record.drive, ()):
+            raise WrongUse(
+                f"session {record.session_id} is driven by {record.drive}, not by {delivery}",
+                hint="leave the way of delivery out",
+            )
         if images:
             refuse_images(self._runtime(record, None), images)
         return self._send(home, record.session_id, kind, text, images, timeout, message_id)
@@ -306,13 +308,12 @@ class SessionDesk:
         session_id: str,
         kind: MessageKind,
         text: str,
-        images: tuple[str, ...],
-        timeout: float | None,
+        images: tuple[str, ...] = (),
+        timeout: float | None = SEND_TIMEOUT,
         message_id: str | None = None,
     ) -> Receipt:
         message_id = message_id or new_session_id()
-        told = self._client(home).request(
-            "send",
+        verb = verbs.Send(
             session=session_id,
             kind=kind,
             text=text,
@@ -320,47 +321,8 @@ class SessionDesk:
             message_id=message_id,
             timeout=timeout,
         )
-        if told is None:
-            return Receipt(session_id=session_id, message_id=message_id, delivered=False)
-        return msgspec.convert(told, Receipt)
-
-    def abort(self, name: str, reason: str = "aborted", *, clear: bool = False) -> dict[str, Any]:
-        """End the open turn; with `clear` also forget the messages that wait."""
-        home, record = self.find(name)
-        found: dict[str, Any] = self._client(home).request(
-            "abort", session=record.session_id, reason=reason, clear=clear
-        )
-        return found
-
-    def answer(
-        self, name: str, request_id: str, allowed: bool, *, by: str = "user", reason: str = ""
-    ) -> None:
-        """Answer a permission request."""
-        home, record = self.find(name)
-        self._client(home).request(
-            "answer",
-            session=record.session_id,
-            request_id=request_id,
-            allowed=allowed,
-            by=by,
-            reason=reason,
-        )
-
-    def set_model(self, name: str, model: str) -> None:
-        """Use another model from the next turn on."""
-        home, record = self.find(name)
-        self._client(home).request("model", session=record.session_id, model=model)
-
-    def compact(self, name: str) -> None:
-        """Have the agent of a session shorten its context."""
-        home, record = self.find(name)
-        self._client(home).request("compact", session=record.session_id)
-
-    def abort_compaction(self, name: str) -> bool:
-        """Give up the compaction that runs; False when there is none."""
-        home, record = self.find(name)
-        told = self._client(home).request("abort_compaction", session=record.session_id)
-        return bool(told["aborted"])
+        receipt = self._client(home).call(verb)
+        return receipt or Receipt(session_id=session_id, message_id=message_id, delivered=False)
 
     def wait(
         self,
@@ -372,50 +334,36 @@ class SessionDesk:
         """Wait until a session is idle or over; raises `TimedOut` when it is not in time. With
         `known_questions` (ids of permission requests) it also returns as soon as the agent asks
         anything else; `questions` of the report then says what."""
-        home, record = self.find(name)
-        known = None if known_questions is None else sorted(known_questions)
-        told = self._client(home).request(
-            "wait_idle", session=record.session_id, timeout=timeout, known_questions=known
-        )
-        if told is None:
+        known = None if known_questions is None else tuple(sorted(known_questions))
+        report = self.call(verbs.WaitIdle(session=name, timeout=timeout, known_questions=known))
+        if report is None:
             raise TimedOut(
                 f"session {name} still works after {timeout:g} s",
                 hint="wait longer, or `bridle session abort` it",
             )
-        return msgspec.convert(told, TurnReport)
+        return report
 
     def stop(
         self, name: str, reason: str = "stopped", timeout: float | None = 60.0
     ) -> SessionRecord:
-        """End a session and wait until its process is gone."""
-        home, record = self.find(name)
-        told = self._client(home).request(
-            "stop", session=record.session_id, reason=reason, timeout=timeout
-        )
-        if told is None:
+        """End a session and wait until its process has ended."""
+        record = self.call(verbs.Stop(session=name, reason=reason, timeout=timeout))
+        if record is None:
             raise TimedOut(f"session {name} did not end in time", hint="try again")
-        return msgspec.convert(told, SessionRecord)
-
-    def rename(self, name: str, new: str) -> SessionRecord:
-        """Give a session another name."""
-        home, record = self.find(name)
-        told = self._client(home).request("rename", session=record.session_id, name=new)
-        return msgspec.convert(told, SessionRecord)
+        return record
 
     def remove(self, name: str, *, force: bool = False, timeout: float | None = 60.0) -> str:
-        """Forget a session that is over, with everything that Bridle keeps of it; returns its id.
-        The agent's own transcripts stay. `force` stops one that lives first."""
-        home, record = self.find(name)
+        """Delete a session that is over, with everything that Bridle keeps of it; returns its id.
+        The agent's own transcripts stay. `force` stops a living session first."""
+        session_id = self.find(name)[1].session_id
         try:
-            told = self._client(home).request(
-                "remove", session=record.session_id, force=force, timeout=timeout
-            )
+            removed = self.call(verbs.Remove(session=session_id, force=force, timeout=timeout))
         except UnknownSession:
             # Removed just before the daemon was lost, and the request was made again.
-            return record.session_id
-        if told is None:
+            return session_id
+        if removed is None:
             raise TimedOut(f"session {name} did not end in time", hint="try again")
-        return record.session_id
+        return session_id
 
     def prune(
         self, *, older_than: float = 0.0, machine: bool = False, dry_run: bool = False
@@ -438,18 +386,15 @@ class SessionDesk:
         """End every living session, all at once; returns them as they then are."""
         living = [record for record in self.list(machine=machine) if not record.is_over]
         for record in living:
-            # The first request only begins it, so that they end side by side.
-            home = self.find(record.session_id)[0]
-            self._client(home).request(
-                "stop", session=record.session_id, reason=reason, timeout=0.0
-            )
+            # The first request only begins it, so that they end in parallel.
+            self.call(verbs.Stop(session=record.session_id, reason=reason, timeout=0.0))
         return [self.stop(record.session_id, reason, timeout) for record in living]
 
     # -- looking --------------------------------------------------------------------------------
 
     def find(self, name: str) -> tuple[StateHome, SessionRecord]:
-        """A session's home and its record as it was last written. Those of other projects are
-        found by their id only: a name belongs to its project."""
+        """A session's home and its record as last stored. Sessions of other projects are found by
+        id only: a name belongs to its project."""
         try:
             return find_record(self._homes, name)
         except UnknownSession:
@@ -461,41 +406,37 @@ class SessionDesk:
             raise
 
     def _others(self) -> "list[StateHome]":
-        """The places of this machine's other projects."""
+        """The homes of this machine's other projects."""
         near = {home.root for home in self._homes}
         return [home for home in known_homes(self._env) if home.root not in near]
 
     def show(self, name: str) -> SessionRecord:
-        """A session's record, true now."""
-        home, record = self.find(name)
-        told = self._client(home).request("show", session=record.session_id)
-        return msgspec.convert(told, SessionRecord)
+        """A session's record, brought up to date."""
+        return self.call(verbs.Show(session=name))
 
     def list(self, *, everywhere: bool = False, machine: bool = False) -> list[SessionRecord]:
-        """The sessions of the nearest home; with `everywhere` those of the user's own place too,
-        with `machine` those of all projects. True now."""
+        """The sessions of the nearest home, up to date; with `everywhere` those of the user's home
+        too, with `machine` those of all projects."""
         found: list[SessionRecord] = []
         for home in self._homes if everywhere or machine else self._homes[:1]:
             if os.path.exists(home.database):
-                told = self._client(home).request("list")
-                found += msgspec.convert(told["sessions"], list[SessionRecord])
+                found += self._client(home).call(verbs.List())["sessions"]
         for home in self._others() if machine else ():
             store = SessionStore(home)
             try:
                 if not store.all(living=True):
-                    # Nothing there can change, so no daemon is needed to look.
+                    # Nothing there can change, so no daemon is needed.
                     found += store.all()
                     continue
             finally:
                 store.close()
-            told = self._client(home).request("list")
-            found += msgspec.convert(told["sessions"], list[SessionRecord])
+            found += self._client(home).call(verbs.List())["sessions"]
         return found
 
     def events(self, name: str, *, after: int = 0, follow: bool = False) -> Iterator[AnyEvent]:
-        """A session's events from number `after` + 1; with `follow` until its process is gone."""
+        """A session's events from number `after` + 1; with `follow` until its process has ended."""
         home, record = self.find(name)
-        # A connection of its own: it is used for as long as the caller reads.
+        # A separate connection: it is in use for as long as the caller reads.
         with DaemonClient(home) as client:
             yield from client.events(record.session_id, after, follow=follow)
 
@@ -506,28 +447,20 @@ class SessionDesk:
 
 
 _WAYS = {"rpc": ("rpc", "stdin"), "tmux": ("tmux",), "print": ("stdin",)}
-
-
-def check_delivery(record: SessionRecord, delivery: str) -> None:
-    """Refuse a way of delivery that a session does not have."""
-    if delivery not in _WAYS.get(record.drive, ()):
-        raise WrongUse(
-            f"session {record.session_id} is driven by {record.drive}, not by {delivery}",
-            hint="leave the way of delivery out",
-        )
+"""The ways of delivery that each drive has."""
 
 
 def _chosen_sandbox(record: SessionRecord) -> SandboxMode | None:
-    """The sandbox that a session was started with; None when it is the one that its capability
-    brings, which differs by runtime."""
+    """The sandbox that the user chose for a session; None when its capability brought it, which
+    differs by runtime."""
     guarded = record.guard not in (None, "unguarded")
     brought = SANDBOXES.get(record.capability or "") if guarded else None
     return None if record.sandbox == brought else record.sandbox
 
 
 def default_drive(runtime: "Adapter") -> Drive:
-    """The drive that a session of `runtime` gets when none is named: rpc where it has that, else
-    print, which every runtime has. A terminal is for who asks for one."""
+    """The drive of a session of `runtime` when none is named: rpc where the runtime has it, else
+    print, which every runtime has. A terminal has to be asked for."""
     return "rpc" if "rpc" in runtime.features.drives else "print"
 
 
@@ -539,7 +472,7 @@ def why_over(record: SessionRecord) -> BridleError:
     if cls is GuardRefused and record.sandbox is not None:
         from bridle.sandbox.preflight import not_as_remembered
 
-        # It may have been the sandbox: what this machine can hold is tried anew.
+        # It may have been the sandbox: check again what this machine can confine.
         not_as_remembered()
     return error_from(
         {

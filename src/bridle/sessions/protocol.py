@@ -1,12 +1,11 @@
-"""What a client and the daemon must agree on before they talk.
+"""What a client and the daemon agree on: the handshake, and errors as data. `verbs` has the rest.
 
 The first request of a connection is `hello`, with the client's protocol and version; the daemon
-answers with its own. A daemon from before there was a `hello` refuses it, and so says that it
-speaks protocol 0.
+answers with its own. A daemon from before `hello` existed refuses it: it speaks protocol 0.
 
-A daemon that is behind its client is replaced: it lets its sessions go and ends, and the next one
-takes them over. Agents are no children of the daemon and messages are in ledgers, so turns that run
-go on and end under the new daemon. A daemon that is ahead is left alone and the client refuses.
+The client replaces a daemon that is older: that one releases its sessions and ends, and the next
+one adopts them. Agents are not children of the daemon and messages are in ledgers, so running turns
+continue under the new daemon. A newer daemon keeps running, and the client refuses to talk to it.
 """
 
 from typing import Any, Literal
@@ -14,10 +13,12 @@ from typing import Any, Literal
 import msgspec
 
 from bridle import _version
-from bridle.core.errors import WrongUse
+from bridle.core import errors
+from bridle.core.errors import AgentError, BridleError, WrongUse
+from bridle.sessions import home, lock, store
 
 PROTOCOL = 1
-"""Raised whenever a request or an answer changes so that the other side would misread it."""
+"""Increased whenever a request or an answer changes so that the other side would misread it."""
 
 Standing = Literal["same", "behind", "ahead"]
 
@@ -30,7 +31,7 @@ class Peer(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Who that is, for people."""
+        """Version and protocol, for people."""
         version = f"version {self.version}" if self.version else "a version before 0.1.0"
         return f"{version}, protocol {self.protocol}"
 
@@ -51,17 +52,17 @@ def here() -> Peer:
     return Peer(PROTOCOL, _version.__version__)
 
 
-def peer_in(told: Any) -> Peer:
-    """The side that said this in its `hello`."""
+def peer_in(answer: Any) -> Peer:
+    """The other side, by its answer to `hello`."""
     try:
-        return msgspec.convert(told, Peer)
+        return msgspec.convert(answer, Peer)
     except msgspec.ValidationError:
         return Peer()
 
 
 def standing(daemon: Peer) -> Standing:
-    """How a daemon stands to this client. One of the same protocol and a newer version is as good
-    as the same: were it replaced, two installed versions would replace each other for ever."""
+    """How a daemon compares with this client. A newer version with the same protocol counts as the
+    same: otherwise two installed versions would replace each other forever."""
     own = here()
     if daemon.protocol != own.protocol:
         return "ahead" if daemon.protocol > own.protocol else "behind"
@@ -78,3 +79,40 @@ def _numbers(version: str | None) -> tuple[int, ...]:
             break
         numbers.append(int(digits))
     return tuple(numbers)
+
+
+def error_data(problem: BaseException) -> dict[str, Any]:
+    """An error as plain data."""
+    if isinstance(problem, BridleError):
+        return {
+            "type": type(problem).__name__,
+            "kind": problem.kind,
+            "message": problem.message,
+            "hint": problem.hint,
+            "exit_code": problem.exit_code,
+        }
+    return {
+        "type": type(problem).__name__,
+        "kind": "crashed",
+        "message": f"{type(problem).__name__}: {problem}",
+        "hint": "",
+        "exit_code": 1,
+    }
+
+
+def error_from(data: dict[str, Any]) -> BridleError:
+    """The error that `error_data` describes."""
+    cls = _ERRORS.get(data.get("type", ""), BridleError)
+    problem = cls.__new__(cls)
+    BridleError.__init__(problem, data.get("message", ""), hint=data.get("hint", ""))
+    if isinstance(problem, AgentError):
+        AgentError.__init__(problem, data.get("message", ""), hint=data.get("hint", ""))
+    return problem
+
+
+_ERRORS: dict[str, type[BridleError]] = {
+    cls.__name__: cls
+    for space in (vars(errors), vars(lock), vars(store), vars(home), globals())
+    for cls in list(space.values())
+    if isinstance(cls, type) and issubclass(cls, BridleError)
+}

@@ -1,343 +1,66 @@
-"""What can be asked of sessions that an engine hosts, in plain data.
+"""Carries out session verbs on the sessions that an engine hosts.
 
-The daemon offers these over its socket and the library calls them directly, so both behave the
-same. Every function here runs in the engine's thread.
+The daemon offers this over its socket and the library calls it directly, so both behave the same.
+Everything here runs in the engine's thread.
 """
 
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import msgspec
 
-from bridle.core.errors import BridleError, WrongUse
+from bridle.core.errors import WrongUse
 from bridle.core.events import Event
+from bridle.sessions import verbs
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.engine import Engine
 from bridle.sessions.event_log import EventLog
-from bridle.sessions.ledger import MessageKind
 from bridle.sessions.lock import SessionLock, SessionOver
-from bridle.sessions.record_changes import after_events
-from bridle.sessions.store import OpenQuestion, SessionRecord, check_name
+from bridle.sessions.store import SessionRecord, after_events, check_name
+from bridle.sessions.verbs import Receipt, TurnReport
 
-T = TypeVar("T")
-
-
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a message so far."""
-
-    session_id: str
-    """The session it was sent to."""
-    message_id: str
-    """Names the message; sending the same id again changes nothing."""
-    delivered: bool
-    """Whether the agent has it."""
-    queued: bool = False
-    """Whether it waits for its time."""
-    turn: int | None = None
-    """The turn it reached."""
-    error: str | None = None
-    """Why the agent did not take it."""
-
-
-class TurnReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How a session stands, with its last finished turn."""
-
-    session_id: str
-    """The session."""
-    state: str
-    """The session's state: `ready`, `working`, `stopped`, …"""
-    turn: int
-    """The number of the last finished turn; 0 before the first."""
-    status: str | None = None
-    """How that turn ended."""
-    text: str = ""
-    """The agent's last text in it."""
-    marker_detected: bool = False
-    """Whether the agent said the completion marker in that turn."""
-    error: dict[str, Any] | None = None
-    """Why the turn, or else the session, failed."""
-    questions: tuple[OpenQuestion, ...] = ()
-    """The permission requests that wait for an answer."""
+R = TypeVar("R")
 
 
 class SessionService:
     """The sessions of one engine.
 
-    Contract: sessions are named by id, by name, or by the beginning of an id. What takes time
-    returns a future, answered in the engine's thread. Raises `UnknownSession`, `SessionOver`,
-    `SessionHeld`, `WrongUse`.
+    Contract: `call` carries out a verb; its future is answered in the engine's thread, with None
+    when the verb's time ran out. Sessions are named by id, by name, or by the beginning of an id.
+    Raises `UnknownSession`, `SessionOver`, `SessionHeld`, `WrongUse`, at once or by the future.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-
-    def driver(self, name: str) -> SessionDriver:
-        """The driver of a session that lives."""
-        record = self._engine.store.get(name)
-        known = self._engine.drivers.get(record.session_id)
-        if known is not None:
-            return known
-        if record.is_over:
-            raise SessionOver(record)
-        driver = self._engine.adopt(record)
-        if driver.is_over:
-            raise SessionOver(driver.record)
-        return driver
-
-    def show(self, name: str) -> SessionRecord:
-        """A session's record, brought up to date."""
-        record = self._engine.store.get(name)
-        if not record.is_over:
-            driver = self._engine.drivers.get(record.session_id)
-            if driver is not None:
-                self._engine.poll(driver)
-            else:
-                self._engine.adopt(record)
-            record = self._engine.store.get(record.session_id)
-        return self._whole(record)
-
-    def _whole(self, record: SessionRecord) -> SessionRecord:
-        """The record of a session that is over, with what its events say where an older Bridle
-        wrote it without that."""
-        if record.seq or not record.is_over:
-            return record
-        log = EventLog(self._engine.home.folder(record.session_id))
-        whole = after_events(record, log.read())
-        if whole.seq:
-            self._engine.store.put(whole)
-        return whole
-
-    def all(self) -> list[SessionRecord]:
-        """Every session's record, those that should live brought up to date."""
-        self._engine.adopt_living()
-        return self._engine.store.all()
-
-    def send(
-        self,
-        name: str,
-        kind: MessageKind,
-        text: str,
-        *,
-        message_id: str,
-        images: tuple[str, ...] = (),
-        timeout: float | None = None,
-    ) -> "Future[Receipt | None]":
-        """Take a message, then wait until the agent has it; at most `timeout` seconds. A message
-        that must wait for the turn to end is answered at once."""
-        if not text.strip() and not images:
-            raise WrongUse("the message is empty", hint="say what the agent is to do")
-        driver = self.driver(name)
-        driver.commands.accept(message_id, kind, text, images)
-        self._engine.settle(driver)
-
-        def settled() -> Receipt | None:
-            receipt = self.receipt(driver, message_id)
-            # While the agent starts, a message is as good as on its way.
-            waits = receipt.queued and driver.record.state != "starting"
-            on_its_way = not receipt.delivered and not waits and receipt.error is None
-            return None if on_its_way and not driver.is_over else receipt
-
-        return self._engine.wait(driver.record.session_id, settled, timeout)
-
-    def receipt(self, driver: SessionDriver, message_id: str) -> Receipt:
-        """What became of a message."""
-        state = driver.player.messages[message_id]
-        return Receipt(
-            session_id=driver.record.session_id,
-            message_id=message_id,
-            delivered=state.status == "taken",
-            queued=state.status == "queued" and not driver.is_over,
-            turn=state.turn or None,
-            error=state.error.message if state.error else None,
-        )
-
-    def abort(self, name: str, reason: str, *, clear: bool = False) -> dict[str, Any]:
-        """Bring the open turn to its end; with `clear` also forget the messages that wait."""
-        driver = self.driver(name)
-        dropped = driver.commands.clear_queue(reason) if clear else []
-        aborted = driver.commands.abort(reason)
-        self._engine.settle(driver)
-        return {
-            "session_id": driver.record.session_id,
-            "aborted": aborted,
-            "dropped": dropped,
+        self._handlers: dict[type[Any], Callable[[Any], Any]] = {
+            verbs.Send: self._send,
+            verbs.Abort: self._abort,
+            verbs.WaitReady: self._wait_ready,
+            verbs.WaitIdle: self._wait_idle,
+            verbs.Stop: self._stop,
+            verbs.Show: lambda verb: self._show(verb.session),
+            verbs.List: self._list,
+            verbs.Rename: self._rename,
+            verbs.Remove: self._remove,
+            verbs.Adopt: lambda verb: self._adopted(verb.session).record,
+            verbs.Release: self._release,
         }
 
-    def answer(
-        self, name: str, request_id: str, allowed: bool, by: str, reason: str = ""
-    ) -> dict[str, Any]:
-        """Answer a permission request."""
-        driver = self.driver(name)
-        driver.commands.answer(request_id, allowed, by, reason)
-        self._engine.settle(driver)
-        return {"session_id": driver.record.session_id, "request_id": request_id}
-
-    def set_model(self, name: str, model: str) -> dict[str, Any]:
-        """Use another model from the next turn on."""
-        driver = self.driver(name)
-        driver.commands.set_model(model)
-        self._engine.settle(driver)
-        return {"session_id": driver.record.session_id, "model": model}
-
-    def compact(self, name: str) -> dict[str, Any]:
-        """Have the agent shorten its context."""
-        driver = self.driver(name)
-        driver.commands.compact()
-        self._engine.settle(driver)
-        return {"session_id": driver.record.session_id}
-
-    def abort_compaction(self, name: str) -> dict[str, Any]:
-        """Give up the compaction that runs."""
-        driver = self.driver(name)
-        aborted = driver.commands.abort_compaction()
-        self._engine.settle(driver)
-        return {"session_id": driver.record.session_id, "aborted": aborted}
-
-    def rename(self, name: str, new: str) -> SessionRecord:
-        """Give a session another name; `WrongUse` when a living session has it."""
-        check_name(new)
-        record = self._engine.store.get(name)
-        if record.is_over:
-            record = msgspec.structs.replace(record, name=new)
-            self._engine.store.add(record)
-            return record
-        driver = self.driver(name)
-        record = msgspec.structs.replace(driver.record, name=new)
-        self._engine.store.add(record)
-        driver.record = record
-        return record
-
-    def remove(
-        self, name: str, *, force: bool = False, timeout: float | None = None
-    ) -> "Future[dict[str, Any] | None]":
-        """Forget a session with everything that Bridle keeps of it. The agent's own transcripts
-        stay. `WrongUse` for a living session, unless `force` stops it first."""
-        record = self.show(name)
-        if not record.is_over and not force:
-            raise WrongUse(
-                f"session {record.name or record.session_id} is alive",
-                hint="stop it first, or remove it with --force",
-            )
-        removed: Future[dict[str, Any] | None] = Future()
-
-        def forget(stopped: "Future[SessionRecord | None]") -> None:
-            try:
-                if stopped.result() is not None:
-                    self._forget(record.session_id)
-                    removed.set_result({"session_id": record.session_id, "removed": True})
-                else:
-                    removed.set_result(None)
-            except BaseException as problem:
-                removed.set_exception(problem)
-
-        self.stop(record.session_id, "removed", timeout).add_done_callback(forget)
-        return removed
-
-    def _forget(self, session_id: str) -> None:
-        """Delete a session's record and folder, with the lock held: nobody drives it then."""
-        folder = self._engine.home.folder(session_id)
-        lock = SessionLock(folder, session_id)
-        try:
-            self._engine.store.remove(session_id)
-            shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            lock.release()
-
-    def stop(
-        self, name: str, reason: str, timeout: float | None = None
-    ) -> "Future[SessionRecord | None]":
-        """End a session and wait until its process is gone. One that is over stays as it is."""
-        record = self._engine.store.get(name)
-        if self._is_gone(record):
-            return done(record)
-        driver = self._engine.adopt(record)
-        driver.commands.leave(reason)
-        self._engine.settle(driver)
-        return self._engine.wait(
-            record.session_id, lambda: driver.record if driver.is_over else None, timeout
-        )
-
-    def release(self, name: str, timeout: float | None = None) -> "Future[dict[str, Any] | None]":
-        """Stop driving a session, so that somebody else can. One whose process is gone is let go
-        when all that it left behind is ended: the next process carries the same mark."""
-        session_id = self._engine.store.get(name).session_id
-        driver = self._engine.drivers.get(session_id)
-        if driver is not None and not driver.player.finished:
-            self._engine.release(session_id)
-        answer = {"session_id": session_id}
-        return self._engine.wait(
-            session_id, lambda: None if session_id in self._engine.drivers else answer, timeout
-        )
-
-    def wait_ready(self, name: str, timeout: float | None = None) -> "Future[SessionRecord | None]":
-        """Wait until a session is ready for its first prompt, or over."""
-        record = self._engine.store.get(name)
-        if self._is_gone(record):
-            return done(record)
-        driver = self._engine.adopt(record)
-
-        def ready() -> SessionRecord | None:
-            is_there = driver.record.state not in ("starting", "unknown")
-            return driver.record if driver.is_over or is_there else None
-
-        return self._engine.wait(record.session_id, ready, timeout)
-
-    def wait_idle(
-        self,
-        name: str,
-        timeout: float | None = None,
-        known_questions: Collection[str] | None = None,
-    ) -> "Future[TurnReport | None]":
-        """Wait until the agent waits for a prompt and none is on its way, or it is gone; with
-        `known_questions` also until it asks anything that is not among them."""
-        record = self._engine.store.get(name)
-        if self._is_gone(record):
-            return done(self.report(record))
-        driver = self._engine.adopt(record)
-
-        def idle() -> TurnReport | None:
-            # What was true a moment ago is not enough: its process may just have died.
-            if driver.is_over or driver.is_idle_now():
-                return self.report(driver.record)
-            asked = driver.record.questions if known_questions is not None else ()
-            if any(each.request_id not in (known_questions or ()) for each in asked):
-                return self.report(driver.record)
-            return None
-
-        return self._engine.wait(record.session_id, idle, timeout)
-
-    def _is_gone(self, record: SessionRecord) -> bool:
-        """Whether a session is over, with what its last process left behind."""
-        return record.is_over and record.session_id not in self._engine.drivers
-
-    def report(self, record: SessionRecord) -> TurnReport:
-        """How a session stands."""
-        record = self._whole(record)
-        last = record.last_turn
-        return TurnReport(
-            session_id=record.session_id,
-            state=record.state,
-            turn=last.turn if last else 0,
-            status=last.status if last else None,
-            text=last.text if last else "",
-            marker_detected=last.marker_detected if last else False,
-            questions=record.questions,
-            error=msgspec.to_builtins(last.error) if last and last.error else record.error,
-        )
+    def call(self, verb: verbs.Verb[R]) -> "Future[R]":
+        """Carry out a verb. A command that has no handler here is carried out by its row alone."""
+        handler: Callable[[Any], Any] = self._handlers.get(type(verb)) or self._command
+        answer = handler(verb)
+        return answer if isinstance(answer, Future) else _answered(answer)
 
     def subscribe(
         self, name: str, after: int, listener: Callable[[list[Event]], None]
     ) -> Callable[[], None]:
-        """Hear every event with a number above `after`, those of the past first, each once.
-
-        An empty list says that the session is over and nothing more will come.
-        """
+        """Pass every event with a number above `after` to `listener`, past ones first, each once.
+        An empty list means that the session is over. Returns a function that unsubscribes."""
         record = self._engine.store.get(name)
-        driver = None
-        if not record.is_over:
-            driver = self._engine.adopt(record)
+        driver = None if record.is_over else self._engine.adopt(record)
         log = EventLog(self._engine.home.folder(record.session_id))
         past: list[Event] = list(log.read(after))
         seen = past[-1].seq if past else after
@@ -356,28 +79,211 @@ class SessionService:
 
         return self._engine.listen(record.session_id, fresh)
 
+    # -- messages and commands ------------------------------------------------------------------
 
-def done(value: T) -> "Future[T]":
-    """A future that is there already."""
-    future: Future[T] = Future()
+    def _driver(self, name: str) -> SessionDriver:
+        """The driver of a living session."""
+        record = self._engine.store.get(name)
+        known = self._engine.drivers.get(record.session_id)
+        if known is not None:
+            return known
+        if record.is_over:
+            raise SessionOver(record)
+        driver = self._engine.adopt(record)
+        if driver.is_over:
+            raise SessionOver(driver.record)
+        return driver
+
+    def _command(self, verb: verbs.Command[Any]) -> dict[str, Any]:
+        driver = self._driver(verb.session)
+        acted = driver.perform(verb)
+        self._engine.update(driver)
+        return {"session_id": driver.record.session_id, **verb.answer(acted)}
+
+    def _abort(self, verb: verbs.Abort) -> dict[str, Any]:
+        dropped = self._driver(verb.session).clear_queue(verb.reason) if verb.clear else []
+        return {**self._command(verb), "dropped": dropped}
+
+    def _send(self, verb: verbs.Send) -> "Future[Receipt | None]":
+        if not verb.text.strip() and not verb.images:
+            raise WrongUse("the message is empty", hint="say what the agent is to do")
+        driver = self._driver(verb.session)
+        driver.accept(verb.message_id, verb.kind, verb.text, verb.images)
+        self._engine.update(driver)
+
+        def answered() -> Receipt | None:
+            receipt = _receipt(driver, verb.message_id)
+            # While the agent starts, a queued message counts as on its way.
+            waits = receipt.queued and driver.record.state != "starting"
+            on_its_way = not receipt.delivered and not waits and receipt.error is None
+            return None if on_its_way and not driver.is_over else receipt
+
+        return self._engine.wait(driver.record.session_id, answered, verb.timeout)
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    def _wait_ready(self, verb: verbs.WaitReady) -> "SessionRecord | Future[SessionRecord | None]":
+        record = self._engine.store.get(verb.session)
+        if self._has_ended(record):
+            return record
+        driver = self._engine.adopt(record)
+
+        def ready() -> SessionRecord | None:
+            is_there = driver.record.state not in ("starting", "unknown")
+            return driver.record if driver.is_over or is_there else None
+
+        return self._engine.wait(record.session_id, ready, verb.timeout)
+
+    def _wait_idle(self, verb: verbs.WaitIdle) -> "TurnReport | Future[TurnReport | None]":
+        record = self._engine.store.get(verb.session)
+        if self._has_ended(record):
+            return self._report(record)
+        driver = self._engine.adopt(record)
+        known = verb.known_questions
+
+        def idle() -> TurnReport | None:
+            # The last known state is not enough: the process may just have died.
+            if driver.is_over or driver.is_idle_now():
+                return self._report(driver.record)
+            asked = () if known is None else driver.record.questions
+            if any(each.request_id not in (known or ()) for each in asked):
+                return self._report(driver.record)
+            return None
+
+        return self._engine.wait(record.session_id, idle, verb.timeout)
+
+    def _stop(self, verb: verbs.Stop) -> "SessionRecord | Future[SessionRecord | None]":
+        record = self._engine.store.get(verb.session)
+        if self._has_ended(record):
+            return record
+        driver = self._engine.adopt(record)
+        driver.leave(verb.reason)
+        self._engine.update(driver)
+        return self._engine.wait(
+            record.session_id, lambda: driver.record if driver.is_over else None, verb.timeout
+        )
+
+    def _has_ended(self, record: SessionRecord) -> bool:
+        """Whether a session is over and everything its last process started has ended."""
+        return record.is_over and record.session_id not in self._engine.drivers
+
+    def _report(self, record: SessionRecord) -> TurnReport:
+        record = self._complete(record)
+        last = record.last_turn
+        return TurnReport(
+            session_id=record.session_id,
+            state=record.state,
+            turn=last.turn if last else 0,
+            status=last.status if last else None,
+            text=last.text if last else "",
+            marker_detected=last.marker_detected if last else False,
+            questions=record.questions,
+            error=msgspec.to_builtins(last.error) if last and last.error else record.error,
+        )
+
+    # -- records --------------------------------------------------------------------------------
+
+    def _show(self, name: str) -> SessionRecord:
+        record = self._engine.store.get(name)
+        if not record.is_over:
+            driver = self._engine.drivers.get(record.session_id)
+            if driver is not None:
+                self._engine.poll(driver)
+            else:
+                self._engine.adopt(record)
+            record = self._engine.store.get(record.session_id)
+        return self._complete(record)
+
+    def _complete(self, record: SessionRecord) -> SessionRecord:
+        """The record of a session that is over. One that an older Bridle wrote lacks what its
+        events say; that is read from them, once."""
+        if record.seq or not record.is_over:
+            return record
+        log = EventLog(self._engine.home.folder(record.session_id))
+        complete = after_events(record, log.read())
+        if complete.seq:
+            self._engine.store.put(complete)
+        return complete
+
+    def _list(self, verb: verbs.List) -> dict[str, list[SessionRecord]]:
+        self._engine.adopt_living()
+        return {"sessions": self._engine.store.all()}
+
+    def _rename(self, verb: verbs.Rename) -> SessionRecord:
+        check_name(verb.name)
+        record = self._engine.store.get(verb.session)
+        driver = None if record.is_over else self._driver(verb.session)
+        record = record if driver is None else driver.record
+        record = msgspec.structs.replace(record, name=verb.name)
+        self._engine.store.add(record)
+        if driver is not None:
+            driver.record = record
+        return record
+
+    def _remove(self, verb: verbs.Remove) -> "Future[dict[str, Any] | None]":
+        record = self._show(verb.session)
+        if not record.is_over and not verb.force:
+            raise WrongUse(
+                f"session {record.name or record.session_id} is alive",
+                hint="stop it first, or remove it with --force",
+            )
+        removed: Future[dict[str, Any] | None] = Future()
+
+        def delete(stopped: "Future[SessionRecord | None]") -> None:
+            try:
+                if stopped.result() is not None:
+                    self._delete(record.session_id)
+                    removed.set_result({"session_id": record.session_id, "removed": True})
+                else:
+                    removed.set_result(None)
+            except BaseException as problem:
+                removed.set_exception(problem)
+
+        stop = verbs.Stop(session=record.session_id, reason="removed", timeout=verb.timeout)
+        self.call(stop).add_done_callback(delete)
+        return removed
+
+    def _delete(self, session_id: str) -> None:
+        """Delete a session's record and folder while holding its lock, so that nobody drives it."""
+        folder = self._engine.home.folder(session_id)
+        lock = SessionLock(folder, session_id)
+        try:
+            self._engine.store.remove(session_id)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            lock.release()
+
+    # -- who drives it --------------------------------------------------------------------------
+
+    def _adopted(self, name: str) -> SessionDriver:
+        return self._engine.adopt(self._engine.store.get(name))
+
+    def _release(self, verb: verbs.Release) -> "Future[dict[str, Any] | None]":
+        """A session whose process has ended is released once its leftovers have ended too: the next
+        process carries the same mark."""
+        session_id = self._engine.store.get(verb.session).session_id
+        driver = self._engine.drivers.get(session_id)
+        if driver is not None and not driver.player.finished:
+            self._engine.release(session_id)
+        answer = {"session_id": session_id}
+        return self._engine.wait(
+            session_id, lambda: None if session_id in self._engine.drivers else answer, verb.timeout
+        )
+
+
+def _receipt(driver: SessionDriver, message_id: str) -> Receipt:
+    state = driver.player.messages[message_id]
+    return Receipt(
+        session_id=driver.record.session_id,
+        message_id=message_id,
+        delivered=state.status == "taken",
+        queued=state.status == "queued" and not driver.is_over,
+        turn=state.turn or None,
+        error=state.error.message if state.error else None,
+    )
+
+
+def _answered(value: R) -> "Future[R]":
+    future: Future[R] = Future()
     future.set_result(value)
     return future
-
-
-def error_data(problem: BaseException) -> dict[str, Any]:
-    """An error as plain data, for the other side of a socket."""
-    if isinstance(problem, BridleError):
-        return {
-            "type": type(problem).__name__,
-            "kind": problem.kind,
-            "message": problem.message,
-            "hint": problem.hint,
-            "exit_code": problem.exit_code,
-        }
-    return {
-        "type": type(problem).__name__,
-        "kind": "crashed",
-        "message": f"{type(problem).__name__}: {problem}",
-        "hint": "",
-        "exit_code": 1,
-    }

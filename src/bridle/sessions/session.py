@@ -1,56 +1,68 @@
-"""The library's face of live sessions: a conversation with an agent that goes on."""
+"""The async face of sessions in the library: a conversation with an agent that continues."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 
 import anyio
-from anyio import from_thread
-from anyio.lowlevel import checkpoint_if_cancelled, current_token
+from anyio import from_thread, to_thread
+from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled, current_token
 
 from bridle.core.events import AnyEvent, Drive, Event
 from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
 from bridle.drives.print_run import PermissionPolicy
 from bridle.runs import AsyncPermissionPolicy, EventHandler
 from bridle.runtimes.contract import Adapter, HasAdapter
-from bridle.sessions import operations as op
+from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks
+from bridle.sessions.feed import Feed
 from bridle.sessions.images import Image
 from bridle.sessions.ledger import MessageKind
-from bridle.sessions.link import SessionLink
+from bridle.sessions.link import (
+    STOP_TIMEOUT,
+    SessionFacts,
+    SessionLink,
+    Wanted,
+    forked,
+    new_message_id,
+    opened,
+    resumed,
+    started,
+)
 from bridle.sessions.manager import SEND_TIMEOUT, START_TIMEOUT
-from bridle.sessions.opening import Wanted, forked, opened, resumed, started
-from bridle.sessions.service import Receipt, SessionService, TurnReport
 from bridle.sessions.start import Identity
 from bridle.sessions.store import SessionRecord
-from bridle.sessions.waiting import Opening, SessionEvents, in_thread, outcome
+from bridle.sessions.verbs import Receipt, TurnReport, Verb
 from bridle.turns.wire import PermissionAnswer, Question
 
 if TYPE_CHECKING:
     from anyio import CancelScope
-    from anyio.lowlevel import EventLoopToken
 
     from bridle.config import Config
 
 T = TypeVar("T")
+S = TypeVar("S", bound=AbstractAsyncContextManager[Any])
 Policy = PermissionPolicy | AsyncPermissionPolicy
 _CLOSING = 90.0
-"""Seconds that leaving a block may take at most, whatever its cancellation says."""
+"""Seconds that leaving a block may take at most, also when it is cancelled."""
 
 
-class Session(op.SessionFacts):
-    """A conversation with an agent that goes on, whatever the runtime.
+class Session(SessionFacts):
+    """A conversation with an agent that continues, the same for every runtime.
 
         async with bridle.Session.start("claude", "Fix the failing test") as session:
             print((await session.wait_idle()).text)
 
     Contract: made by `start`, `open` or `resume`; used in the event loop it was made in, by any
-    number of tasks. Leaving the block disposes of it; without a block it goes on, also when the
-    program ends, until `dispose` or `stop`. A call that is cancelled was made or was not, never by
-    half: a message whose `message_id` is given can be sent again without being told twice. After
-    `detach` and `dispose` everything that needs the agent raises `WrongUse`; what was said can
-    still be read.
+    number of tasks. Leaving the block disposes of it; without a block it runs on, also when the
+    program ends, until `dispose` or `stop`. A cancelled call has either happened or not, never by
+    half: a message with a `message_id` can be sent again and is delivered once. After `detach` and
+    `dispose` everything that needs the agent raises `WrongUse`; the conversation can still be read.
     """
 
     def __init__(self, link: SessionLink, token: "EventLoopToken") -> None:
@@ -58,7 +70,7 @@ class Session(op.SessionFacts):
         self._token = token
         self._asking: set[CancelScope] = set()
 
-    # -- coming to one --------------------------------------------------------------------------
+    # -- starting and opening -------------------------------------------------------------------
 
     @classmethod
     def start(
@@ -81,10 +93,10 @@ class Session(op.SessionFacts):
         `options` are the fields of `RunOptions` (`cwd`, `model`, `permission_mode`, …), `drive` is
         `rpc`, `tmux` or `print` (by default what the runtime does best), `name` a name for people.
         `permission` answers the agent's requests, now or later; without it they wait for `answer`,
-        and are refused when nobody gives one in time. `clocks` stay with the session, also when
+        and are refused when no answer comes in time. `clocks` stay with the session, also when
         another program drives it. Raises what `bridle.run` raises before anything is started,
-        `WrongUse` for a name that is taken, and why the agent did not become ready; nothing is
-        left of a start that failed or was cancelled.
+        `WrongUse` for a name that is taken, and why the agent did not become ready; a start that
+        failed or was cancelled leaves nothing behind.
         """
         wanted = Wanted(
             runtime=runtime,
@@ -117,12 +129,13 @@ class Session(op.SessionFacts):
         config: "Config | None" = None,
         permission: Policy | None = None,
     ) -> "Opening[Session]":
-        """Take up a session by its id, its name, or the beginning of its id: one that another
-        program started, or the daemon drives. One that is over can be looked at.
+        """Drive a session that exists, by its id, its name, or the beginning of its id: one that
+        another program started, or the daemon drives. One that is over can be read.
 
-        It is looked for in the project around `cwd`, then in the user's own place. `runtime` is for
-        one that only this program knows, or a CLI that is not where the configuration says. Raises
-        `UnknownSession`, and `SessionHeld` when another program (not the daemon) drives it.
+        It is looked for in the project around `cwd`, then in the user's state folder. `runtime` is
+        for a runtime that only this program knows, or a CLI that is not where the configuration
+        says. Raises `UnknownSession`, and `SessionHeld` when another program (not the daemon)
+        drives it.
         """
 
         async def make() -> Session:
@@ -147,10 +160,10 @@ class Session(op.SessionFacts):
         timeout: float | None = START_TIMEOUT,
         **changes: Unpack[ResumeOptionsDict],
     ) -> "Opening[Session]":
-        """Go on with a session that is over: its agent takes the conversation up in a new process,
-        with the options that it had, but for `changes`. Messages that it never got are sent.
+        """Continue a session that is over: its agent resumes the conversation in a new process,
+        with the options that it had, except for `changes`. Messages that it never got are sent.
 
-        Raises `ResumeRefused` when the agent does not take the conversation up, `WrongUse` while
+        Raises `ResumeRefused` when the agent does not resume the conversation, `WrongUse` while
         the session lives, `UnknownSession`.
         """
 
@@ -171,8 +184,8 @@ class Session(op.SessionFacts):
         timeout: float | None = START_TIMEOUT,
         **changes: Unpack[ResumeOptionsDict],
     ) -> "Opening[Session]":
-        """A new session that goes on in a copy of this conversation; its `record.parent` is this
-        one, which is not changed. Options are those of this session, but for `changes`.
+        """A new session that continues in a copy of this conversation; its `record.parent` is this
+        session, which does not change. Options are those of this session, except for `changes`.
 
         Raises `UnsupportedOption` where `features.fork` is false, `WrongUse` while the agent works
         and before its first turn.
@@ -194,11 +207,12 @@ class Session(op.SessionFacts):
         permission: Policy | None,
         then: "Callable[[Session], Awaitable[None]]",
     ) -> "Session":
-        """A session whose process was started; it is ended when `then` fails or is cancelled."""
+        """Make a session by `begin`, then call `then`; end the session when that fails or is
+        cancelled."""
         await checkpoint_if_cancelled()
         token = current_token()
         with anyio.CancelScope(shield=True):
-            # Half a start would leave an agent that nobody knows of.
+            # A start that is cut in half would leave an agent that nobody knows of.
             session = cls(await in_thread(begin), token)
         try:
             await session._take_up(permission)
@@ -215,18 +229,14 @@ class Session(op.SessionFacts):
             await in_thread(lambda: self._link.take_up(policy))
 
     async def _ready(self, timeout: float | None) -> None:
-        record = await self._ask(lambda service, name: service.wait_ready(name, timeout))
-        op.became_ready(self._link, record, timeout)
-
-    async def _ask(self, act: "Callable[[SessionService, str], Future[T]]") -> T:
         await checkpoint_if_cancelled()
-        return await outcome(self._link.ask(act))
+        self._link.ready(await outcome(self._link.wait_ready(timeout)), timeout)
 
-    async def _do(self, act: Callable[[SessionService, str], T]) -> T:
+    async def _call(self, verb: Verb[T]) -> T:
         await checkpoint_if_cancelled()
-        return await outcome(self._link.do(act))
+        return await outcome(self._link.call(verb))
 
-    # -- talking --------------------------------------------------------------------------------
+    # -- verbs ----------------------------------------------------------------------------------
 
     async def prompt(
         self,
@@ -236,21 +246,21 @@ class Session(op.SessionFacts):
         timeout: float | None = SEND_TIMEOUT,
         message_id: str | None = None,
     ) -> Receipt:
-        """Give the agent a message, and wait until it has it, at most `timeout` seconds; it stays
-        on its way after that. While a turn is open it waits for the turn's end, and the receipt
-        says so at once.
+        """Give the agent a message, and wait until it has it, at most `timeout` seconds; after that
+        the message is still on its way. While a turn is open it waits for the turn's end, and the
+        receipt says so at once.
 
         `images` are files, or `{"type", "media_type", "data"}`. Raises `SessionOver`,
-        `UnsupportedOption` for images that the runtime cannot take, `Unavailable` when nothing can
-        be written down.
+        `UnsupportedOption` for images that the runtime cannot take, `Unavailable` when the message
+        cannot be written to disk.
         """
         return await self._send("prompt", text, images, timeout, message_id)
 
     async def steer(
         self, text: str, *, timeout: float | None = SEND_TIMEOUT, message_id: str | None = None
     ) -> Receipt:
-        """Reach the model at the next tool boundary of the turn that runs. Where `features.steer`
-        is false, and when the turn is just over, it becomes the next prompt."""
+        """Reach the model at the next tool boundary of the running turn. Where `features.steer` is
+        false, and when the turn has just ended, the message becomes the next prompt."""
         return await self._send("steer", text, (), timeout, message_id)
 
     async def follow_up(
@@ -274,62 +284,61 @@ class Session(op.SessionFacts):
     ) -> Receipt:
         await checkpoint_if_cancelled()
         link = self._link
-        op.check_images(link, images)
-        name = op.new_message_id(message_id)
-        kept = await in_thread(lambda: op.kept(link, name, images)) if images else ()
-        told = await outcome(op.send(link, kind, text, name, kept, timeout))
-        return op.receipt(link, name, told)
+        link.check_images(images)
+        name = new_message_id(message_id)
+        kept = await in_thread(lambda: link.keep_images(name, images)) if images else ()
+        return link.receipt(name, await outcome(link.send(kind, text, name, kept, timeout)))
 
     async def abort(self, reason: str = "aborted by the caller", *, clear: bool = False) -> bool:
-        """Bring the open turn to its end, with status `aborted`; False when none is open. The
-        conversation goes on, with the messages that wait unless `clear` forgets them."""
-        told = await self._do(lambda service, name: service.abort(name, reason, clear=clear))
-        return bool(told["aborted"])
+        """End the open turn, with status `aborted`; False when none is open. The conversation
+        continues with the queued messages, unless `clear` drops them."""
+        verb = verbs.Abort(session=self.session_id, reason=reason, clear=clear)
+        return bool((await self._call(verb))["aborted"])
 
     async def compact(self) -> None:
-        """Have the agent shorten its context, which events tell of. Raises `UnsupportedOption`
-        where it cannot be asked to, `WrongUse` while it works."""
-        await self._do(lambda service, name: service.compact(name))
+        """Ask the agent to compact its context; events report the progress. Raises
+        `UnsupportedOption` where that cannot be asked, `WrongUse` while the agent works."""
+        await self._call(verbs.Compact(session=self.session_id))
 
     async def abort_compaction(self) -> bool:
-        """Give up the compaction that runs; False when there is none. One in the midst of a turn
-        may take the turn with it."""
-        told = await self._do(lambda service, name: service.abort_compaction(name))
-        return bool(told["aborted"])
+        """Abort the running compaction; False when none runs. One within a turn may abort the turn
+        too."""
+        return bool((await self._call(verbs.AbortCompaction(session=self.session_id)))["aborted"])
 
     async def set_model(self, model: str) -> None:
-        """Use another model from the next turn on; `WrongUse` while the agent works, and where it
-        cannot change it."""
-        await self._do(lambda service, name: service.set_model(name, model))
+        """Use another model from the next turn on; `WrongUse` while the agent works, and where the
+        model cannot be changed."""
+        await self._call(verbs.SetModel(session=self.session_id, model=model))
 
     async def rename(self, name: str) -> SessionRecord:
-        """Give the session another name for people; `WrongUse` when a living session has it."""
-        return await self._do(lambda service, known: service.rename(known, name))
+        """Give the session another name; `WrongUse` when a living session has it."""
+        return await self._call(verbs.Rename(session=self.session_id, name=name))
 
     async def answer(
         self, request_id: str, allowed: bool, *, reason: str = "", by: str = "user"
     ) -> None:
-        """Answer a permission request; `WrongUse` when none of that id waits."""
-        await self._do(lambda service, name: service.answer(name, request_id, allowed, by, reason))
+        """Answer a permission request; `WrongUse` when no request of that id is open."""
+        verb = verbs.Permit(
+            session=self.session_id, request_id=request_id, allowed=allowed, by=by, reason=reason
+        )
+        await self._call(verb)
 
     async def wait_idle(self, timeout: float | None = None) -> TurnReport:
-        """Wait until the agent waits for a prompt and none is on its way, or it is gone; tells how
-        the last turn ended. Raises `TimedOut` after `timeout` seconds; the turn goes on then."""
-        report = await self._ask(lambda service, name: service.wait_idle(name, timeout))
-        return op.came_to_rest(self._link, report, timeout)
+        """Wait until the agent is idle and no message is on its way, or until it has ended; returns
+        how the last turn ended. Raises `TimedOut` after `timeout` seconds; the turn continues."""
+        await checkpoint_if_cancelled()
+        return self._link.idle(await outcome(self._link.wait_idle(timeout)), timeout)
 
-    # -- hearing --------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------
 
-    def events(self, after: int = 0) -> SessionEvents:
-        """Every event with a number above `after`, those of the past first, until the agent is
-        gone or the session was let go. Each reader gets all of them, at its own pace."""
+    def events(self, after: int = 0) -> "SessionEvents":
+        """Every event with a number above `after`, past ones first, until the agent has ended or
+        the session was released. Each reader gets all of them, at its own pace."""
         return SessionEvents(self._link.feed(after))
 
     def subscribe(self, handler: EventHandler) -> Callable[[], None]:
-        """Have `handler` called in this event loop with every event from now on, in order; it may
-        be async. Returns how to stop that. What it raises is logged and stops nothing."""
-        import threading
-
+        """Call `handler` in this event loop with every event from now on, in order; it may be
+        async. Returns a function that unsubscribes. What it raises is logged."""
         feed = self._link.feed()
         stopped = False
 
@@ -352,7 +361,7 @@ class Session(op.SessionFacts):
                     else:
                         feed.wait()
             except BaseException:
-                # The loop has ended, or is ending: nobody is left to be told.
+                # The event loop has ended or is ending: there is no subscriber any more.
                 return
 
         def unsubscribe() -> None:
@@ -364,7 +373,8 @@ class Session(op.SessionFacts):
         return unsubscribe
 
     def _policy(self, permission: Policy) -> PermissionPolicy:
-        """The caller's policy for a thread: what it awaits it awaits in the caller's loop."""
+        """The caller's policy, callable in a thread; what it awaits is awaited in the caller's
+        event loop."""
 
         def decide(question: Question) -> PermissionAnswer:
             answer = permission(question)
@@ -386,21 +396,22 @@ class Session(op.SessionFacts):
     # -- ending ---------------------------------------------------------------------------------
 
     async def stop(
-        self, reason: str = "stopped", *, timeout: float | None = op.STOPPING
+        self, reason: str = "stopped", *, timeout: float | None = STOP_TIMEOUT
     ) -> SessionRecord:
-        """End the agent, politely when it is idle, and wait until its process is gone with all it
-        started. It can be resumed. Raises `TimedOut` when that takes longer than `timeout`."""
-        record = await self._ask(lambda service, name: service.stop(name, reason, timeout))
-        return op.ended(self._link, record)
+        """End the agent, by its protocol when it is idle, and wait until its process and everything
+        it started have ended. The session can be resumed. Raises `TimedOut` when that takes longer
+        than `timeout`."""
+        await checkpoint_if_cancelled()
+        return self._link.ended(await outcome(self._link.stop(reason, timeout)))
 
     async def detach(self) -> None:
-        """Let the session live on without this program: the daemon, or another program, can take
-        it up. Again has no effect."""
+        """Release the session, which runs on: the daemon, or another program, can drive it. Again
+        has no effect."""
         self._give_up_asking()
-        await outcome(self._link.let_go())
+        await outcome(self._link.release())
 
     async def dispose(self) -> None:
-        """End the agent, and let the session go. Again has no effect."""
+        """End the agent, and release the session. Again has no effect."""
         if self._link.is_gone:
             return
         self._give_up_asking()
@@ -425,3 +436,100 @@ class Session(op.SessionFacts):
     ) -> None:
         with anyio.CancelScope(shield=True):
             await self.dispose()
+
+
+class Opening(Generic[S]):
+    """A session that is being started or opened: await it, or use it in `async with`, once."""
+
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, S]]) -> None:
+        self._make = make
+        self._session: S | None = None
+
+    def __await__(self) -> Generator[Any, Any, S]:
+        return self._make().__await__()
+
+    async def __aenter__(self) -> S:
+        self._session = await self._make()
+        return self._session
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._session is not None
+        await self._session.__aexit__(kind, problem, trace)
+
+
+class SessionEvents:
+    """The events of a session as they happen; see `Session.events`.
+
+    Contract: one task iterates it. The reader may stop at any time.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._ready: deque[Event] = deque()
+
+    def __aiter__(self) -> "SessionEvents":
+        return self
+
+    async def __anext__(self) -> AnyEvent:
+        if self._ready:
+            await checkpoint_if_cancelled()
+        while not self._ready:
+            if self._feed.needs_disk:
+                # Shielded: a cancellation must not lose events that were just taken.
+                await checkpoint_if_cancelled()
+                with anyio.CancelScope(shield=True):
+                    taken = await in_thread(self._feed.take)
+            else:
+                taken = self._feed.take()
+            if taken is None:
+                raise StopAsyncIteration
+            self._ready.extend(taken)
+            if not taken:
+                await self._news()
+        return cast("AnyEvent", self._ready.popleft())
+
+    async def _news(self) -> None:
+        token = current_token()
+        changed = anyio.Event()
+        self._feed.call_when_news(lambda: soon(token, changed.set))
+        await changed.wait()
+
+
+# -- threads and the event loop (asyncio or Trio) ------------------------------------------------
+
+
+def soon(token: EventLoopToken, act: Callable[[], object]) -> None:
+    """Call `act` in the loop of `token`, without waiting for it; no effect when the loop has
+    ended."""
+    loop: Any = token.native_token
+    post = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+    with contextlib.suppress(RuntimeError):
+        post(act)
+
+
+async def outcome(future: "Future[T]") -> T:
+    """The result of another thread's future.
+
+    Cancellation cancels the future too, if it has not begun; else it runs on, unobserved.
+    """
+    token = current_token()
+    done = anyio.Event()
+    future.add_done_callback(lambda _: soon(token, done.set))
+    try:
+        await done.wait()
+    except BaseException:
+        future.cancel()
+        raise
+    return future.result()
+
+
+async def in_thread(act: Callable[[], T]) -> T:
+    """Call `act` in a worker thread. It is never abandoned: a cancellation is raised after it has
+    ended."""
+    # Its own limiter, so that a hundred sessions do not wait for one another.
+    return await to_thread.run_sync(act, limiter=anyio.CapacityLimiter(1))

@@ -1,7 +1,7 @@
-"""Starting a session's process, the first or the next one. Everything after that is a driver's.
+"""Starts a session's process, the first or the next one. Everything after that is the driver's.
 
-The process is started by whoever asks for it, in that caller's environment, so no key travels to a
-daemon. It lives on its own from then on; any driver can take it up.
+The caller starts the process, in the caller's environment, so no key travels to a daemon. From then
+on it runs by itself, and any driver can drive it.
 """
 
 import os
@@ -21,22 +21,19 @@ from bridle.core.options import CAPABILITY, RunOptions, guarded_as, without_oute
 from bridle.core.redaction import secrets_in
 from bridle.process.detached import DetachedProcess
 from bridle.process.private_folders import remove_folders
-from bridle.process.spec import SESSION_MARK
+from bridle.process.spec import SESSION_MARK, ProcessSpec
 from bridle.runs import refuse_schema
-from bridle.runtimes.contract import Adapter, as_guarded
+from bridle.runtimes.contract import Adapter, Live, as_guarded
 from bridle.runtimes.options import file_instructions
 from bridle.runtimes.supporting import as_live, forking_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
-from bridle.sessions.holding import process_of
-from bridle.sessions.home import StateHome, remember_home
+from bridle.sessions.home import StateHome, explained, remember_home, state_error
 from bridle.sessions.images import refuse_images
-from bridle.sessions.ledger import Accept, Begin, Ledger
+from bridle.sessions.ledger import Accept, Begin, Ledger, ledger_entries
 from bridle.sessions.lock import SessionLock
-from bridle.sessions.replay import SessionPlayer
+from bridle.sessions.replay import SessionPlayer, process_of
 from bridle.sessions.store import SessionRecord, SessionStore, check_name
-from bridle.sessions.trouble import explained, state_error
-from bridle.sessions.user_messages import ledger_entries
 from bridle.turns.event_writer import utc_now
 from bridle.turns.guard_contract import GuardFacts
 from bridle.turns.usage_totals import Before
@@ -49,11 +46,11 @@ if TYPE_CHECKING:
 _PATHS = {"settings", "mcp_config", "append_system_prompt_file"}
 """Options that may name a file."""
 _CLEANING = 15.0
-"""Seconds for what the last process left behind to be ended."""
+"""Seconds for everything that the last process left behind to end."""
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the agent of a session is; it finds this in its environment."""
+    """Who the agent of a session is; its environment says so."""
 
     agent: str | None = None
     capability: str | None = None
@@ -62,7 +59,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     actor: str | None = None
 
     def variables(self) -> dict[str, str]:
-        """The canonical variables of those that are known."""
+        """The canonical variables of the known fields."""
         named = {
             "BRIDLE_AGENT_NAME": self.agent,
             CAPABILITY: self.capability,
@@ -73,8 +70,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in named.items() if value}
 
     def with_actor(self) -> "Identity":
-        """This one, its actor made of project, role and agent (`greenplace/builder/ivy`) where none
-        is said and the agent has a name."""
+        """This identity with an actor: by default project, role and agent
+        (`greenplace/builder/ivy`), when the agent has a name."""
         from bridle.config.environment import project_name
 
         if self.actor or not self.agent:
@@ -83,7 +80,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, actor="/".join(part for part in parts if part))
 
     def completed(self, env: Mapping[str, str]) -> "Identity":
-        """This one, with what is not said here as the canonical variables of `env` say it."""
+        """This identity, completed by the canonical variables of `env`."""
         return Identity(
             agent=self.agent or env.get("BRIDLE_AGENT_NAME") or None,
             capability=self.capability or env.get(CAPABILITY) or None,
@@ -109,11 +106,10 @@ def start_session(
 ) -> SessionRecord:
     """Start the agent of a new session; returns its record, still `starting`.
 
-    `options.prompt` is not sent: that is the driver's first message. What `identity` leaves out is
-    what the environment says, and the project that of `home`. `clocks` hold whoever drives the
-    session; None leaves them to the driver. Raises, before anything was started, what
-    `plan_live` raises, `WrongUse` for a name that is taken, and `GuardRefused` for an agent with a
-    capability that cannot be guarded.
+    `options.prompt` is not sent: that is the driver's first message. The environment completes
+    `identity`, and `home` gives the project. `clocks` apply under every driver; None leaves them to
+    the driver. Raises, before anything is started, what `plan_live` raises, `WrongUse` for a name
+    that is taken, and `GuardRefused` for an agent with a capability that cannot be guarded.
     """
     if name is not None:
         check_name(name)
@@ -179,11 +175,11 @@ def resume_session(
     changes: dict[str, Any] | None = None,
     clocks: Clocks | None = None,
 ) -> SessionRecord:
-    """Start the next process of a session that is over, to go on with its conversation.
+    """Start the next process of a session that is over, to continue its conversation.
 
-    Messages that the last process did not take, or died with before it wrote them down, are carried
-    over. Raises `WrongUse` while the session lives, `ResumeRefused` when there is nothing to take
-    up; whether the agent really takes the conversation up is proved by its wire.
+    Messages that the last process did not take, or lost when it died, are carried over. Raises
+    `WrongUse` while the session lives, `ResumeRefused` when there is no conversation; whether the
+    agent really resumes the conversation is proved by its wire.
     """
     folder = home.folder(record.session_id)
     lock = SessionLock(folder, record.session_id)
@@ -194,7 +190,7 @@ def resume_session(
             raise still_alive(record)
         record = driver.record
         if record.native_session_id is None and record.drive != "print":
-            # With a process for each turn it begins with the first of them that gets so far.
+            # With a process for each turn, the conversation begins with the first that succeeds.
             raise ResumeRefused(
                 f"session {record.session_id} never had a conversation",
                 hint="start a new session",
@@ -289,18 +285,18 @@ def fork_session(
 def _carried(
     runtime: Adapter, plan: "RunPlan", drive: Drive, player: SessionPlayer
 ) -> tuple[Accept, ...]:
-    """The messages that the next process is given, the oldest first."""
+    """The messages to give to the next process, oldest first."""
     waiting = tuple(each.message for each in player.messages.values() if each.is_open)
     assert plan.live is not None
     if drive != "rpc" or plan.live.resume is None or not player.cut_off:
-        # In other drives a message is known to be taken by what the agent has written down.
+        # In other drives the agent's own files prove that it took a message.
         return waiting
     forgotten = as_live(runtime).forgotten(plan.live, tuple(each.id for each in player.cut_off))
     return (*(each for each in player.cut_off if each.id in forgotten), *waiting)
 
 
 def still_alive(record: SessionRecord) -> WrongUse:
-    """The error of resuming a session that needs none."""
+    """The error of resuming a living session."""
     return WrongUse(
         f"session {record.name or record.session_id} is alive",
         hint="send it a message, or stop it first",
@@ -318,14 +314,14 @@ def stored_options(
     fields = {"prompt": "", **kept, "resume": record.native_session_id, **changes}
     server = msgspec.to_builtins(fields.get("model_server"))
     if server is not None and not server.get("api_key"):
-        # The key is not kept. A session with a scripted model must never reach another service.
+        # The key is not stored. A session with a scripted model must never reach another service.
         fields["model_server"] = msgspec.to_builtins(model_server(server["url"], env))
     return msgspec.convert(msgspec.to_builtins(fields), RunOptions)
 
 
 def _with_account(runtime: Adapter, options: RunOptions, folder: str) -> RunOptions:
-    """With a scripted model the agent's home must last as long as the session, or there would be
-    nothing to resume."""
+    """With a scripted model the agent's home must last as long as the session, or it could not be
+    resumed."""
     if options.model_server is None or options.account_dir is not None:
         return options
     if "account_dir" not in runtime.features.options:
@@ -338,16 +334,16 @@ def _with_account(runtime: Adapter, options: RunOptions, folder: str) -> RunOpti
 
 
 class _Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that can be started."""
+    """A planned process, ready to be started."""
 
     plan: "RunPlan"
     record: SessionRecord
     options: RunOptions
-    """With the sandbox that its capability brings."""
+    """With the sandbox that the capability requires."""
     guard: GuardFacts | None = None
 
     def discard(self) -> None:
-        """Remove what was made for it."""
+        """Remove the folders that were made for it."""
         folders = () if self.guard is None else (self.guard.folder,)
         remove_folders((*self.plan.private_dirs, *folders))
 
@@ -355,7 +351,7 @@ class _Planned(msgspec.Struct, frozen=True, kw_only=True):
 def _planned(
     runtime: Adapter, options: RunOptions, env: Mapping[str, str], record: SessionRecord
 ) -> _Planned:
-    """The process as it is to be started, its guard inside its sandbox."""
+    """Plan the process, with its guard inside its sandbox."""
     capability = guarded_as(options, env)
     if capability is None or options.unguarded:
         plan = _plan(runtime, options, env, record, None)
@@ -376,7 +372,7 @@ def _planned(
         folders = plan.private_dirs
         facts = guarding.begin(plan, load_config(record.workdir))
         if record.drive != "print":
-            # There each process shows it, before its first tool call, as in a run.
+            # In a print session each process proves it before its first tool call, as in a run.
             facts = msgspec.structs.replace(facts, proof=as_guarded(runtime).prove_guard(plan))
     except BaseException:
         remove_folders(folders)
@@ -395,8 +391,8 @@ def _planned(
 def _warnings(plan: "RunPlan") -> tuple[str, ...]:
     """What the user should know of a start."""
     ignored = plan.ignored_options
-    told = (f"not supported, ignored: {', '.join(ignored)}",) if ignored else ()
-    return (*plan.warnings, *told)
+    unsupported = (f"not supported, ignored: {', '.join(ignored)}",) if ignored else ()
+    return (*plan.warnings, *unsupported)
 
 
 def _plan(
@@ -410,7 +406,7 @@ def _plan(
     from bridle.config.environment import agent_variables
     from bridle.runtimes.confined import planned_live, planned_tmux
     from bridle.runtimes.permission import unasked_in
-    from bridle.sessions.turn_planning import plan_session
+    from bridle.sessions.print_plan import plan_session
 
     plan_it = {"rpc": planned_live, "tmux": planned_tmux, "print": plan_session}.get(record.drive)
     if plan_it is None:
@@ -460,7 +456,7 @@ def _begin(
     ledger = Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl"))
     ledger.append(begin, durable=True)
     folder = home.run_folder(record.session_id, record.run)
-    # By itself: `makedirs` gives its mode to the last folder only.
+    # A separate call: `makedirs` gives its mode to the last folder only.
     make_private_dir(os.path.dirname(folder))
     process = process_of(begin, folder, runtime)
     try:
@@ -470,7 +466,7 @@ def _begin(
             process.start(plan.spec, _pane_place(home, plan, record))
     except (BridleError, OSError) as problem:
         if record.run == 1:
-            # Nothing happened in it: the caller gets the reason, and there is nothing to keep.
+            # The session is empty: the caller gets the reason, and nothing is kept.
             store.remove(record.session_id)
             shutil.rmtree(home.folder(record.session_id), ignore_errors=True)
             raise
@@ -494,14 +490,14 @@ def _begin(
 def _pane_place(home: StateHome, plan: "RunPlan", record: SessionRecord) -> "PanePlace":
     from bridle.drives.tmux.server import PanePlace, server_folder
 
-    # The daemon must find it too, whatever its own environment says.
+    # The daemon must find it too, in its own environment.
     return PanePlace(
         server=server_folder(os.environ, home.root), name=f"{record.session_id}-{record.run}"
     )
 
 
 def _kept_options(options: RunOptions) -> dict[str, Any]:
-    """The options as they may stand on disk: no key, no prompt, only what was chosen."""
+    """The options as they may be stored: no secrets, no prompt, only what was chosen."""
     kept: dict[str, Any] = msgspec.to_builtins(options)
     bare: dict[str, Any] = msgspec.to_builtins(RunOptions(prompt=""))
     kept = {name: value for name, value in kept.items() if value != bare[name]}
@@ -513,7 +509,7 @@ def _kept_options(options: RunOptions) -> dict[str, Any]:
         kept["model_server"] = {"url": options.model_server.url, "api_key": ""}
     own = kept.get("provider_options", {})
     if options.resume is not None and "fork" in own:
-        # It was forked once. Whoever resumes it wants this conversation, not another copy.
+        # It was forked once. Resuming it must continue this conversation, not make another copy.
         kept["provider_options"] = {name: own[name] for name in own if name != "fork"}
     secret = set(secrets_in(options.env))
     if options.env:
@@ -522,7 +518,24 @@ def _kept_options(options: RunOptions) -> dict[str, Any]:
 
 
 def _whole_path(value: Any) -> Any:
-    """A file by its whole path: the next process is planned from another directory."""
+    """A file by its absolute path: the next process may be planned in another directory."""
     if isinstance(value, str) and "\n" not in value and os.path.exists(os.path.expanduser(value)):
         return os.path.abspath(os.path.expanduser(value))
     return value
+
+
+def remote_terminal(
+    home: StateHome, record: SessionRecord, runtime: Adapter, env: Mapping[str, str]
+) -> ProcessSpec | None:
+    """The agent's own terminal interface on a session's conversation, in parallel to its driver;
+    None when the session is over, has no conversation yet, or its runtime offers none.
+
+    It belongs to the person, not to the session: it runs at their terminal until they leave it.
+    """
+    if record.is_over or record.drive != "rpc" or record.native_session_id is None:
+        return None
+    entries = ledger_entries(home.folder(record.session_id))
+    begins = [entry for entry in entries if isinstance(entry, Begin)]
+    if not begins or not isinstance(runtime, Live):
+        return None
+    return runtime.remote_terminal(begins[-1].facts, record.native_session_id, env)

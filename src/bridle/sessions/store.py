@@ -1,10 +1,10 @@
 """The records of sessions: one small SQLite database, shared by every process of the user.
 
-It is an index. What a session said and was told is in its folder, and a record that a crash left
-behind is brought up to date from there by the next driver.
+It is an index. The conversation is in the session's folder, and the next driver brings a record
+that a crash left behind up to date from there.
 
-The database has a version (`PRAGMA user_version`), the number of the migration steps that it has
-had (`_STEPS`). A newer one than this Bridle knows is refused. A record is a document of its own in
+The database has a version (`PRAGMA user_version`): the number of migration steps (`_STEPS`) that
+were applied. A newer database than this Bridle knows is refused. A record is one JSON document in
 the column `record`: a field with a default needs no step, since documents without it still decode.
 The files in a session's folder have no version yet, except events, which carry `v`. A version of
 the ledger belongs into its `Begin` entries, which start every run; it covers that run's journal.
@@ -17,24 +17,44 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import ErrorInfo, WrongUse
-from bridle.core.events import Drive, SessionState
+from bridle.core.errors import BridleError, ErrorInfo, Unavailable, WrongUse
+from bridle.core.events import (
+    AgentEnd,
+    AgentStart,
+    Drive,
+    ErrorRaised,
+    Event,
+    PermissionDecision,
+    PermissionRequest,
+    SessionEnd,
+    SessionStart,
+    SessionState,
+    StateChange,
+    UsageTotals,
+)
 from bridle.core.options import SandboxMode
 from bridle.core.results import CostSource
 from bridle.core.spelling import nearest
 from bridle.core.usage import Usage
-from bridle.sessions.home import StateHome
-from bridle.sessions.trouble import StateUnusable, database_error, explained, other_place
+from bridle.sessions.home import (
+    NoRoom,
+    StateHome,
+    StateUnusable,
+    explained,
+    folder_of,
+    or_usable,
+    other_place,
+)
 
 SHORTEST = 4
-"""Characters that the beginning of a session's id must have to stand for it."""
+"""How many characters of a session's id are enough to name it."""
 
 FINAL: frozenset[SessionState] = frozenset({"stopped", "failed", "lost"})
-"""States of a session whose process is gone."""
+"""States of a session whose process has ended."""
 
 
 class UnknownSession(WrongUse):
-    """There is no session of that name or id here."""
+    """No session has that name or id here."""
 
     def __init__(self, name: str, *, hint: str = "") -> None:
         super().__init__(
@@ -43,11 +63,11 @@ class UnknownSession(WrongUse):
 
 
 class AmbiguousSession(UnknownSession):
-    """The ids of several sessions begin so."""
+    """The ids of several sessions begin like that."""
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot be one: an empty one would be what an unset variable means."""
+    """Refuse an empty name, which an unset variable would give."""
     if not name.strip():
         raise WrongUse("a session's name must not be empty", hint="leave it out to have none")
 
@@ -68,7 +88,7 @@ class LastTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A permission request that waits for an answer, secrets removed."""
+    """An open permission request, secrets removed."""
 
     request_id: str
     tool_name: str
@@ -77,7 +97,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a session without looking into its folder.
+    """What is known of a session without reading its folder.
 
     Contract: it is stored whole, as one JSON document. Fields are only added, each with a default,
     so a record that an older Bridle wrote still loads.
@@ -107,29 +127,29 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     error: dict[str, Any] | None = None
     """Why the last turn or the session failed: `kind`, `message`, `hint`."""
     stop_reason: str | None = None
-    """The reason that was given for stopping it; None when nobody stopped it."""
+    """The reason given for stopping it; None when nobody stopped it."""
     last_turn: LastTurn | None = None
     """The last finished turn."""
     usage: Usage | None = None
     """Tokens of all its turns; None before the first turn ended."""
     cost_usd: float | None = None
-    """Cost of all its turns; None when that is not known."""
+    """Cost of all its turns; None when unknown."""
     questions: tuple[OpenQuestion, ...] = ()
-    """The permission requests that wait, the oldest first."""
+    """The open permission requests, oldest first."""
     last_activity: str | None = None
     """When it last reported an event, to the second."""
     seq: int = 0
-    """The number of the last event that this record takes into account; 0 in a record that an
-    older Bridle wrote."""
+    """The number of the last event that this record includes; 0 in a record that an older Bridle
+    wrote."""
     parent: str | None = None
     """The session it was forked from or took over."""
     handover: str | None = None
     """How the conversation of `parent` was carried over: `native` or `brief`."""
     sandbox: SandboxMode | None = None
     guard: str | None = None
-    """What guards it, `unguarded` when the user chose that; None before it is known."""
+    """Its guard, `unguarded` when the user chose that; None before it is known."""
     warnings: tuple[str, ...] = ()
-    """What its user should know of its last start: above all what the sandbox leaves open."""
+    """What the user should know of its last start, above all what the sandbox leaves open."""
     project: str | None = None
     agent: str | None = None
     capability: str | None = None
@@ -138,8 +158,71 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether its process is gone."""
+        """Whether its process has ended."""
         return self.state in FINAL
+
+
+def after_events(
+    record: SessionRecord, events: Iterable[Event], cost_source: CostSource = "unknown"
+) -> SessionRecord:
+    """`record` brought up to date with `events`; `cost_source` says where their costs come from."""
+    changes: dict[str, Any] = {}
+    questions = {each.request_id: each for each in record.questions}
+    for event in events:
+        changes["seq"], changes["last_activity"] = event.seq, event.ts
+        if isinstance(event, StateChange):
+            changes |= {"state": event.new, "evidence": event.evidence}
+            if event.new == "ready" and record.ready_at is None:
+                changes.setdefault("ready_at", event.ts)
+            changes["ended_at"] = event.ts if event.new in FINAL else None
+        elif isinstance(event, AgentStart):
+            changes["turn"] = event.turn
+        elif isinstance(event, AgentEnd):
+            changes |= _by_turn_end(event, cost_source)
+            questions.clear()
+        elif isinstance(event, UsageTotals):
+            changes |= {"usage": event.usage, "cost_usd": event.cost_usd}
+        elif isinstance(event, ErrorRaised):
+            changes["error"] = _error(event.kind, event.message, event.hint)
+        elif isinstance(event, SessionStart):
+            changes["runtime_version"] = event.runtime_version
+        elif isinstance(event, PermissionRequest):
+            questions[event.request_id] = OpenQuestion(
+                request_id=event.request_id,
+                tool_name=event.tool_name,
+                args=event.args,
+                since=event.ts,
+            )
+        elif isinstance(event, PermissionDecision):
+            questions.pop(event.request_id, None)
+        elif isinstance(event, SessionEnd):
+            questions.clear()
+    return msgspec.structs.replace(record, questions=tuple(questions.values()), **changes)
+
+
+def _by_turn_end(event: AgentEnd, cost_source: CostSource) -> dict[str, Any]:
+    error = event.error
+    last = LastTurn(
+        turn=event.turn,
+        status=event.status,
+        text=event.text,
+        marker_detected=event.marker_detected,
+        error=error,
+        usage=event.usage,
+        cost_usd=event.cost_usd,
+        cost_source="unknown" if event.cost_usd is None else cost_source,
+        ended_at=event.ts,
+    )
+    return {
+        "turn": event.turn,
+        "status": event.status,
+        "error": None if error is None else _error(error.kind, error.message, error.hint),
+        "last_turn": last,
+    }
+
+
+def _error(kind: str, message: str, hint: str) -> dict[str, Any]:
+    return {"kind": kind, "message": message, "hint": hint}
 
 
 _FIRST = """
@@ -157,14 +240,14 @@ CREATE INDEX IF NOT EXISTS sessions_by_state ON sessions (state);
 
 
 def _first_tables(database: sqlite3.Connection) -> None:
-    """From nothing, or from a database that was made before versions were counted."""
+    """From nothing, or from a database without a version."""
     for statement in _FIRST.split(";"):
         database.execute(statement)
 
 
 _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables,)
-"""What brings a database from version N to N + 1, at position N. Each is one transaction; steps are
-only ever appended."""
+"""Step N migrates a database from version N to N + 1. Each is one transaction; steps are only ever
+appended."""
 SCHEMA_VERSION = len(_STEPS)
 _WAIT = 30.0
 """Seconds to wait for another process's write."""
@@ -174,15 +257,15 @@ class SessionStore:
     """The records of one state home.
 
     Contract: every method is one transaction; safe to use from several processes at once, and from
-    one thread at a time. A database that cannot be used raises what `trouble` tells: `NoRoom`,
-    `StateUnusable` (read-only, broken, of a newer Bridle), `Unavailable` for passing trouble.
+    one thread at a time. A database that cannot be used raises `NoRoom`, `StateUnusable`
+    (read-only, broken, of a newer Bridle), or `Unavailable` for a temporary problem.
     """
 
     def __init__(self, home: StateHome) -> None:
         self._path = home.database
         with explained(home.root):
             home.make()
-            # The file must never be readable by others, not even for a moment.
+            # The file is private from the start.
             os.close(os.open(home.database, os.O_RDWR | os.O_CREAT, 0o600))
         try:
             self._database = sqlite3.connect(
@@ -212,7 +295,7 @@ class SessionStore:
             )
 
     def _migrate(self) -> None:
-        """Take the next step, unless another process does so right now."""
+        """Apply the next step, unless another process does so right now."""
         self._execute("BEGIN IMMEDIATE")
         try:
             found = self._version()
@@ -229,7 +312,7 @@ class SessionStore:
             raise
 
     def _roll_back(self) -> None:
-        # SQLite has done so itself after some failures, a full disk above all.
+        # SQLite has done so itself after some failures, such as a full disk.
         if self._database.in_transaction:
             self._database.execute("ROLLBACK")
 
@@ -240,7 +323,7 @@ class SessionStore:
             raise database_error(problem, self._path) from problem
 
     def put(self, record: SessionRecord) -> None:
-        """Keep a record, in place of the one with its id."""
+        """Store a record, in place of the one with its id."""
         self._execute(
             "INSERT INTO sessions (session_id, name, state, workdir, started_at, record)"
             " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session_id) DO UPDATE SET"
@@ -257,7 +340,7 @@ class SessionStore:
         )
 
     def add(self, record: SessionRecord) -> None:
-        """Keep a new record; `WrongUse` when a session that lives has its name."""
+        """Store a new record; `WrongUse` when a living session has its name."""
         self._execute("BEGIN IMMEDIATE")
         try:
             if record.name is not None:
@@ -278,9 +361,9 @@ class SessionStore:
             raise
 
     def get(self, name: str) -> SessionRecord:
-        """The session of that id, or the newest of that name, or the newest whose agent calls its
-        conversation so, or the only one whose id begins so (at least `SHORTEST` characters); raises
-        `UnknownSession`, and `WrongUse` for no name."""
+        """The session with that id, or the newest with that name, or the newest with that native
+        id, or the only one whose id begins like that (at least `SHORTEST` characters). Raises
+        `UnknownSession`, and `WrongUse` for an empty name."""
         if not name.strip():
             raise WrongUse(
                 "the session's id is empty",
@@ -311,7 +394,7 @@ class SessionStore:
         return _record(row[0])
 
     def all(self, *, living: bool = False) -> list[SessionRecord]:
-        """Every record, the oldest first; with `living` only those whose process should run."""
+        """Every record, oldest first; with `living` only those of living sessions."""
         where = " WHERE state NOT IN ('stopped', 'failed', 'lost')" if living else ""
         rows = self._execute(f"SELECT record FROM sessions{where} ORDER BY started_at, session_id")
         try:
@@ -325,17 +408,17 @@ class SessionStore:
         return [row[0] for row in rows]
 
     def remove(self, session_id: str) -> None:
-        """Forget a session; its folder is the caller's."""
+        """Delete a record; the caller deletes its folder."""
         self._execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
 
     def close(self) -> None:
-        """Let the database go."""
+        """Close the database."""
         self._database.close()
 
 
 def find_record(homes: Iterable[StateHome], name: str) -> tuple[StateHome, SessionRecord]:
-    """A session's home and its record as it was last written, by id, name, or the beginning of an
-    id; looked for in `homes`, in their order. Raises `UnknownSession`."""
+    """A session's home and its record as last stored, by id, name, or the beginning of an id;
+    searches `homes` in their order. Raises `UnknownSession`."""
     names: list[str] = []
     for home in homes:
         if os.path.exists(home.database):
@@ -354,3 +437,32 @@ def find_record(homes: Iterable[StateHome], name: str) -> tuple[StateHome, Sessi
 
 def _record(text: str) -> SessionRecord:
     return msgspec.json.decode(text, type=SessionRecord)
+
+
+def database_error(problem: sqlite3.Error, path: str) -> BridleError:
+    """The error of the database `path` that could not be read or written."""
+    code = getattr(problem, "sqlite_errorcode", None)
+    primary = code & 0xFF if code is not None else None
+    if primary == sqlite3.SQLITE_FULL:
+        return NoRoom(path, str(problem))
+    if primary in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return StateUnusable(
+            f"{path} is broken ({problem})",
+            hint=f"move {path} away, or restore a copy of it; running agents are not touched, and"
+            f" what each session said stays in {folder_of(path)}/sessions",
+        )
+    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return StateUnusable(
+            f"{path} cannot be written ({problem})",
+            hint=f"make {folder_of(path)} and the files in it writable{or_usable(path)}",
+        )
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return Unavailable(
+            f"{path} is locked by another process ({problem})", hint="try again in a moment"
+        )
+    if primary == sqlite3.SQLITE_IOERR:
+        return Unavailable(
+            f"{path} cannot be read or written ({problem})",
+            hint=f"check that the disk below {folder_of(path)} works and has room, then try again",
+        )
+    return Unavailable(f"{path} cannot be used ({problem})", hint="try again")

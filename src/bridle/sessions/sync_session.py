@@ -4,28 +4,40 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, TypeVar, Unpack, cast
 
 from bridle.core.events import AnyEvent, Drive
 from bridle.core.options import ResumeOptionsDict, SessionOptionsDict
 from bridle.drives.print_run import PermissionPolicy
 from bridle.runtimes.contract import Adapter, HasAdapter
-from bridle.sessions import operations as op
+from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.images import Image
 from bridle.sessions.ledger import MessageKind
+from bridle.sessions.link import (
+    STOP_TIMEOUT,
+    SessionFacts,
+    Wanted,
+    forked,
+    new_message_id,
+    opened,
+    resumed,
+    started,
+)
 from bridle.sessions.manager import SEND_TIMEOUT, START_TIMEOUT
-from bridle.sessions.opening import Wanted, forked, opened, resumed, started
-from bridle.sessions.service import Receipt, TurnReport
 from bridle.sessions.start import Identity
 from bridle.sessions.store import SessionRecord
+from bridle.sessions.verbs import Receipt, TurnReport, Verb
 
 if TYPE_CHECKING:
     from bridle.config import Config
 
 
-class SyncSession(op.SessionFacts):
-    """A conversation with an agent that goes on: `Session` without an event loop.
+R = TypeVar("R")
+
+
+class SyncSession(SessionFacts):
+    """A conversation with an agent that continues: `Session` without an event loop.
 
         with bridle.SyncSession.start("claude", "Fix the failing test") as session:
             print(session.wait_idle().text)
@@ -79,7 +91,7 @@ class SyncSession(op.SessionFacts):
         config: "Config | None" = None,
         permission: PermissionPolicy | None = None,
     ) -> "SyncSession":
-        """Take up a session that there is. See `Session.open`."""
+        """Drive a session that exists. See `Session.open`."""
         session = cls(opened(name, runtime, cwd, config))
         session._link.take_up(permission)
         return session
@@ -97,7 +109,7 @@ class SyncSession(op.SessionFacts):
         timeout: float | None = START_TIMEOUT,
         **changes: Unpack[ResumeOptionsDict],
     ) -> "SyncSession":
-        """Go on with a session that is over. See `Session.resume`."""
+        """Continue a session that is over. See `Session.resume`."""
         session = cls(resumed(name, runtime, cwd, config, clocks, changes))
         with contextlib.ExitStack() as undo:
             undo.callback(session.dispose)
@@ -113,7 +125,7 @@ class SyncSession(op.SessionFacts):
         timeout: float | None = START_TIMEOUT,
         **changes: Unpack[ResumeOptionsDict],
     ) -> "SyncSession":
-        """A new session that goes on in a copy of this conversation. See `Session.fork`."""
+        """A new session that continues in a copy of this conversation. See `Session.fork`."""
         session = type(self)(forked(self._link, name, changes))
         with contextlib.ExitStack() as undo:
             undo.callback(session.dispose)
@@ -123,10 +135,12 @@ class SyncSession(op.SessionFacts):
 
     def _take_up(self, permission: PermissionPolicy | None, timeout: float | None) -> None:
         self._link.take_up(permission)
-        waiting = self._link.ask(lambda service, name: service.wait_ready(name, timeout))
-        op.became_ready(self._link, waiting.result(), timeout)
+        self._link.ready(self._link.wait_ready(timeout).result(), timeout)
 
-    # -- talking --------------------------------------------------------------------------------
+    def _call(self, verb: Verb[R]) -> R:
+        return self._link.call(verb).result()
+
+    # -- verbs ----------------------------------------------------------------------------------
 
     def prompt(
         self,
@@ -142,7 +156,7 @@ class SyncSession(op.SessionFacts):
     def steer(
         self, text: str, *, timeout: float | None = SEND_TIMEOUT, message_id: str | None = None
     ) -> Receipt:
-        """Reach the turn that runs. See `Session.steer`."""
+        """Reach the running turn. See `Session.steer`."""
         return self._send("steer", text, (), timeout, message_id)
 
     def follow_up(
@@ -164,55 +178,54 @@ class SyncSession(op.SessionFacts):
         timeout: float | None,
         message_id: str | None,
     ) -> Receipt:
-        op.check_images(self._link, images)
-        message_id = op.new_message_id(message_id)
-        kept = op.kept(self._link, message_id, images)
-        told = op.send(self._link, kind, text, message_id, kept, timeout).result()
-        return op.receipt(self._link, message_id, told)
+        link = self._link
+        link.check_images(images)
+        message_id = new_message_id(message_id)
+        kept = link.keep_images(message_id, images)
+        return link.receipt(message_id, link.send(kind, text, message_id, kept, timeout).result())
 
     def abort(self, reason: str = "aborted by the caller", *, clear: bool = False) -> bool:
         """End the open turn. See `Session.abort`."""
-        told = self._link.do(lambda service, name: service.abort(name, reason, clear=clear))
-        return bool(told.result()["aborted"])
+        verb = verbs.Abort(session=self.session_id, reason=reason, clear=clear)
+        return bool(self._call(verb)["aborted"])
 
     def compact(self) -> None:
-        """Have the agent shorten its context. See `Session.compact`."""
-        self._link.do(lambda service, name: service.compact(name)).result()
+        """Ask the agent to compact its context. See `Session.compact`."""
+        self._call(verbs.Compact(session=self.session_id))
 
     def abort_compaction(self) -> bool:
-        """Give up the compaction that runs; False when there is none."""
-        told = self._link.do(lambda service, name: service.abort_compaction(name))
-        return bool(told.result()["aborted"])
+        """Abort the running compaction; False when none runs."""
+        return bool(self._call(verbs.AbortCompaction(session=self.session_id))["aborted"])
 
     def set_model(self, model: str) -> None:
         """Use another model from the next turn on."""
-        self._link.do(lambda service, name: service.set_model(name, model)).result()
+        self._call(verbs.SetModel(session=self.session_id, model=model))
 
     def rename(self, name: str) -> SessionRecord:
-        """Give the session another name for people; `WrongUse` when a living session has it."""
-        return self._link.do(lambda service, known: service.rename(known, name)).result()
+        """Give the session another name; `WrongUse` when a living session has it."""
+        return self._call(verbs.Rename(session=self.session_id, name=name))
 
     def answer(self, request_id: str, allowed: bool, *, reason: str = "", by: str = "user") -> None:
-        """Answer a permission request; `WrongUse` when none of that id waits."""
-        self._link.do(
-            lambda service, name: service.answer(name, request_id, allowed, by, reason)
-        ).result()
+        """Answer a permission request; `WrongUse` when no request of that id is open."""
+        verb = verbs.Permit(
+            session=self.session_id, request_id=request_id, allowed=allowed, by=by, reason=reason
+        )
+        self._call(verb)
 
     def wait_idle(self, timeout: float | None = None) -> TurnReport:
-        """Wait until the agent is idle, or gone. See `Session.wait_idle`."""
-        waiting = self._link.ask(lambda service, name: service.wait_idle(name, timeout))
-        return op.came_to_rest(self._link, waiting.result(), timeout)
+        """Wait until the agent is idle, or has ended. See `Session.wait_idle`."""
+        return self._link.idle(self._link.wait_idle(timeout).result(), timeout)
 
-    # -- hearing --------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------
 
     def events(self, after: int = 0) -> Iterator[AnyEvent]:
-        """Every event with a number above `after`, those of the past first, until the agent is
-        gone or the session was let go. Iterate it in one thread."""
+        """Every event with a number above `after`, past ones first, until the agent has ended or
+        the session was released. Iterate it in one thread."""
         return cast("Iterator[AnyEvent]", iter(self._link.feed(after)))
 
     def subscribe(self, handler: Callable[[AnyEvent], object]) -> Callable[[], None]:
-        """Have `handler` called with every event from now on, in a thread of its own; returns how
-        to stop that. What it raises is logged."""
+        """Call `handler` with every event from now on, in a separate thread; returns a function
+        that unsubscribes. What it raises is logged."""
         feed = self._link.feed()
 
         def tell() -> None:
@@ -228,18 +241,17 @@ class SyncSession(op.SessionFacts):
     # -- ending ---------------------------------------------------------------------------------
 
     def stop(
-        self, reason: str = "stopped", *, timeout: float | None = op.STOPPING
+        self, reason: str = "stopped", *, timeout: float | None = STOP_TIMEOUT
     ) -> SessionRecord:
         """End the agent. See `Session.stop`."""
-        waiting = self._link.ask(lambda service, name: service.stop(name, reason, timeout))
-        return op.ended(self._link, waiting.result())
+        return self._link.ended(self._link.stop(reason, timeout).result())
 
     def detach(self) -> None:
-        """Let the session live on without this program. Again has no effect."""
-        self._link.let_go().result()
+        """Release the session, which runs on. Again has no effect."""
+        self._link.release().result()
 
     def dispose(self) -> None:
-        """End the agent, and let the session go. Again has no effect."""
+        """End the agent, and release the session. Again has no effect."""
         if self._link.is_gone:
             return
         try:

@@ -1,13 +1,12 @@
-"""What the user told the agent of a session, and when it reached it.
+"""The user's messages to the agent of a session, and the turn that each reached.
 
-What was sent through Bridle is in the ledger: what was accepted and what was handed to the agent.
-Which turn a message began is not written there, so ledger and events are laid side by side, process
-by process: a prompt is only sent while no turn is open, and the next turn is its own. What a person
-typed at the agent's own terminal is in the events alone.
+The ledger has the messages that were sent through Bridle: when each was accepted and sent. It does
+not say which turn a message began, so ledger and events are compared, process by process: a prompt
+is only sent while no turn is open, and the next turn is its own. Messages that a person typed at
+the agent's terminal are in the events alone.
 """
 
 import os
-from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -17,15 +16,15 @@ from bridle.core.redaction import Redactor, secrets_in
 from bridle.core.secret_shapes import without_shapes
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
-from bridle.sessions.ledger import Accept, Begin, Drop, Entry, MessageKind, Send
+from bridle.sessions.ledger import Accept, Begin, Drop, MessageKind, Send, ledger_entries
 from bridle.sessions.store import SessionRecord
 
 MessageFate = Literal["delivered", "sent", "queued", "dropped"]
-"""`delivered`: it is part of a turn. `sent`: handed to the agent, and nothing shows that it took
-it. `queued`: still to be sent. `dropped`: will not be sent."""
+"""`delivered`: part of a turn. `sent`: passed to the agent, with no proof that it took it.
+`queued`: not sent yet. `dropped`: will not be sent."""
 
 _MILLISECOND = 0.001
-"""Events tell their time no finer than this."""
+"""The precision of the time of events."""
 
 
 class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,15 +39,15 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
     turn: int | None = None
     """The turn that it began or, for a steer, reached."""
     steered: bool = False
-    """Whether it was sent into a turn that was open, rather than to begin one."""
+    """Whether it was sent into an open turn."""
     fate: MessageFate = "queued"
     typed: bool = False
     """Whether a person typed it at the agent's own terminal."""
 
 
 class TextCleaner:
-    """Takes secrets out of the user's own words: the values of this environment, and whatever looks
-    like a key. What the agent said was cleaned when it said it."""
+    """Removes secrets from the user's messages: the values of this environment, and everything that
+    looks like a key. The agent's output was redacted when it came."""
 
     def __init__(self, redactor: Redactor | None = None) -> None:
         self._redactor = redactor or Redactor(secrets_in(os.environ))
@@ -75,7 +74,7 @@ class _Turn(msgspec.Struct):
 def user_messages(
     home: StateHome, record: SessionRecord, cleaner: TextCleaner | None = None
 ) -> list[UserMessage]:
-    """Every message of a session: the delivered ones in the order of their turns, then the rest in
+    """Every message of a session: delivered ones in the order of their turns, then the others in
     the order they came. Reads only; safe while the session is driven."""
     cleaner = cleaner or TextCleaner()
     folder = home.folder(record.session_id)
@@ -91,7 +90,7 @@ def user_messages(
         elif isinstance(entry, Accept):
             accepted.setdefault(entry.id, entry)
         elif isinstance(entry, Send):
-            # Sent again, it did not arrive before: the last time counts, also for the order.
+            # A message is sent again when it did not arrive: the last time counts.
             sent.pop(entry.id, None)
             sent[entry.id] = _Sent(entry.id, run, entry.ts, entry.steer)
         elif isinstance(entry, Drop):
@@ -107,7 +106,7 @@ def user_messages(
 
 
 def _place(message: UserMessage) -> tuple[float, bool, str]:
-    """Where a message stands: in its turn, the prompt first, then the steers as they came."""
+    """The sort key of a message: by turn, the prompt first, then the steers as they came."""
     if message.turn is None:
         return (float("inf"), False, "")
     return (message.turn, message.steered, (message.sent_at or "") if message.steered else "")
@@ -136,31 +135,18 @@ def _message(
     )
 
 
-def ledger_entries(folder: str) -> Iterator[Entry]:
-    """The finished entries of a session's ledger, which is left as it is: its driver may be writing
-    the next one at this moment."""
-    decoder = msgspec.json.Decoder(Entry)
-    try:
-        with open(os.path.join(folder, "ledger.jsonl"), "rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    yield decoder.decode(line)
-    except FileNotFoundError:
-        return
-
-
 def _read_events(folder: str, cleaner: TextCleaner) -> tuple[list[list[_Turn]], list[UserMessage]]:
-    """The turns of each process of the session (every process's events end with `session_end`), and
-    the messages that a person typed."""
+    """The turns of each process of the session (`session_end` is the last event of each), and the
+    messages that a person typed."""
     runs: list[list[_Turn]] = [[]]
     typed: list[UserMessage] = []
     fresh = False
     for line in EventLog(folder).lines():
-        # One event of a thousand is looked into; the tag comes first in each line.
+        # Few events matter here, and the tag comes first in each line.
         if not line.startswith(_LOOKED_INTO):
             continue
         if line.startswith(_BY_AGENT) and b'"role":"user"' not in line:
-            # No text can look like that role: its quotes would be escaped.
+            # Text cannot look like that role: its quotes would be escaped.
             fresh = False
             continue
         event = decode_event(line)
@@ -212,10 +198,10 @@ def _reached(sent: list[_Sent], runs: list[list[_Turn]]) -> dict[str, int]:
 
 
 def _begun(prompts: list[_Sent], turns: list[_Turn]) -> dict[str, int]:
-    """Which turn each prompt of one process began.
+    """The turn that each prompt of one process began.
 
-    As many prompts as turns are told apart by their order, whatever the clocks said. Else a prompt
-    was refused, or the agent began a turn by itself, and the times must tell.
+    With as many prompts as turns, their order decides. Else a prompt was refused, or the agent
+    began a turn by itself, and the times decide.
     """
     if len(prompts) == len(turns):
         return {each.id: turn.number for each, turn in zip(prompts, turns, strict=True)}

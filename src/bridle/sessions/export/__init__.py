@@ -24,7 +24,7 @@ def export(
     *,
     redactor: Redactor | None = None,
 ) -> None:
-    """Write a session to `out`, piece by piece, as it stands on disk now; it may be running.
+    """Write a session to `out`, piece by piece, as it is on disk now; it may be running.
 
     Events are free of secrets already. The user's own texts are cleaned here: of the values that
     `redactor` knows (those of this environment when None) and of what looks like a key. Raises

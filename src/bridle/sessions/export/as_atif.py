@@ -83,7 +83,7 @@ def _last_totals(home: StateHome, record: SessionRecord) -> ev.UsageTotals | Non
 
 
 class _Trajectory:
-    """Numbers the steps and adds up what they say."""
+    """Numbers the steps and sums up their usage."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -91,7 +91,7 @@ class _Trajectory:
         self._undelivered = 0
 
     def step(self, part: Part) -> dict[str, Any] | None:
-        """The step that a part of the conversation is; None for one that is none."""
+        """The step of a part of the conversation; None for a part without a step."""
         if isinstance(part, UserMessage):
             if part.fate != "delivered":
                 self._undelivered += 1
@@ -102,7 +102,7 @@ class _Trajectory:
         return self._notice(part)
 
     def empty(self, record: SessionRecord) -> dict[str, Any]:
-        """The one step of a session in which nothing was said: there must be one."""
+        """The step of an empty session: the format requires one."""
         return self._new("system", record.started_at or None, "Nothing was said in this session.")
 
     def _new(
@@ -149,7 +149,7 @@ class _Trajectory:
         return self._new("system", notice.ts, message, extra)
 
     def final_metrics(self, total: ev.UsageTotals | None) -> dict[str, Any]:
-        """The sums of the session, as the runtime counts them where it does."""
+        """The totals of the session, by the runtime's own count where it has one."""
         usage = total.usage if total is not None else self._usage
         found: dict[str, Any] = {f"total_{k}": v for k, v in _tokens(usage).items()}
         if total is not None and total.cost_usd is not None:
@@ -158,7 +158,7 @@ class _Trajectory:
         return {**found, "extra": _token_extra(usage)} if _token_extra(usage) else found
 
     def notes(self, total: ev.UsageTotals | None) -> str:
-        """What a reader of the numbers must know."""
+        """Notes on the numbers."""
         found = []
         if total is not None and _tokens(total.usage) != _tokens(self._usage):
             found.append(
@@ -172,7 +172,7 @@ class _Trajectory:
 
 
 def _message(message: UserMessage) -> Any:
-    """The text, or text and images as parts where there are images the format can name."""
+    """The text, or text and images as parts where the format supports the images."""
     pictures = []
     for path in message.images:
         kind = _IMAGE_TYPES.get(path[path.rfind(".") :].lower())
@@ -195,8 +195,8 @@ def _tool_call(tool: ToolUse) -> dict[str, Any]:
 def _result(tool: ToolUse) -> dict[str, Any]:
     result: dict[str, Any] = {"source_call_id": tool.id, "content": tool.result_text}
     extra = {"is_error": tool.is_error, "still_running": tool.is_open}
-    told = {name: True for name, holds in extra.items() if holds}
-    return {**result, "extra": told} if told else result
+    notes = {name: True for name, holds in extra.items() if holds}
+    return {**result, "extra": notes} if notes else result
 
 
 def _tokens(usage: Usage) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The session as one HTML file that needs nothing else: no script, no picture, no other host."""
+"""The session as one self-contained HTML file: no script, no image, no other host."""
 
 from html import escape
 from typing import BinaryIO
@@ -48,7 +48,7 @@ _FORBIDDEN = {code: "\ufffd" for code in (*range(32), 127) if code not in (9, 10
 
 
 def write(home: StateHome, record: SessionRecord, cleaner: TextCleaner, out: BinaryIO) -> None:
-    """Write the page, part by part. All that anybody said is shown as text, never as markup."""
+    """Write the page, part by part. Messages are shown as text, never as markup."""
     name = _safe(title(record))
     _put(out, f"{_HEAD}<title>{name}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n")
     rows = "".join(
@@ -74,7 +74,7 @@ def _put(out: BinaryIO, text: str) -> None:
 
 
 def _safe(text: str) -> str:
-    """Text as it may stand in the page; characters that HTML forbids are shown as missing."""
+    """`text`, escaped; characters that HTML forbids are shown as replacement characters."""
     return escape(text.translate(_FORBIDDEN))
 
 

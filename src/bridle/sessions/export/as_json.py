@@ -15,7 +15,7 @@ from bridle.sessions.user_messages import TextCleaner, user_messages
 
 
 def write(home: StateHome, record: SessionRecord, cleaner: TextCleaner, out: BinaryIO) -> None:
-    """Write the document; each event stands on a line of its own, byte for byte as it was kept."""
+    """Write the document; each event is on its own line, byte for byte as in the event file."""
     encode = msgspec.json.encode
     out.write(b'{"format":"bridle-session","v":1,\n"session":' + encode(record))
     out.write(b',\n"messages":[')

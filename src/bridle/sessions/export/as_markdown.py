@@ -88,7 +88,7 @@ def _notice(notice: Notice) -> str:
 
 
 def _line(text: str) -> str:
-    """Text for the middle of a line."""
+    """`text` on one line."""
     return " ".join(text.split())
 
 
@@ -97,7 +97,7 @@ def _cell(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A quotation: whatever is opened in it ends with it."""
+    """A quotation: markup that is opened in it ends with it."""
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines() or [""])
 
 
@@ -109,8 +109,8 @@ def _block(text: str, language: str = "") -> str:
 
 
 def _closed(text: str) -> str:
-    """The agent's own Markdown, with a code block that it left open closed: it would swallow the
-    rest of the document."""
+    """The agent's Markdown, with an open code block closed, which would include the rest of the
+    document."""
     fence = ""
     for found in _FENCE.finditer(text):
         mark = found[1]

@@ -1,15 +1,15 @@
-"""What stands at the head of a session that people read."""
+"""The title and the facts at the head of an exported session."""
 
 from bridle.sessions.store import SessionRecord
 
 
 def title(record: SessionRecord) -> str:
-    """What to call the session."""
+    """The title of the session."""
     return record.name or f"Session {record.session_id[:8]}"
 
 
 def facts(record: SessionRecord) -> list[tuple[str, str]]:
-    """Name and value of each thing that is known of it, the important ones first."""
+    """Name and value of each known fact, the important ones first."""
     runtime = " ".join(filter(None, [record.runtime, record.runtime_version]))
     error = record.error or {}
     pairs = [
@@ -36,4 +36,4 @@ FATES = {
     "queued": "not sent yet",
     "dropped": "dropped before it was sent",
 }
-"""What to say of a message that reached no turn."""
+"""The note on a message that reached no turn."""

@@ -1,7 +1,7 @@
-"""Plans the processes of a print session, and finds the normalizer of each.
+"""Plans the processes of a print session, one for each turn, and makes the normalizer of each.
 
-What a process is planned from stands in the ledger, all but the environment: that is the keeper's.
-So every driver plans the same process, in whatever environment it runs itself.
+A plan is made from the ledger and from the environment of the keeper process. So every driver plans
+the same process, independent of its own environment.
 """
 
 import copy
@@ -31,7 +31,7 @@ from bridle.turns.wire import LiveFacts, Normalizer
 
 Adapt = Callable[[RunPlan], RunPlan]
 _ANY_PROMPT = "prompt"
-"""Stands for the prompts that will come, when a session is checked before it starts."""
+"""A placeholder for later prompts, to check a session before it starts."""
 _SECRET = "BRIDLE_KEPT_SECRET_"
 
 
@@ -41,7 +41,7 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
     binary: str | None
     """The CLI that was found on PATH when the session was started."""
     resumes: bool = True
-    """Whether the agent can take up its conversation in another process."""
+    """Whether the agent can resume its conversation in another process."""
     scratch: str | None = None
     """The scratch folder of every process that Bridle confines."""
 
@@ -53,8 +53,8 @@ def plan_session(
     session_id: str,
     adapt: Adapt | None = None,
 ) -> RunPlan:
-    """The plan of a print session: checks everything that can be checked without a prompt. Its
-    process is the keeper, which holds the environment of the processes to come.
+    """Plan a print session: check everything that can be checked without a prompt. Its process is
+    the keeper, which holds the environment of the later processes.
 
     Raises what `plan_run` raises, and `GuardRefused`.
     """
@@ -65,7 +65,7 @@ def plan_session(
             print_runtimes(runtime.id),
             reason="its sessions are of the drive rpc",
         )
-    # Here every turn resumes the one before: the conversation itself would be gone on with.
+    # Every turn resumes the previous one, so the original would be continued, not a copy.
     fork = msgspec.convert(options.provider_options.get("fork", False), bool, strict=False)
     refuse_fork(runtime.id, options, fork, "not in a print session")
     first = msgspec.structs.replace(options, prompt=_ANY_PROMPT, images=())
@@ -84,7 +84,7 @@ def plan_session(
     kept = _kept_environment(options, env, session_id, plan.secrets)
     spec = ProcessSpec(
         argv=plan.spec.argv,
-        # The guard takes the temporary folder from here.
+        # The guard reads the temporary folder from here.
         env=kept if scratch is None else with_scratch(kept, scratch),
         cwd=plan.spec.cwd,
         stop=plan.spec.stop,
@@ -95,7 +95,7 @@ def plan_session(
 
 
 def _program(runtime: Adapter, installation: Installation) -> str | None:
-    """The path by which that installation is found from anywhere; None where it needs none."""
+    """The path that finds this installation from anywhere; None where no path is needed."""
     path = find_executable(runtime.settings.binary or runtime.binary)
     if path is None:
         return None
@@ -107,8 +107,8 @@ def _program(runtime: Adapter, installation: Installation) -> str | None:
 def _kept_environment(
     options: RunOptions, env: Mapping[str, str], session_id: str, secrets: tuple[str, ...]
 ) -> dict[str, str]:
-    """What the keeper holds: all that later plans need and that may not stand on disk, and the
-    secrets, so that every driver knows what to remove."""
+    """The keeper's environment: what later plans need and must not be on disk, and the secrets, so
+    that every driver knows what to redact."""
     server = options.model_server
     key = {} if server is None else {MODEL_SERVER_KEY: server.api_key}
     hidden = {f"{_SECRET}{number}": secret for number, secret in enumerate(secrets)}
@@ -116,9 +116,9 @@ def _kept_environment(
 
 
 def planner(runtime: Adapter, begin: Begin) -> Planner:
-    """What plans the processes of a session's turns."""
+    """The planner of a session's turns."""
     own = msgspec.convert(begin.facts.own, TurnFacts)
-    # The daemon's own PATH may lead to another one.
+    # The daemon's PATH may find another CLI.
     if own.binary is not None:
         runtime = copy.copy(runtime)
         runtime.use_binary(own.binary)
@@ -148,7 +148,7 @@ def _options(begin: Begin, order: Order, resume: str | None, env: Mapping[str, s
         fields["model_server"] = model_server(server["url"], env)
     provider = fields.get("provider_options", {})
     if resume is not None and "fork" in provider:
-        # Forked is forked: the later turns go on in the copy.
+        # Forked once is enough: later turns continue in the copy.
         fields["provider_options"] = {name: provider[name] for name in provider if name != "fork"}
     return msgspec.convert(msgspec.to_builtins(fields), RunOptions)
 

@@ -18,7 +18,7 @@ from bridle.process.process_tree import kill_marked, look
 from bridle.runtime import create_acp_runtime, get_runtime
 from bridle.sessions.home import homes
 from bridle.sessions.lock import SessionOver
-from bridle.sessions.manager import SessionDesk
+from bridle.sessions.manager import SessionManager
 from bridle.sessions.store import UnknownSession
 from bridle.sessions.sync_session import SyncSession
 from tests.sessions.place import wait
@@ -124,9 +124,9 @@ def test_a_session_within_an_agent_has_its_own_names(
     handle = runtime.start_sync(options)
     home = homes(str(studio.work), os.environ)[0]
     try:
-        with SessionDesk(str(studio.work)) as desk:
-            desk.wait(handle.session_id, DEADLINE)
-            record = desk.show(handle.session_id)
+        with SessionManager(str(studio.work)) as manager:
+            manager.wait(handle.session_id, DEADLINE)
+            record = manager.show(handle.session_id)
         text = (studio.work / "seen").read_text()
         seen = dict(line.partition("=")[::2] for line in text.splitlines())
         rig = studio.work.name
@@ -157,9 +157,9 @@ def test_who_the_agent_is_by_its_environment(
     home = homes(str(studio.work), os.environ)[0]
     try:
         assert home.project == str(studio.work)
-        with SessionDesk(str(studio.work)) as desk:
-            desk.wait(handle.session_id, DEADLINE)
-            record = desk.show(handle.session_id)
+        with SessionManager(str(studio.work)) as manager:
+            manager.wait(handle.session_id, DEADLINE)
+            record = manager.show(handle.session_id)
         seen = dict(
             line.partition("=")[::2] for line in (studio.work / "seen").read_text().splitlines()
         )
@@ -223,17 +223,17 @@ def test_the_configured_delivery_is_honoured(studio: Studio) -> None:
     with pytest.raises(UnsupportedOption, match="tmux"):
         get_runtime("scripted").start_sync(start_options(studio, "- text: one\n"))
     try:
-        with SessionDesk(str(studio.work)) as desk:
+        with SessionManager(str(studio.work)) as manager:
             wanted = RunOptions(
                 prompt="",
                 cwd=str(studio.work),
                 provider_options=studio.options("- text: one\n")["provider_options"],
             )
-            record = desk.start(get_runtime("scripted").adapter, wanted, drive="rpc")
+            record = manager.start(get_runtime("scripted").adapter, wanted, drive="rpc")
             # A hand-over honours it too.
             with pytest.raises(UnsupportedOption, match="tmux"):
-                desk.hand_over(record.session_id, get_runtime("scripted").adapter, wanted)
-            desk.stop(record.session_id)
+                manager.hand_over(record.session_id, get_runtime("scripted").adapter, wanted)
+            manager.stop(record.session_id)
     finally:
         end_daemon(home)
 

@@ -1,7 +1,7 @@
 """Drives sessions inside a program: one engine in a background thread for each state home.
 
-It is made on first use and closed when the program ends; agents go on. A session that the daemon
-holds is asked for and taken over.
+The host is made on first use and closed when the program ends; agents run on. It takes over
+sessions that the daemon holds.
 """
 
 import atexit
@@ -16,40 +16,43 @@ from typing import Any, TypeVar
 
 from bridle.core.errors import BridleError, Unavailable
 from bridle.runtimes.contract import Adapter
+from bridle.sessions import verbs
+from bridle.sessions.client import DaemonClient
 from bridle.sessions.driver import SessionDriver
-from bridle.sessions.engine import Engine
+from bridle.sessions.engine import Engine, find_runtime
 from bridle.sessions.home import StateHome, homes
 from bridle.sessions.hooks import HookHandler, HookRunner
 from bridle.sessions.lock import SessionHeld
 from bridle.sessions.service import SessionService
 from bridle.sessions.store import SessionRecord
+from bridle.sessions.verbs import Verb
 
-T = TypeVar("T")
+R = TypeVar("R")
 _CLOSING = 10.0
-"""Seconds for the engine to let its sessions go."""
+"""Seconds for the engine to release its sessions."""
 _TAKING_OVER = 10.0
-"""Seconds for whoever holds a session to let it go, when it was asked."""
+"""Seconds for the daemon to release a session on request."""
 _LAST_HOOKS = 5.0
-"""Seconds for the hooks that still wait when the program ends."""
+"""Seconds for the pending hooks when the program ends."""
 _LETTING_GO = 2.0
-"""Seconds for a holder that cannot be asked: it may be about to end, or to start the session."""
+"""Seconds for another holder to release a session: it may be about to end, or starting it."""
 
 
 class SessionHost:
     """The sessions that this program drives in one state home.
 
-    Contract: safe to use from every thread. `take_up` waits; what `ask` returns is a future.
+    Contract: safe to use from every thread. `take_up` waits; `call` returns a future.
     """
 
     def __init__(self, home: StateHome) -> None:
         self.home = home
         self._runtimes: dict[str, Adapter] = {}
-        self._holders: weakref.WeakKeyDictionary[SessionDriver, int] = weakref.WeakKeyDictionary()
+        self._users: weakref.WeakKeyDictionary[SessionDriver, int] = weakref.WeakKeyDictionary()
         self._engine = Engine(home, self._find_runtime)
         self._hooks = _hooks_of(home)
         self._engine.on_events = self._hooks.published
         self._service = SessionService(self._engine)
-        # A daemon thread: it must not keep a program from ending, whose end then closes it.
+        # A daemon thread does not keep the program alive; `close_hosts` closes it at exit.
         self._thread = threading.Thread(
             target=self._engine.run, name="bridle-sessions", daemon=True
         )
@@ -66,8 +69,6 @@ class SessionHost:
 
     def _find_runtime(self, name: str, workdir: str) -> Adapter:
         if name not in self._runtimes:
-            from bridle.sessions.daemon import find_runtime
-
             self._runtimes[name] = find_runtime(name, workdir)
         return self._runtimes[name]
 
@@ -79,17 +80,17 @@ class SessionHost:
         runtime: Adapter,
         taken: Callable[[SessionDriver, Engine], None],
     ) -> None:
-        """Drive a session, and have `taken` called with its driver in the engine's thread before
-        anything else happens to it. Each call is undone by one of `let_go`.
+        """Drive a session. Calls `taken` with its driver in the engine's thread before anything
+        else happens to it. `release` undoes one call.
 
-        Raises `SessionHeld` when a process that is not the daemon holds it.
+        Raises `SessionHeld` when a process other than the daemon holds it.
         """
         self._runtimes[runtime.id] = runtime
 
         def adopt() -> None:
             driver = self._engine.adopt(record)
             taken(driver, self._engine)
-            self._holders[driver] = self._holders.get(driver, 0) + 1
+            self._users[driver] = self._users.get(driver, 0) + 1
 
         began = time.monotonic()
         while True:
@@ -102,35 +103,33 @@ class SessionHost:
                     raise
                 time.sleep(0.02)
 
-    def let_go(self, driver: SessionDriver) -> "Future[None]":
-        """Stop driving a session, unless somebody else in this program wants it driven."""
+    def release(self, driver: SessionDriver) -> "Future[None]":
+        """Stop driving a session, unless another user in this program wants it driven."""
 
-        def let_go() -> None:
+        def release() -> None:
             session_id = driver.record.session_id
-            left = self._holders.pop(driver, 1) - 1
+            left = self._users.pop(driver, 1) - 1
             if left > 0:
-                self._holders[driver] = left
+                self._users[driver] = left
             elif self._engine.drivers.get(session_id) is driver:
                 self._engine.release(session_id)
 
-        return self._engine.call(let_go)
+        return self._engine.call(release)
 
     def on_hook(self, handler: HookHandler) -> Callable[[], None]:
-        """Have `handler` called with each hook event of its sessions; see `on_hook`."""
+        """Call `handler` with each hook event of these sessions; see `on_hook`."""
         return self._hooks.subscribe(handler)
 
-    def ask(self, act: Callable[[SessionService], "Future[T]"]) -> "Future[T]":
-        """Have something done in the engine's thread; the future is that of the final answer.
-
-        One that is cancelled before its turn came does nothing at all.
-        """
-        answer: Future[T] = Future()
+    def call(self, verb: Verb[R]) -> "Future[R]":
+        """Have a verb carried out in the engine's thread. A future that is cancelled before the
+        engine gets to it has no effect at all."""
+        answer: Future[R] = Future()
 
         def begin() -> None:
             if not answer.set_running_or_notify_cancel():
                 return
             try:
-                found = act(self._service)
+                found = self._service.call(verb)
             except BaseException as problem:
                 answer.set_exception(problem)
                 return
@@ -140,21 +139,21 @@ class SessionHost:
         return answer
 
     def close(self) -> None:
-        """Let every session go; agents go on. Hooks that wait have a moment to run."""
+        """Release every session; agents run on. Pending hooks get a moment to run."""
         self._engine.stop()
         self._thread.join(_CLOSING)
         self._hooks.close(_LAST_HOOKS)
 
 
 def _hooks_of(home: StateHome) -> HookRunner:
-    """What runs the configured hooks of the sessions in `home`: those that its daemon would run."""
+    """The runner of the hooks that are configured for `home`, as its daemon would run them."""
     from bridle.config import load_config
     from bridle.config.schema import HooksSection
 
     try:
         hooks = load_config(home.project or os.path.expanduser("~")).hooks
     except BridleError:
-        # Whoever starts a session there is told of it; one that runs is not held up.
+        # Starting a session there reports the error; a running one must not fail by it.
         hooks = HooksSection()
     return HookRunner(hooks, home)
 
@@ -168,27 +167,23 @@ def _pass_on(done: "Future[Any]", answer: "Future[Any]") -> None:
 
 
 def _pass_failure(done: "Future[None]", answer: "Future[Any]") -> None:
-    """The engine ended before it came to it."""
+    """Answer a call that the engine did not get to before it ended."""
     if done.exception() is not None and answer.set_running_or_notify_cancel():
         answer.set_exception(Unavailable("sessions are not driven any more: the program ends"))
 
 
 def release_by_daemon(home: StateHome, session_id: str) -> bool:
-    """Ask the daemon, if one runs, to let a session go; False when it cannot be asked."""
-    from bridle.sessions.client import DaemonClient
-
+    """Ask the daemon, if one runs, to release a session; False when there is no daemon."""
     with contextlib.suppress(BridleError), DaemonClient(home, start=False) as client:
-        client.request("release", session=session_id)
+        client.call(verbs.Release(session=session_id))
         return True
     return False
 
 
 def return_to_daemon(home: StateHome, session_id: str) -> None:
-    """Have the daemon, if one runs, drive a session again that it was asked for in vain."""
-    from bridle.sessions.client import DaemonClient
-
+    """Have the daemon, if one runs, drive a session again that it released for nothing."""
     with contextlib.suppress(BridleError), DaemonClient(home, start=False) as client:
-        client.request("adopt", session=session_id)
+        client.call(verbs.Adopt(session=session_id))
 
 
 _hosts: dict[tuple[int, str], SessionHost] = {}
@@ -196,7 +191,7 @@ _lock = threading.Lock()
 
 
 def host_of(home: StateHome) -> SessionHost:
-    """The host of a state home in this process; a process that was forked off has its own."""
+    """The host of a state home in this process; a forked process gets its own."""
     key = (os.getpid(), os.path.realpath(home.root))
     with _lock:
         host = _hosts.get(key)
@@ -206,12 +201,12 @@ def host_of(home: StateHome) -> SessionHost:
 
 
 def on_hook(handler: HookHandler, *, cwd: str | None = None) -> Callable[[], None]:
-    """Have `handler` called with each hook event (`SessionStart`, `SessionStop`, `OnMessage`,
-    `OnError`) of the sessions that this program drives in the project around `cwd`, or the user's
-    own place outside of one; from now on, beside the configured commands.
+    """Call `handler` with each hook event (`SessionStart`, `SessionStop`, `OnMessage`, `OnError`)
+    of the sessions that this program drives in the project around `cwd`, or in the user's state
+    folder outside of a project; from now on, in addition to the configured commands.
 
-    It is called in a thread of Bridle's own, in the order things happened; what it raises is
-    logged. Returns how to stop that.
+    It is called in a thread of Bridle's, in the order things happened; what it raises is logged.
+    Returns a function that unsubscribes.
     """
     return host_of(homes(cwd or os.getcwd(), os.environ)[0]).on_hook(handler)
 

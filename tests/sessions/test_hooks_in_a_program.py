@@ -8,7 +8,7 @@ import pytest
 
 import bridle
 from bridle.core.events import Drive
-from bridle.sessions.hosting import close_hosts
+from bridle.sessions.host import close_hosts
 from tests.sessions.place import wait
 from tests.sessions.studio import DEADLINE, Studio
 
@@ -76,7 +76,7 @@ def test_hooks_that_wait_run_before_the_program_ends(studio: Studio) -> None:
 
 def test_a_wrong_configuration_stops_no_session_that_runs(studio: Studio) -> None:
     from bridle.sessions.home import StateHome
-    from bridle.sessions.hosting import host_of
+    from bridle.sessions.host import host_of
 
     (studio.work / ".bridle").mkdir()
     (studio.work / ".bridle" / "config.yaml").write_text("hooks: nonsense\n")

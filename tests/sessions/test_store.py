@@ -15,9 +15,8 @@ import pytest
 
 from bridle.core.errors import Unavailable
 from bridle.sessions import store as stores
-from bridle.sessions.home import StateHome, user_home
+from bridle.sessions.home import NoRoom, StateHome, StateUnusable, state_error, user_home
 from bridle.sessions.store import SCHEMA_VERSION, SessionRecord, SessionStore
-from bridle.sessions.trouble import NoRoom, StateUnusable, state_error
 
 RECORD = SessionRecord(session_id="s-1", name="one", runtime="scripted", started_at="2026-01-01")
 

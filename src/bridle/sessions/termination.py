@@ -1,4 +1,4 @@
-"""Brings the process of a session to its end, and clears away what it left behind."""
+"""Ends the process of a session, and everything that it left behind."""
 
 import threading
 import time
@@ -9,17 +9,17 @@ from bridle.process.spec import StopStep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bridle.sessions.holding import SessionProcess
+    from bridle.sessions.replay import SessionProcess
 
 _LAST_GRACE = 2.0
-"""Seconds between the signals that nobody survives, once the steps are used up."""
+"""Seconds between SIGKILLs, once all stop steps were taken."""
 
 
-class Stopping:
+class StopSequence:
     """The signals that end an agent, one step at a time.
 
-    Contract: `go_on` whenever the agent is to be ended and `until` may have passed; it waits for
-    nothing itself.
+    Contract: call `advance` while the agent has to end, at the latest when `until` has passed; it
+    never waits.
     """
 
     def __init__(self, process: "SessionProcess", steps: tuple[StopStep, ...]) -> None:
@@ -34,12 +34,12 @@ class Stopping:
         """Whether a signal was sent."""
         return self._step >= 0
 
-    def begin_anew(self) -> None:
-        """What was to be ended is gone: the next time begins with the first step."""
+    def reset(self) -> None:
+        """Begin with the first step next time: what had to end has ended."""
         self._step = -1
 
-    def go_on(self, *, at_once: bool = False) -> None:
-        """Send the next signal, if its time has come; `at_once` only those that nobody survives."""
+    def advance(self, *, at_once: bool = False) -> None:
+        """Send the next signal, if it is due; with `at_once` SIGKILL alone."""
         now = time.monotonic()
         if self.has_begun and now < self.until:
             return
@@ -53,9 +53,9 @@ class Stopping:
             self.until = now + _LAST_GRACE
 
 
-class Cleaning:
-    """Ends what an agent left running and removes what was made for it alone, in a thread of its
-    own, so that other sessions need not wait for it.
+class Cleanup:
+    """Ends what an agent left running and removes its private folders, in its own thread, so that
+    other sessions do not wait for it.
 
     Contract: `start` at most once.
     """
@@ -69,7 +69,7 @@ class Cleaning:
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, process: "SessionProcess", session_id: str, folders: tuple[str, ...]) -> None:
-        """Begin, once the process is gone."""
+        """Begin, once the process has ended."""
 
         def clean_up() -> None:
             process.end_leftovers(session_id)
@@ -79,12 +79,12 @@ class Cleaning:
         self._thread.start()
 
     def wait(self, seconds: float) -> None:
-        """Give it so much time to end."""
+        """Wait for it at most `seconds`."""
         if self._thread is not None:
             self._thread.join(seconds)
 
     def then(self, act: Callable[[], None]) -> None:
-        """Do something when all is clean: now, if it is; else later, in another thread."""
+        """Call `act` when it has ended: now, if so; else later, in another thread."""
         thread = self._thread
         if thread is None or not thread.is_alive():
             act()
