@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from bridle.config import Config
     from bridle.drives.connection import RpcProcess, RuntimeConnection
-    from bridle.runtimes.guarded import Guarding
+    from bridle.runtimes.guards import RunGuarding
     from bridle.runtimes.permission import Way
     from bridle.runtimes.plan import RunPlan
 
@@ -506,9 +506,9 @@ def _prepare(
     if capability is None:
         plan = _with_profiles(_planned(way, options, environment, None), options, config)
         return _or_discard(plan, _prepared, way, options, plan, permission, make)
-    from bridle.runtimes.guarded import Guarding
+    from bridle.runtimes.guards import RunGuarding
 
-    guarding = Guarding(way.runtime, capability, environment, stdio=True)
+    guarding = RunGuarding(way.runtime, capability, environment, stdio=True)
     try:
         plan = _with_profiles(_planned(way, options, environment, guarding), options, config)
         plan = msgspec.structs.replace(plan, warnings=(*warnings, *plan.warnings))
@@ -522,8 +522,8 @@ def _confined_by_role(
     adapter: Adapter, options: RunOptions, capability: str
 ) -> tuple[RunOptions, tuple[str, ...]]:
     """The options with the sandbox that the capability brings, and warnings."""
+    from bridle.guard.agent_policy import check_capability
     from bridle.runtimes.confined import held_as
-    from bridle.runtimes.guarded import check_capability
 
     check_capability(capability)
     return held_as(adapter, options, capability)
@@ -543,7 +543,7 @@ def _planned(
     way: "Way",
     options: RunOptions,
     env: dict[str, str],
-    guarding: "Guarding | None",
+    guarding: "RunGuarding | None",
 ) -> "RunPlan":
     """The plan of a run: the guard is inside the sandbox."""
     adapter = way.runtime
@@ -578,7 +578,7 @@ def _prepared(
     plan: "RunPlan",
     permission: PermissionPolicy,
     make: Callable[..., PrintRun],
-    guarding: "Guarding | None" = None,
+    guarding: "RunGuarding | None" = None,
     config: "Config | None" = None,
 ) -> Prepared:
     adapter = way.runtime
@@ -722,7 +722,7 @@ def run_interactive(
                 on_warning(warning)
         claim_folders(private_dirs)
         status = run_at_terminal(spec)
-        guard = None if guarding is None else guarding.session.guard
+        guard = None if guarding is None else guarding.hook.guard
         if guard is not None and not guard.take() and on_warning is not None:
             on_warning(f"the guard was not seen to fire ({guard.mechanism.name})")
         return status
@@ -734,20 +734,20 @@ def run_interactive(
 
 def _guarding_at_terminal(
     adapter: Adapter, options: RunOptions, env: dict[str, str]
-) -> "Guarding | None":
+) -> "RunGuarding | None":
     capability = guarded_as(options, env)
     if capability is None or options.unguarded:
         return None
-    from bridle.runtimes.guarded import Guarding
+    from bridle.runtimes.guards import RunGuarding
 
-    return Guarding(adapter, capability, env, stdio=False)
+    return RunGuarding(adapter, capability, env, stdio=False)
 
 
 def _planned_interactive(
     adapter: Adapter,
     options: RunOptions,
     env: dict[str, str],
-    guarding: "Guarding | None",
+    guarding: "RunGuarding | None",
     config: "Config | None",
 ) -> tuple[ProcessSpec, tuple[str, ...], tuple[str, ...]]:
     """The process of a run that a person drives, the folders to remove after it, and warnings."""

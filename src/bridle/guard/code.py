@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 
 from bridle.guard.budget import spend
-from bridle.guard.names import names
 from bridle.guard.paths import Mode, Places
+from bridle.guard.tables import names
 from bridle.guard.verdict import Blocked
 
 _PATH = re.compile(r"""['"`(\s=<>:,|]((?:/|~/|\.\./)[^\s'"`;|)(<>,]*)""")

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from bridle.guard.names import names
+from bridle.guard.tables import names
 
 Action = Literal[
     "read", "write", "patch", "shell", "typed", "team", "interactive", "editor", "batch",

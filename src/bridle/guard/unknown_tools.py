@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from bridle.guard import tools
 from bridle.guard.budget import spend
 from bridle.guard.code import check_code
-from bridle.guard.names import names
+from bridle.guard.tables import names
 from bridle.guard.verdict import Blocked, Part
 from bridle.turns.guard_contract import UNSEEN
 

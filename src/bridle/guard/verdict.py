@@ -4,9 +4,24 @@ Each rule has one line that tells the agent what to do instead; a reason is the 
 followed by that line.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
+
+from bridle.turns.guard_contract import GuardVerdict as Verdict
+
+__all__ = [
+    "ADVICE",
+    "ALLOW",
+    "NO_AGENT",
+    "Blocked",
+    "Call",
+    "Part",
+    "Verdict",
+    "as_json",
+    "block",
+    "printable",
+]
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,19 +30,6 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     tool: Any
     input: Any = None
     runtime: str | None = None
-
-
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to one call; `rule` names what decided."""
-
-    decision: Literal["allow", "block"]
-    reason: str
-    rule: str
-
-    @property
-    def allowed(self) -> bool:
-        """Whether the call may run."""
-        return self.decision == "allow"
 
 
 class Blocked(Exception):
@@ -52,8 +54,8 @@ class Part(msgspec.Struct, frozen=True):
     reason: str
 
 
-ALLOW = Verdict(decision="allow", reason="", rule="allowed")
-NO_AGENT = Verdict(decision="allow", reason="no agent: the user's own session", rule="no-agent")
+ALLOW = Verdict(allowed=True, rule="allowed")
+NO_AGENT = Verdict(allowed=True, rule="no-agent", reason="no agent: the user's own session")
 
 ADVICE: dict[str, str] = {
     "team-tool": "Delegate through the orchestrator (its mail and sling commands) instead.",
@@ -105,7 +107,12 @@ def block(rule: str, detail: str) -> Verdict:
     if not detail.endswith("."):
         detail += "."
     advice = ADVICE.get(rule, "")
-    return Verdict(decision="block", reason=f"{detail} {advice}".strip(), rule=rule)
+    return Verdict(allowed=False, rule=rule, reason=f"{detail} {advice}".strip())
+
+
+def as_json(verdict: Verdict) -> dict[str, str]:
+    """The verdict as the command line prints it."""
+    return {"decision": verdict.decision, "reason": verdict.reason, "rule": verdict.rule}
 
 
 def printable(text: str, limit: int = 400) -> str:

@@ -60,7 +60,7 @@ class Decisions:
         """Take what hooks of the guard told since the last entry that tells of one."""
         if self._guard is None:
             return
-        from bridle.guard.hooks.notes import read_notes
+        from bridle.guard.hooks.guard_folder import read_notes
 
         for note, upto in read_notes(os.path.join(self._guard.folder, NOTES), self._notes_upto):
             self.make(Told(note=note, upto=upto, **self.now()))

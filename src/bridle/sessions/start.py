@@ -361,9 +361,9 @@ def _planned(
         record = msgspec.structs.replace(record, guard=bare, warnings=_warnings(plan))
         return _Planned(plan=plan, record=record, options=options)
     from bridle.config import load_config
+    from bridle.guard.agent_policy import check_capability
     from bridle.runtimes.confined import held_as
-    from bridle.runtimes.guarded import check_capability
-    from bridle.runtimes.guarded_sessions import SessionGuarding
+    from bridle.runtimes.guards import SessionGuarding
 
     check_capability(capability)
     options, cautions = held_as(runtime, options, capability)

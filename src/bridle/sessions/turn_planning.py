@@ -156,11 +156,11 @@ def _options(begin: Begin, order: Order, resume: str | None, env: Mapping[str, s
 def _guarding(runtime: Adapter, begin: Begin) -> Adapt | None:
     if begin.guard is None:
         return None
-    from bridle.guard.hooks.lasting import LastingHook
-    from bridle.runtimes.guarded import adapted
+    from bridle.guard.hooks.session_hook import SessionHook
+    from bridle.runtimes.guards import adapted
 
     capability = begin.guard.capability
-    hook = LastingHook(begin.guard.folder, begun=True)
+    hook = SessionHook(begin.guard.folder, begun=True)
     return lambda plan: adapted(runtime, capability, plan, hook)
 
 

@@ -28,7 +28,13 @@ class GuardVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     allowed: bool
     rule: str
+    """What decided; `allowed` when nothing spoke against the call."""
     reason: str = ""
+
+    @property
+    def decision(self) -> Literal["allow", "block"]:
+        """The decision as the command line and the corpora spell it."""
+        return "allow" if self.allowed else "block"
 
 
 def _usual_refusal() -> dict[str, Any]:
@@ -161,7 +167,8 @@ class GuardHook(Protocol):
 class HookNote(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a hook told the guard."""
 
-    kind: Literal["live", "verdict"]
+    kind: Literal["live", "verdict", "event"]
+    """`live` proves that hooks fire, `verdict` answers a call, `event` asks and proves nothing."""
     event: str = ""
     tool_call_id: str = ""
     tool_name: str = ""

@@ -2,7 +2,7 @@
 
 import re
 
-from bridle.guard.commands.given import given
+from bridle.guard.commands.given_paths import given
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Effect, Mutates, Shell, Write
 from bridle.guard.shell.values import literal

@@ -19,8 +19,8 @@ from bridle.guard.effects import (
     Write,
     hook,
 )
-from bridle.guard.names import names
 from bridle.guard.shell.values import EMPTY, Value, literal
+from bridle.guard.tables import names
 
 READING = names("""
     status log show diff blame annotate grep ls-files ls-tree ls-remote rev-parse rev-list

@@ -2,13 +2,13 @@
 
 import re
 
-from bridle.guard.commands.given import given
+from bridle.guard.commands.given_paths import given
 from bridle.guard.commands.options import read
 from bridle.guard.commands.system import AGENT_PACKAGES
 from bridle.guard.commands.wrappers import packaged
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell, Write
-from bridle.guard.names import names
 from bridle.guard.shell.values import Value, literal
+from bridle.guard.tables import names
 
 _PUBLISH = names(
     "publish unpublish deprecate owner adduser login logout dist-tag access token yank upload push"

@@ -19,8 +19,8 @@ from bridle.guard.effects import (
     Shell,
     Write,
 )
-from bridle.guard.names import names
 from bridle.guard.shell.values import Output, Value, literal
+from bridle.guard.tables import names
 
 SHELLS = names(
     "sh bash dash zsh ksh mksh ash fish rbash posh yash csh tcsh pdksh oksh lksh ksh93 rksh rzsh "

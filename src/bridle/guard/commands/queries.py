@@ -8,8 +8,8 @@ import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Effect, Unlisted
-from bridle.guard.names import names
 from bridle.guard.shell.values import Value
+from bridle.guard.tables import names
 
 _CHANGES = names("""
     set delete del fix edit rm add install uninstall update upgrade create remove unset push pull

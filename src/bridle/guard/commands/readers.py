@@ -13,11 +13,11 @@ import re
 import msgspec
 
 from bridle.guard.commands.files import old_style
-from bridle.guard.commands.given import given
+from bridle.guard.commands.given_paths import given
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Doubt, Effect, Mutates, Unlisted, Write, hook
-from bridle.guard.names import names
 from bridle.guard.shell.values import EMPTY, Value
+from bridle.guard.tables import names
 
 READERS = names("""
     cat head tail wc ls dir vdir pwd echo printf grep egrep fgrep zgrep bzgrep xzgrep cut tr nl tac

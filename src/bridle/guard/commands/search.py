@@ -8,9 +8,9 @@ from bridle.guard.budget import spend
 from bridle.guard.commands.options import read
 from bridle.guard.commands.wrappers import replaced
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Write
-from bridle.guard.names import names
 from bridle.guard.paths import PROTECTED, may_meet
 from bridle.guard.shell.values import ATOM, REL, UNKNOWN, Hole, Value, join, literal
+from bridle.guard.tables import names
 
 _FIND_ACTIONS = {"-exec": False, "-execdir": False, "-ok": False, "-okdir": False}
 _FIND_WRITES = {"-fprint": 1, "-fprint0": 1, "-fls": 1, "-fprintf": 2}

@@ -5,8 +5,8 @@ import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Write
-from bridle.guard.names import names
 from bridle.guard.shell.values import AGENTS, Value
+from bridle.guard.tables import names
 
 AGENT_CLIS = names("""
     claude claude-code codex pi gemini gemini-cli copilot opencode cline aider goose amp

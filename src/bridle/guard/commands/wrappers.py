@@ -6,8 +6,8 @@ import msgspec
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Shell, Write
-from bridle.guard.names import names
 from bridle.guard.shell.values import EMPTY, UNKNOWN, Hole, Output, Value, join, literal
+from bridle.guard.tables import names
 
 
 class Wrapper(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import stat
 import time
 from types import TracebackType
 
-from bridle.guard.hooks.desk import LARGEST
+from bridle.guard.hooks.hook_judge import LARGEST
 from bridle.guard.hooks.hook_script import ANSWERS, COPY, PAYLOAD
 
 _DEADLINE = 15.0

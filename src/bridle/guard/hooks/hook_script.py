@@ -20,7 +20,7 @@ at the clock once a second, unless the runtime stops a tool whose hook takes too
 import shlex
 import shutil
 
-from bridle.guard.hooks.alone import BLOCKED
+from bridle.guard.hooks.fallback import BLOCKED
 from bridle.turns.guard_contract import HookShape
 
 SECONDS = 25

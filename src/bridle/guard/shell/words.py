@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from bridle.guard.budget import spend
-from bridle.guard.names import names
 from bridle.guard.shell import braces, tree
 from bridle.guard.shell.scope import Scope
 from bridle.guard.shell.values import (
@@ -21,6 +20,7 @@ from bridle.guard.shell.values import (
     join,
     literal,
 )
+from bridle.guard.tables import names
 from bridle.guard.verdict import Blocked
 
 MAX_WORLDS = 16

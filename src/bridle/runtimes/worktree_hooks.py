@@ -93,14 +93,6 @@ def put_hooks(
     return path
 
 
-def is_copy(path: str, folder: str) -> bool:
-    """Whether the plugin at `path` is the one that was put there from the guard's own `folder`."""
-    try:
-        return _bytes_of(path) == _bytes_of(os.path.join(folder, os.path.basename(path)))
-    except OSError:
-        return False
-
-
 def _is_ours(path: str, folder: str) -> bool:
     """Whether the settings at `path` are as they were written, over a file that is kept."""
     try:

@@ -7,13 +7,13 @@ import itertools
 import re
 
 from bridle.guard.budget import spend
-from bridle.guard.commands.given import TEXTS as _TEXTS
+from bridle.guard.commands.given_paths import TEXTS as _TEXTS
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell
-from bridle.guard.names import names
 from bridle.guard.shell import tree
 from bridle.guard.shell.parse import parse
 from bridle.guard.shell.shfmt import ParseError
 from bridle.guard.shell.values import Value, literal
+from bridle.guard.tables import names
 
 _GIT_CHANGES = names("""
     push send-pack reset checkout switch restore branch config update-ref stash worktree clean

@@ -9,8 +9,8 @@ import os
 import re
 
 from bridle.guard.effects import Command, Deny, Effect, Given, Write
-from bridle.guard.names import names
 from bridle.guard.shell.values import Hole, Value, literal
+from bridle.guard.tables import names
 
 _MOST_WORDS = 2000
 _LONGEST = 1 << 16
