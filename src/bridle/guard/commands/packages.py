@@ -84,8 +84,7 @@ def subcommand(operands: list[str], command: Command) -> list[str]:
 
 TOOLS = names("""
     npm pnpm yarn bun pip uv poetry cargo go gem bundle composer mvn gradle conda pipx rustup nvm
-    pyenv dotnet swift deno mix pdm hatch twine flit mvnw gradlew sbt ant lerna nx turbo tox nox
-    bazel meson zig stack cabal mamba
+    pyenv dotnet deno twine mvnw gradlew
     """)
 
 TEST_RUNNERS = names("""

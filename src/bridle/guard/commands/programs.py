@@ -221,13 +221,7 @@ CODE_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     # program: letters that take code, long options that take code, letters that take other values
     "node": ("ep", ("eval", "print"), "rC"), "bun": ("ep", ("eval", "print"), ""),
     "ruby": ("e", (), "rICEFTWxKS"), "php": ("rBRE", ("run",), "cdzfFtS"),
-    "guile": ("c", (), "eslLC"), "swipl": ("g", (), "tfx"), "expect": ("c", (), "df"),
-    "pwsh": ("c", ("Command", "command", "EncodedCommand"), "f"),
-    "powershell": ("c", ("Command", "command", "EncodedCommand"), "f"),
-    "ipython": ("c", (), "im"), "deno": ("", (), ""), "sbcl": ("", ("eval", "load"), ""),
-    **dict.fromkeys(
-        names("lua luajit Rscript R julia elixir erl scala groovy racket clojure octave tclsh "
-              "osascript raku jshell irb"), _LETTERS),
+    "deno": ("", (), ""), "tclsh": _LETTERS, "lua": _LETTERS, "Rscript": _LETTERS,
 }  # fmt: skip
 
 

@@ -276,15 +276,3 @@ def parallel(command: Command) -> list[Effect]:
             else Run(tuple(words), directory=place)
         )
     return effects
-
-
-def shell_texts(command: Command) -> list[Effect]:
-    """hyperfine, concurrently and their kin: each operand is a command text."""
-    options = read(
-        command.args, short="wmMrpcsnLD",
-        long=("warmup", "runs", "min-runs", "max-runs", "prepare", "cleanup", "setup", "shell",
-              "export-json", "export-csv", "export-markdown", "names", "prefix", "parameter-list",
-              "max-processes", "kill-others-on-fail?"),
-    )  # fmt: skip
-    texts = options.values("prepare", "cleanup", "setup", "p", "c", "s")
-    return [Mutates(command.name), *(Shell(v) for v in options.operands + texts)]
