@@ -154,7 +154,6 @@ def _judge(args: argparse.Namespace) -> int:
     from bridle.guard import Verdict, explain, judge
     from bridle.guard.agent_policy import configured_policy
     from bridle.guard.explain import read_call
-    from bridle.guard.verdict import as_json
 
     policy = configured_policy(
         load_config(args.worktree),
@@ -169,19 +168,19 @@ def _judge(args: argparse.Namespace) -> int:
     call = read_call(sys.stdin.buffer.read())
     if isinstance(call, Verdict):
         verdict = call
-        write_json(as_json(verdict))
+        write_json(verdict)
     else:
         call = msgspec.structs.replace(call, runtime=args.runtime or call.runtime)
         if args.verb == "explain":
             explanation = explain(call, policy)
             verdict = explanation.verdict
             if args.json:
-                write_json({**msgspec.to_builtins(explanation), "verdict": as_json(verdict)})
+                write_json(explanation)
             else:
                 _show_explanation(explanation)
         else:
             verdict = judge(call, policy)
-            write_json(as_json(verdict))
+            write_json(verdict)
     return 0 if verdict.allowed else BLOCKED
 
 

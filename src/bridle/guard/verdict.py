@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.turns.guard_contract import GuardVerdict as Verdict
+from bridle.turns.guard_contract import Verdict
 
 __all__ = [
     "ADVICE",
@@ -18,7 +18,6 @@ __all__ = [
     "Call",
     "Part",
     "Verdict",
-    "as_json",
     "block",
     "printable",
 ]
@@ -54,8 +53,8 @@ class Part(msgspec.Struct, frozen=True):
     reason: str
 
 
-ALLOW = Verdict(allowed=True, rule="allowed")
-NO_AGENT = Verdict(allowed=True, rule="no-agent", reason="no agent: the user's own session")
+ALLOW = Verdict(decision="allow", rule="allowed")
+NO_AGENT = Verdict(decision="allow", rule="no-agent", reason="no agent: the user's own session")
 
 ADVICE: dict[str, str] = {
     "team-tool": "Delegate through the orchestrator (its mail and sling commands) instead.",
@@ -107,12 +106,7 @@ def block(rule: str, detail: str) -> Verdict:
     if not detail.endswith("."):
         detail += "."
     advice = ADVICE.get(rule, "")
-    return Verdict(allowed=False, rule=rule, reason=f"{detail} {advice}".strip())
-
-
-def as_json(verdict: Verdict) -> dict[str, str]:
-    """The verdict as the command line prints it."""
-    return {"decision": verdict.decision, "reason": verdict.reason, "rule": verdict.rule}
+    return Verdict(decision="block", rule=rule, reason=f"{detail} {advice}".strip())
 
 
 def printable(text: str, limit: int = 400) -> str:

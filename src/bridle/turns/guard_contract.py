@@ -23,18 +23,18 @@ UNSEEN = "arguments_not_told"
 """Stands in the arguments of a call whose agent asks without telling them."""
 
 
-class GuardVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to one tool call."""
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one tool call, from the judge to the event that reports it."""
 
-    allowed: bool
-    rule: str
-    """What decided; `allowed` when nothing spoke against the call."""
+    decision: Literal["allow", "block"]
     reason: str = ""
+    rule: str
+    """The rule that decided; `allowed` when none spoke against the call."""
 
     @property
-    def decision(self) -> Literal["allow", "block"]:
-        """The decision as the command line and the corpora spell it."""
-        return "allow" if self.allowed else "block"
+    def allowed(self) -> bool:
+        """Whether the call may run."""
+        return self.decision == "allow"
 
 
 def _usual_refusal() -> dict[str, Any]:
@@ -173,7 +173,7 @@ class HookNote(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str = ""
     tool_name: str = ""
     args: Any = None
-    verdict: GuardVerdict | None = None
+    verdict: Verdict | None = None
 
 
 class GuardFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,7 +196,7 @@ class WireCall(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
 
 
-Judging = Callable[[str, Any, str | None], GuardVerdict]
+Judging = Callable[[str, Any, str | None], Verdict]
 """`judge(tool, input, cwd)`; must not raise."""
 
 
@@ -217,7 +217,7 @@ class Guard:
     ) -> None:
         self.judges = judges
         """Whether `ask` gives verdicts; else they come as notes, also on calls of the wire."""
-        self.waiting: dict[str, Callable[[GuardVerdict], None]] = {}
+        self.waiting: dict[str, Callable[[Verdict], None]] = {}
         """Who is to hear the verdict on a call of the wire, by the call's id."""
         self._unjudged: list[WireCall] = []
         self.mechanism = mechanism
@@ -233,24 +233,24 @@ class Guard:
         self._judged: set[str] = set()
         self._spare = 0
 
-    def ask(self, tool_call_id: str, tool: str, args: Any, cwd: str | None = None) -> GuardVerdict:
+    def ask(self, tool_call_id: str, tool: str, args: Any, cwd: str | None = None) -> Verdict:
         """The verdict on a call that came over the agent's own wire."""
         self.proved("a tool call asked")
         try:
             verdict = self._judge(tool, args, cwd)
-            if not isinstance(verdict, GuardVerdict):
+            if not isinstance(verdict, Verdict):
                 raise TypeError("not a verdict")
         except Exception as problem:
             # In doubt, refuse: an error of ours must not open the door.
-            verdict = GuardVerdict(
-                allowed=False,
+            verdict = Verdict(
+                decision="block",
                 rule="internal-error",
                 reason=f"the guard failed ({type(problem).__name__})",
             )
         self._count(tool_call_id, verdict)
         return verdict
 
-    def await_verdict(self, call: WireCall, answer: Callable[[GuardVerdict], None]) -> None:
+    def await_verdict(self, call: WireCall, answer: Callable[[Verdict], None]) -> None:
         """A call waits on the wire for a verdict that is not given here: `answer` hears it."""
         self.proved("a tool call asked")
         self.waiting[call.tool_call_id] = answer
@@ -309,8 +309,8 @@ class Guard:
     def of_session(cls, facts: GuardFacts) -> "Guard":
         """The guard of a session as its driver sees it: hooks alone ask, and tell (`note`)."""
 
-        def refuse(tool: str, args: Any, cwd: str | None) -> GuardVerdict:
-            return GuardVerdict(allowed=False, rule="no-guard", reason="its hooks must be asked")
+        def refuse(tool: str, args: Any, cwd: str | None) -> Verdict:
+            return Verdict(decision="block", rule="no-guard", reason="its hooks must be asked")
 
         return cls(refuse, facts.mechanism, capability=facts.capability, judges=False)
 
@@ -318,7 +318,7 @@ class Guard:
         """The same guard for the next process of its session: it has yet to be seen to fire."""
         return Guard(self._judge, self.mechanism, capability=self.capability)
 
-    def _count(self, tool_call_id: str, verdict: GuardVerdict) -> None:
+    def _count(self, tool_call_id: str, verdict: Verdict) -> None:
         if verdict.allowed:
             self.allowed += 1
             self._spare += 1

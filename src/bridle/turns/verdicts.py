@@ -12,7 +12,7 @@ import msgspec
 
 from bridle.core.errors import GuardRefused
 from bridle.core.results import GuardReport
-from bridle.turns.guard_contract import Guard, GuardVerdict, HookNote, WireCall
+from bridle.turns.guard_contract import Guard, HookNote, Verdict, WireCall
 
 if TYPE_CHECKING:
     from bridle.turns.pauses import Permissions
@@ -43,11 +43,11 @@ class VerdictDesk:
         self._tools = tools
         self._permissions = permissions
         self._live = live
-        self._early: dict[str, tuple[str, GuardVerdict]] = {}
+        self._early: dict[str, tuple[str, Verdict]] = {}
         """Verdicts on calls whose start the wire has not told."""
-        self._unnamed: list[tuple[str, GuardVerdict]] = []
+        self._unnamed: list[tuple[str, Verdict]] = []
         """Such verdicts of hooks that tell no id."""
-        self._waiting: list[tuple[HookNote, GuardVerdict]] = []
+        self._waiting: list[tuple[HookNote, Verdict]] = []
         """Verdicts that came before the wire told of their turn."""
         self._held_ready: str | None = None
         """What showed that the agent is ready, while its guard is not proved yet."""
@@ -102,19 +102,17 @@ class VerdictDesk:
         if early is not None:
             self.tell(tool_call_id, *early)
 
-    def ask(
-        self, tool_call_id: str, tool_name: str, args: Any, cwd: str | None = None
-    ) -> GuardVerdict:
+    def ask(self, tool_call_id: str, tool_name: str, args: Any, cwd: str | None = None) -> Verdict:
         """The guard's verdict on a call, which is told; the adapter answers with it. Without a
         guard it is refused: whoever asks expects one."""
         guard = self._recorder.guard
         if guard is None:
-            return GuardVerdict(allowed=False, rule="no-guard", reason="no guard is there to ask")
+            return Verdict(decision="block", rule="no-guard", reason="no guard is there to ask")
         verdict = guard.ask(tool_call_id, tool_name, args, cwd)
         self.tell(tool_call_id, tool_name, verdict)
         return verdict
 
-    def ask_later(self, call: WireCall, answer: Callable[[GuardVerdict], None]) -> None:
+    def ask_later(self, call: WireCall, answer: Callable[[Verdict], None]) -> None:
         """The same for an agent that waits on its wire: `answer` hears the verdict, now or when
         whoever drives has the call judged."""
         guard = self._recorder.guard
@@ -123,7 +121,7 @@ class VerdictDesk:
         else:
             answer(self.ask(call.tool_call_id, call.tool_name, call.args, call.cwd))
 
-    def tell(self, tool_call_id: str, tool_name: str, verdict: GuardVerdict) -> None:
+    def tell(self, tool_call_id: str, tool_name: str, verdict: Verdict) -> None:
         """Tell it after the start of its tool: an agent may ask while it still writes the call."""
         tools, guard = self._tools, self._recorder.guard
         if not tools.knows(tool_call_id) and guard is not None and guard.mechanism.matching == "id":
@@ -181,7 +179,7 @@ class VerdictDesk:
             return GuardReport(capability=recorder.unguarded, state="unguarded")
         return msgspec.UNSET
 
-    def _take(self, guard: Guard, note: HookNote, verdict: GuardVerdict) -> None:
+    def _take(self, guard: Guard, note: HookNote, verdict: Verdict) -> None:
         recorder = self._recorder
         # Some hooks tell no id.
         call_id = note.tool_call_id or self._open_call(guard, note.tool_name)
@@ -198,7 +196,7 @@ class VerdictDesk:
         if answer is not None:
             answer(verdict)
 
-    def _take_unnamed(self, tool_call_id: str) -> tuple[str, GuardVerdict] | None:
+    def _take_unnamed(self, tool_call_id: str) -> tuple[str, Verdict] | None:
         """The oldest verdict without an id that is about this tool."""
         guard, name = self._recorder.guard, self._tools.name_of(tool_call_id)
         any_name = guard is not None and guard.mechanism.names_differ

@@ -29,9 +29,9 @@ from bridle.turns.guard_contract import (
     UNSEEN,
     Guard,
     GuardFacts,
-    GuardVerdict,
     HookNote,
     HookShape,
+    Verdict,
     WireCall,
 )
 from tests.conftest import wait_until
@@ -274,9 +274,13 @@ def test_the_kinds_of_the_protocol_are_judged(
 # -- the questions of a run -----------------------------------------------------------------------
 
 
-def judge(tool: str, args: Any, cwd: str | None) -> GuardVerdict:
+def judge(tool: str, args: Any, cwd: str | None) -> Verdict:
     bad = "bad" in str(args)
-    return GuardVerdict(allowed=not bad, rule="bad" if bad else "allowed", reason="no" * bad)
+    return Verdict(
+        decision="allow" if not bad else "block",
+        rule="bad" if bad else "allowed",
+        reason="no" * bad,
+    )
 
 
 def question(command: str, call_id: int = 70, tool: str = "t") -> bytes:
@@ -364,7 +368,7 @@ def session_desk() -> tuple[LiveDesk, Guard]:
 
 
 def told(desk: LiveDesk, guard: Guard, call: WireCall, *, allowed: bool) -> list[Message]:
-    verdict = GuardVerdict(allowed=allowed, rule="r")
+    verdict = Verdict(decision="allow" if allowed else "block", rule="r")
     guard.note(HookNote(kind="verdict", tool_call_id=call.tool_call_id, verdict=verdict))
     desk.recorder.verdicts.take_notes()
     return desk.collect()
@@ -407,7 +411,7 @@ class Slow(HostedGuard):
         return made
 
 
-def reported(judge: Slow) -> list[GuardVerdict]:
+def reported(judge: Slow) -> list[Verdict]:
     notes = Path(judge.files.notes)
     notes.touch()
     call = WireCall(tool_call_id="t", tool_name="execute", args={"command": "ls"})
@@ -435,7 +439,7 @@ def test_a_judge_that_gives_none_has_refused(tmp_path: Path, answer: Any) -> Non
 def test_a_judge_that_comes_too_late_has_refused(tmp_path: Path) -> None:
     def late(payload: bytes) -> HookNote:
         time.sleep(2)
-        return HookNote(kind="verdict", verdict=GuardVerdict(allowed=True, rule="allowed"))
+        return HookNote(kind="verdict", verdict=Verdict(decision="allow", rule="allowed"))
 
     judge = Slow(tmp_path, late)
     judge.patience = 1

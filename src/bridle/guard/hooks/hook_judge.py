@@ -86,13 +86,13 @@ class HookJudge:
 
 def refusal(rule: str, reason: str) -> HookNote:
     """The refusal of a payload that is not a call."""
-    return HookNote(kind="verdict", verdict=Verdict(allowed=False, rule=rule, reason=reason))
+    return HookNote(kind="verdict", verdict=Verdict(decision="block", rule=rule, reason=reason))
 
 
 def failed(problem: BaseException) -> Verdict:
     """The verdict when the judge itself failed: the call is refused."""
     return Verdict(
-        allowed=False,
+        decision="block",
         rule="internal-error",
         reason=f"the guard failed ({type(problem).__name__}); try a simpler call",
     )

@@ -214,7 +214,7 @@ class WireJudgement:
         self._report(verdict)
 
     def _late(self) -> None:
-        self._report(Verdict(allowed=False, rule="internal-error", reason=SILENT))
+        self._report(Verdict(decision="block", rule="internal-error", reason=SILENT))
 
     def _payload(self) -> bytes:
         shape, call = self._guard.shape, self._call
