@@ -1,6 +1,7 @@
 """No call holds the judge: its work grows with the length of the call, and ends at a limit."""
 
 import contextlib
+import functools
 import os
 import threading
 import time
@@ -15,6 +16,7 @@ from bridle.guard.commands.registry import effects_of
 from bridle.guard.effects import Command
 from bridle.guard.patches import diff_paths, patch_paths
 from bridle.guard.paths import Places, may_meet
+from bridle.guard.shell import parse as parsing
 from bridle.guard.shell import words
 from bridle.guard.shell.producers import output
 from bridle.guard.shell.values import literal
@@ -22,22 +24,26 @@ from bridle.guard.verdict import Blocked
 from tests.guard import worst
 from tests.guard.conftest import bash
 
-SIZE = 5_000
-"""Longer than what is parsed without the parser, so that both sizes go the same way."""
+SIZE = 2_000
+PLAIN_SIZE = 5_000
+"""Longer than what is read without the parser, so that both sizes go the same way."""
 
 
 @pytest.mark.parametrize("name", worst.GROWING)
 def test_work_grows_in_proportion(builder: Judge, name: str) -> None:
     """Counted work for twice the length is about twice as much, until the call is refused."""
     make = worst.GROWING[name]
-    assert builder.judge(make(SIZE)).rule != "internal-error"
+    command = make(SIZE).input.get("command")
+    plain = isinstance(command, str) and parsing.plain(command) is not None
+    size = PLAIN_SIZE if plain else SIZE
+    assert builder.judge(make(size)).rule != "internal-error"
     once = budget.spent()
-    verdict = builder.judge(make(2 * SIZE))
+    verdict = builder.judge(make(2 * size))
     twice = budget.spent()
     assert verdict.rule != "internal-error"
     assert twice <= budget.MOST_WORK * 1.2
     if verdict.rule != "too-long":
-        assert twice <= 2.5 * once + 1_000
+        assert twice <= 2.5 * once + size / 5
 
 
 @pytest.mark.parametrize("name", worst.CROSSING)
@@ -99,10 +105,10 @@ def _scanners(place: str) -> dict[str, Callable[[str], object]]:
     }
 
 
-def _cost(scan: Callable[[str], object], text: str) -> float:
-    """Least processor time of this thread in three turns."""
+def _cost(scan: Callable[[str], object], text: str, turns: int = 3) -> float:
+    """Least processor time of this thread in some turns."""
     costs = []
-    for _ in range(3):
+    for _ in range(turns):
         began = time.thread_time()
         with contextlib.suppress(Blocked, sed.SedError, awk.AwkError):
             scan(text)
@@ -110,8 +116,9 @@ def _cost(scan: Callable[[str], object], text: str) -> float:
     return min(costs)
 
 
+@functools.cache
 def _yardstick(length: int) -> float:
-    """What a plain loop over as many characters costs here and now."""
+    """What a plain loop over as many characters costs here."""
 
     def loop(text: str) -> int:
         return sum(char == "x" for char in text)
@@ -127,8 +134,10 @@ def test_scanners_are_linear(places: dict[str, str], name: str) -> None:
     for unit in worst.UNITS:
         text = unit * (4_000 // len(unit))
         for _ in range(3):
-            long = _cost(scan, text * 4)
-            if long <= _yardstick(len(text) * 4) or long <= 9 * _cost(scan, text):
+            # Most are so cheap that one turn shows it.
+            if _cost(scan, text * 4, 1) <= _yardstick(len(text) * 4):
+                break
+            if _cost(scan, text * 4) <= 9 * _cost(scan, text):
                 break
         else:
             slow.append(unit)

@@ -64,7 +64,7 @@ def explain(call: Call, policy: Policy) -> "Explanation":
 
 
 def score_corpus(path: str) -> "Report":
-    """The judge's score on a corpus file. Raises `corpus.CorpusError` when it is none."""
+    """The judge's score on a corpus file. Raises `corpus.CorpusError` for any other file."""
     from bridle.guard.corpus import score_corpus as score
 
     return score(path)

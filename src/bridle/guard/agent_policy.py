@@ -35,7 +35,7 @@ def configured_policy(
     """The policy of an agent: `guards` of the configuration over the defaults, and `gates`, the
     agent's own quality gates. The scratch folder is the environment's `TMPDIR`, if it is set.
 
-    Raises `ConfigError` for a policy that cannot be meant as written: nothing is guarded by it.
+    Raises `ConfigError` for a policy that makes no sense.
     """
     section = config.guards
     overrides = {

@@ -40,7 +40,7 @@ def deploy(
     gates = tuple(gate.command for gate in hooks.quality_gates)
     config = load_config(worktree)
     check_capability(hooks.capability)
-    # A policy that cannot be meant is found before anything is written, whatever the runtime.
+    # A wrong policy is found before anything is written, whatever the runtime.
     named = ProcessSpec(argv=(), env={AGENT_NAME: hooks.agent_name}, cwd=boundary)
     policy_of(config, hooks.capability, named, gates)
     done = Deployment()

@@ -105,7 +105,7 @@ _ELSEWHERE = names(
 
 
 class GlobalOptions(msgspec.Struct):
-    """What stands between `git` and its subcommand, and in the environment."""
+    """What is between `git` and its subcommand, and in the environment."""
 
     directory: Value | None = None
     pointed: list[Value] = []

@@ -207,7 +207,7 @@ def curl(command: Command) -> list[Effect]:
 
 
 def wget(command: Command) -> list[Effect]:
-    """Effects of wget: it writes to the current directory unless told otherwise."""
+    """Effects of wget: it writes to the current directory unless an option names another place."""
     options = read(
         command.args, short="oaeiBtOTwQPUlARDIX", long=("output-document", "directory-prefix"),
         flags=("spider", "output-file"),

@@ -278,7 +278,7 @@ def reading(command: Command, row: Listed) -> list[Effect]:
         flags=[name for name in row.options if len(name) > 1 and name not in valued],
     )
     effects: list[Effect] = []
-    # An abbreviation may stand for an option that is not listed.
+    # An abbreviation may mean an option that is not listed.
     spelled = {a.lead[2:].partition("=")[0] for a in args if a.lead.startswith("--")}
     other = [
         (name, value)
@@ -315,7 +315,7 @@ def reading(command: Command, row: Listed) -> list[Effect]:
 
 
 def _is_subcommand(value: Value, command: Command) -> bool:
-    """Whether a plain word among the operands is no file, and so tells what to do."""
+    """Whether a plain word among the operands is not a file, and so names a task."""
     text = value.text or ""
     plain = re.fullmatch(r"[A-Za-z][A-Za-z-]*", text) is not None and text not in _TASKS
     return plain and not any(

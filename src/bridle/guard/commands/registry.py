@@ -78,7 +78,7 @@ KNOWN = (
     frozenset(HANDLERS) | frozenset(SPECS) | frozenset(wrappers.WRAPPERS) | READERS
     | frozenset(LISTED) | frozenset(queries.QUERIES)
 )  # fmt: skip
-"""Every program that has a rule of its own."""
+"""Every program that has its own rule."""
 HANDLERS["chmod"] = lambda command: chmod(command)
 
 _KNOWING = names("""
@@ -106,7 +106,7 @@ _ALIASES = {
     **{f"g{name}": name for name in (*SPECS, *names("cp mv ln sed awk tar find xargs make timeout "
                                                     "time stat date env"))},
 }  # fmt: skip
-"""Other names of programs; `g` stands before those of GNU on other systems."""
+"""Other names of programs; GNU's have a `g` in front on other systems."""
 _LOADER = re.compile(r"ld-linux[\w.-]*\.so[\w.]*\Z|ld-musl[\w.-]*\.so[\w.]*\Z|ld\.so\Z")
 _ONLY_ASKS = frozenset({"--version", "--help", "-V", "-h", "-version", "version", "help"})
 

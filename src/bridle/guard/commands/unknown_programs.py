@@ -33,11 +33,11 @@ _TEXT = re.compile(
 _JOINED_TEXT = re.compile(r"(--[\w-]{1,40})=|(?!--)(-[A-Za-z]{0,3}?[cxe])(?=.)", re.DOTALL)
 """An option with its value in the same word."""
 _CODE = re.compile(r"-[ecE]|-{1,2}(?:eval|exec|ex|iex|execute|command|expression|eval-command)")
-"""Options whose value is program text, perhaps of a language of its own."""
+"""Options whose value is program text, perhaps of its own language."""
 _SHELLS_OUT = re.compile(r"\s*(?:platform\s+)?(?:!|(?:shell|pipe|make)\b)\s*(.*)", re.DOTALL)
 """How debuggers start a command."""
 _PROGRAM_LIKE = re.compile(r"[\s;|&(){}<>$`'\"\\]")
-"""Characters that tell a command text from a plain word."""
+"""Characters that a command text has and a plain word has not."""
 
 
 def program_texts(command: Command) -> list[Effect]:
@@ -86,7 +86,7 @@ def carried(command: Command, known: frozenset[str]) -> list[Effect]:
         before = (args[number - 1].text or "") if number else ""
         if before == "--" and arg.text is not None:
             return effects + ([Run(args[number:], functions=False)] if name in known else [])
-        # What is only known at run time stands for some word.
+        # What is only known at run time counts as some word.
         shown = "".join(part if isinstance(part, str) else "x" for part in arg.parts)
         if _PROGRAM_LIKE.search(shown.strip()):
             joined = _JOINED_TEXT.match(arg.lead)

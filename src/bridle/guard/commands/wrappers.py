@@ -18,7 +18,7 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     optional: str = ""
     skip: int = 0
     assignments: bool = False
-    """Whether NAME=VALUE words may stand before the command."""
+    """Whether NAME=VALUE words may come before the command."""
     writes: tuple[str, ...] = ()
     chdir: tuple[str, ...] = ()
     shell: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     joins: bool = False
     """Whether the words together are a shell text."""
     subcommands: tuple[str, ...] = ()
-    """The wrapper only wraps after one of these first words; other uses are not its business."""
+    """The wrapper only wraps after one of these first words; other uses are ordinary commands."""
 
 
 WRAPPERS: dict[str, Wrapper] = {

@@ -66,7 +66,7 @@ def _redirect(
 
 
 _TABLES = frozenset({"BASH_CMDS", "BASH_ALIASES", "aliases", "commands", "functions", "galiases"})
-"""Arrays in which a shell keeps what names of commands stand for; zsh's are in lower case."""
+"""Arrays in which a shell keeps what command names mean; zsh's are in lower case."""
 
 
 def assigned(node: tree.Assign, expander: Expander, scope: Scope) -> tuple[Value, ...]:

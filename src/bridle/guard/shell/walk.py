@@ -91,7 +91,7 @@ class Walk:
         output = SILENT
         for statement in script:
             output = merge(output, self.statement(statement, scope, stdin))
-            scope.settle()
+            scope.assume_success()
         return output
 
     def statement(self, statement: tree.Stmt, scope: Scope, stdin: Input) -> Output:
@@ -294,7 +294,7 @@ class Walk:
     def _pipes_in(self, argv: tuple[Value, ...]) -> tuple[tuple[str, Output], ...]:
         if not self.pipes:
             return ()
-        # A name may stand at the end of a word, after an option's letter or `=`.
+        # A name may be at the end of a word, after an option's letter or `=`.
         given = (value.lead[value.lead.rfind("/dev/fd/") :] for value in argv)
         return tuple((name, self.pipes[name]) for name in given if name in self.pipes)
 

@@ -393,7 +393,7 @@ def _ansi(text: str) -> str:
 
 
 def _trim(text: str, pattern: str, op: str) -> str:
-    """What ${x%p} and its kin leave of a known text."""
+    """What ${x%p} and the like make of a known text."""
     spend(len(text) * (len(text) + len(pattern)) >> 5)
     regex = re.compile(fnmatch.translate(pattern))
     cuts = range(len(text) + 1)
