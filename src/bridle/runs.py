@@ -523,7 +523,7 @@ def _confined_by_role(
 ) -> tuple[RunOptions, tuple[str, ...]]:
     """The options with the sandbox that the capability brings, and warnings."""
     from bridle.guard.agent_policy import check_capability
-    from bridle.runtimes.confined import held_as
+    from bridle.runtimes.sandbox_plan import held_as
 
     check_capability(capability)
     return held_as(adapter, options, capability)
@@ -555,7 +555,7 @@ def _planned(
         if guarding is not None:
             plan = _or_discard(plan, guarding.adapt, plan)
     else:
-        from bridle.runtimes.confined import planned, planned_live
+        from bridle.runtimes.sandbox_plan import planned, planned_live
 
         adapt = None if guarding is None else guarding.adapt
         confined = planned_live if way.live else planned
@@ -593,7 +593,7 @@ def _prepared(
         recorder.unguarded = guarded_as(options, plan.spec.env) or "none"
     normalizer = _normalizer(way, options, plan, recorder)
     if options.sandbox is not None:
-        from bridle.runtimes.confined import watched
+        from bridle.runtimes.sandbox_plan import watched
 
         normalizer = watched(adapter, options, normalizer, recorder)
     run = make(
@@ -754,7 +754,7 @@ def _planned_interactive(
     if options.sandbox is None and guarding is None:
         options, env, warnings = routed(adapter, options, env)
         return as_interactive(adapter).plan_interactive(options, env), (), warnings
-    from bridle.runtimes.confined import planned_interactive
+    from bridle.runtimes.sandbox_plan import planned_interactive
 
     adapt = None if guarding is None else guarding.adapt
     plan = planned_interactive(adapter, options, env, adapt)

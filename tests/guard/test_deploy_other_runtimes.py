@@ -49,8 +49,8 @@ def trust(place: Bench, gemini: str, pi: bool) -> None:
 def put(place: Bench, name: str, runtime: Adapter | None = None) -> Path:
     config = load_config(str(place.worktree))
     deploy(
-        as_deployable(runtime or get_adapter(name)), config, str(place.worktree), capability="builder",
-        agent="alice", env=place.env,
+        as_deployable(runtime or get_adapter(name)), config, str(place.worktree),
+        capability="builder", agent="alice", env=place.env,
     )  # fmt: skip
     return place.worktree / FILES[name]
 

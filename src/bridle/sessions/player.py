@@ -195,7 +195,7 @@ class Player:
             self.cut_off = tuple(each.message for each in here if each.status == "taken")
         if recorder.state == "starting":
             # Perhaps it was never started, and its adapter cannot know.
-            from bridle.runtimes.confined import start_refusal
+            from bridle.runtimes.sandbox_plan import start_refusal
 
             refusal = start_refusal(exit)
             if refusal is not None:

@@ -20,11 +20,11 @@ from bridle.drives.print_session.turn_recorder import TurnRecorder
 from bridle.drives.print_session.turn_wire import TurnWire
 from bridle.process.owned_folders import remove_folders
 from bridle.process.spec import SESSION_MARK, Normalizer, ProcessSpec
-from bridle.runtimes.confined import planned, session_scratch, watched, with_scratch
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.install import Installation, find_executable
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.provider_options import refuse_fork
+from bridle.runtimes.sandbox_plan import planned, session_scratch, watched, with_scratch
 from bridle.runtimes.supporting import print_runtimes
 from bridle.sessions.ledger import Begin
 from bridle.turns.wire import LiveFacts
