@@ -137,7 +137,8 @@ def test_scanners_are_linear(places: dict[str, str], name: str) -> None:
     scan = _scanners(places["{{WORKTREE}}"])[name]
     slow = []
     for unit in worst.UNITS:
-        text = unit * (4_000 // len(unit))
+        # Longer than a text whose parse is remembered.
+        text = unit * (4_200 // len(unit))
         for _ in range(3):
             # Most are so cheap that one turn shows it.
             if _cost(scan, text * 4, 1) <= _first_yardstick(len(text) * 4):
