@@ -22,7 +22,7 @@ from bridle.core.results import GuardReport
 from bridle.drives.print_run import PrintRun
 from bridle.runs import recorder_for
 from bridle.runtimes.claude import ClaudeRuntime
-from bridle.runtimes.guarded import Guarding
+from bridle.runtimes.guards import RunGuarding
 from bridle.testing import ScriptedModel
 
 Kind = Literal["unguarded", "stdio", "hooks"]
@@ -86,7 +86,7 @@ def play(runtime: ClaudeRuntime, root: Path, calls: int, kind: Kind) -> CallCost
         plan = runtime.plan_run(options, env, new_session_id())
         guarding = None
         if kind != "unguarded":
-            guarding = Guarding(runtime, "builder", env, stdio=kind == "stdio")
+            guarding = RunGuarding(runtime, "builder", env, stdio=kind == "stdio")
             plan = guarding.adapt(plan)
         try:
             recorder = recorder_for(runtime, options, plan)

@@ -25,7 +25,7 @@ from benchmarks._measure import median, print_table
 from benchmarks.sandbox_start import rows as sandbox_rows
 from tests.guard.worst import kinds as kinds_of_hard_calls
 
-from bridle.guard import Call, Judge, JudgeService, Policy
+from bridle.guard import Call, HookHost, Judge, Policy
 from bridle.guard.corpus import make_places, read_cases
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.sandbox import preflight
@@ -124,7 +124,7 @@ def hook_process(root: Path) -> None:
     others keep the time themselves, and where a killed hook would let the call pass a second shell
     watches. Ratios are medians of pairs taken right after one another.
     """
-    service = JudgeService()
+    service = HookHost()
     policy = Policy(capability="builder", worktree=str(root))
     shapes = {
         "plain": HookShape(timed=False),
@@ -135,7 +135,7 @@ def hook_process(root: Path) -> None:
     for name, shape in shapes.items():
         folder = root / name.replace(" ", "-")
         folder.mkdir(0o700)
-        session = service.open(str(folder), stdio=False)
+        session = service.open_run(str(folder), stdio=False)
         commands[name] = session.command(shape)
         mechanism = GuardMechanism(name="benchmark", fails="open", proof="none", shape=shape)
         session.begin(mechanism, policy)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from bridle.config import Config
     from bridle.drives.connection import RpcProcess, RuntimeConnection
-    from bridle.runtimes.guarded import Guarding
+    from bridle.runtimes.guards import RunGuarding
     from bridle.runtimes.permission import Way
     from bridle.runtimes.plan import RunPlan
 
@@ -507,9 +507,9 @@ def _prepare(
     if capability is None:
         plan = _with_profiles(_planned(way, options, environment, None), options, config)
         return _or_discard(plan, _prepared, way, options, plan, permission, make)
-    from bridle.runtimes.guarded import Guarding
+    from bridle.runtimes.guards import RunGuarding
 
-    guarding = Guarding(way.runtime, capability, environment, stdio=True)
+    guarding = RunGuarding(way.runtime, capability, environment, stdio=True)
     try:
         plan = _with_profiles(_planned(way, options, environment, guarding), options, config)
         plan = msgspec.structs.replace(plan, warnings=(*warnings, *plan.warnings))
@@ -523,8 +523,8 @@ def _confined_by_role(
     adapter: Adapter, options: RunOptions, capability: str
 ) -> tuple[RunOptions, tuple[str, ...]]:
     """The options with the sandbox that the capability brings, and warnings."""
-    from bridle.runtimes.confined import held_as
-    from bridle.runtimes.guarded import check_capability
+    from bridle.guard.agent_policy import check_capability
+    from bridle.runtimes.sandbox_plan import held_as
 
     check_capability(capability)
     return held_as(adapter, options, capability)
@@ -544,7 +544,7 @@ def _planned(
     way: "Way",
     options: RunOptions,
     env: dict[str, str],
-    guarding: "Guarding | None",
+    guarding: "RunGuarding | None",
 ) -> "RunPlan":
     """The plan of a run: the guard is inside the sandbox."""
     adapter = way.runtime
@@ -556,7 +556,7 @@ def _planned(
         if guarding is not None:
             plan = _or_discard(plan, guarding.adapt, plan)
     else:
-        from bridle.runtimes.confined import planned, planned_live
+        from bridle.runtimes.sandbox_plan import planned, planned_live
 
         adapt = None if guarding is None else guarding.adapt
         confined = planned_live if way.live else planned
@@ -579,7 +579,7 @@ def _prepared(
     plan: "RunPlan",
     permission: PermissionPolicy,
     make: Callable[..., PrintRun],
-    guarding: "Guarding | None" = None,
+    guarding: "RunGuarding | None" = None,
     config: "Config | None" = None,
 ) -> Prepared:
     adapter = way.runtime
@@ -594,7 +594,7 @@ def _prepared(
         recorder.unguarded = guarded_as(options, plan.spec.env) or "none"
     normalizer = _normalizer(way, options, plan, recorder)
     if options.sandbox is not None:
-        from bridle.runtimes.confined import watched
+        from bridle.runtimes.sandbox_plan import watched
 
         normalizer = watched(adapter, options, normalizer, recorder)
     run = make(
@@ -723,7 +723,7 @@ def run_interactive(
                 on_warning(warning)
         claim_folders(private_dirs)
         status = run_at_terminal(spec)
-        guard = None if guarding is None else guarding.session.guard
+        guard = None if guarding is None else guarding.hook.guard
         if guard is not None and not guard.take() and on_warning is not None:
             on_warning(f"the guard was not seen to fire ({guard.mechanism.name})")
         return status
@@ -735,27 +735,27 @@ def run_interactive(
 
 def _guarding_at_terminal(
     adapter: Adapter, options: RunOptions, env: dict[str, str]
-) -> "Guarding | None":
+) -> "RunGuarding | None":
     capability = guarded_as(options, env)
     if capability is None or options.unguarded:
         return None
-    from bridle.runtimes.guarded import Guarding
+    from bridle.runtimes.guards import RunGuarding
 
-    return Guarding(adapter, capability, env, stdio=False)
+    return RunGuarding(adapter, capability, env, stdio=False)
 
 
 def _planned_interactive(
     adapter: Adapter,
     options: RunOptions,
     env: dict[str, str],
-    guarding: "Guarding | None",
+    guarding: "RunGuarding | None",
     config: "Config | None",
 ) -> tuple[ProcessSpec, tuple[str, ...], tuple[str, ...]]:
     """The process of a run that a person drives, the folders to remove after it, and warnings."""
     if options.sandbox is None and guarding is None:
         options, env, warnings = routed(adapter, options, env)
         return as_interactive(adapter).plan_interactive(options, env), (), warnings
-    from bridle.runtimes.confined import planned_interactive
+    from bridle.runtimes.sandbox_plan import planned_interactive
 
     adapt = None if guarding is None else guarding.adapt
     plan = planned_interactive(adapter, options, env, adapt)

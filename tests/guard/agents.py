@@ -16,11 +16,11 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.results import RunResult
 from bridle.drives.print_run import PrintRun
-from bridle.guard.hooks.service import GuardSession
+from bridle.guard.hooks.host import HostedGuard
 from bridle.process.process_tree import marked_processes
 from bridle.runs import prepare, recorder_for
 from bridle.runtimes.contract import Adapter
-from bridle.runtimes.guarded import Guarding
+from bridle.runtimes.guards import RunGuarding
 from bridle.runtimes.registry import get_adapter
 from bridle.testing import ScriptedModel
 from tests.guard.sessions import GuardedSession
@@ -142,7 +142,7 @@ AGENTS = (
 WITHOUT_GUARD = (Agent(name="aider", version="0.86.2", drives=("print",), in_text=True),)
 """What nothing can make ask, and the sandbox alone holds."""
 
-Sabotage = Callable[[GuardSession], None]
+Sabotage = Callable[[HostedGuard], None]
 
 
 class Played(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,14 +200,14 @@ def hosted(
 ) -> Played:
     """A run whose guard is put around it by hand, as any host of sessions does."""
     assert options.guard is not None
-    guarding = Guarding(runtime, options.guard, place.env, stdio=stdio)
+    guarding = RunGuarding(runtime, options.guard, place.env, stdio=stdio)
     try:
-        guarding.session.patience = 3 if sabotage is not None else 25
+        guarding.hook.patience = 3 if sabotage is not None else 25
         plan = guarding.adapt(runtime.plan_run(options, place.env, new_session_id()))
         recorder = recorder_for(runtime, options, plan)
         recorder.guard = guarding.begin(plan)
         if sabotage is not None:
-            sabotage(guarding.session)
+            sabotage(guarding.hook)
         normalizer = runtime.normalizer(plan, recorder)
         run = PrintRun(plan.spec, normalizer, recorder, private_dirs=plan.private_dirs)
         return Played(events=list(run.events()), result=run.result)

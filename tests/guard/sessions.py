@@ -11,7 +11,7 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
 from bridle.drives.tmux.server import TmuxServer, server_folder
-from bridle.guard.hooks.service import GuardSession
+from bridle.guard.hooks.host import HostedGuard
 from bridle.process.process_tree import kill_marked
 from bridle.runtimes.contract import Adapter
 from bridle.sessions import verbs
@@ -45,14 +45,14 @@ class GuardedSession:
         runtime: Adapter,
         options: RunOptions,
         drive: ev.Drive,
-        sabotage: "Callable[[GuardSession], None] | None" = None,
+        sabotage: "Callable[[HostedGuard], None] | None" = None,
         clocks: Clocks | None = None,
     ) -> None:
         self.home = StateHome(str(place.root / "state"))
         self.runtime = runtime
         self._drive = drive
         self._sabotage = sabotage
-        patient = mock.patch("bridle.guard.hooks.lasting.SECONDS", _PATIENCE)
+        patient = mock.patch("bridle.guard.hooks.session_hook.SECONDS", _PATIENCE)
         with patient if sabotage is not None else mock.patch.dict({}):
             self.record = start_session(
                 self.home,

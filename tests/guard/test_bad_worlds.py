@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bridle.guard import Call, Judge, JudgeService, Policy
+from bridle.guard import Call, HookHost, Judge, Policy
 from bridle.turns.guard_contract import HookShape
 from tests.guard.test_hooks import MECHANISM, SHELLS, Place, reason
 from tests.guard.test_killed_hooks import JUDGE
@@ -46,13 +46,13 @@ def test_a_worktree_whose_name_is_no_text(tmp_path: Path, judged: str) -> None:
     os.mkdir(worktree)
     folder = tmp_path / "guard"
     folder.mkdir()
-    service = JudgeService()
-    session = service.open(str(folder), stdio=False)
+    service = HookHost()
+    session = service.open_run(str(folder), stdio=False)
     try:
         command = session.command(HookShape())
         session.begin(MECHANISM, Policy(capability="builder", worktree=worktree))
         if judged == "alone":
-            script = Path(session.script)
+            script = Path(session.files.script)
             text = script.read_text()
             script.write_text(text.replace(f"/proc/{os.getpid()}/stat", "/proc/999999999/stat"))
         call = {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_use_id": "c"}

@@ -14,10 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridle.guard.hooks.desk import Answer
 from bridle.process.spec import ProcessSpec
 from bridle.sandbox import confine, policy_for, preflight
-from bridle.turns.guard_contract import HookShape
+from bridle.turns.guard_contract import HookNote, HookShape
 from tests.guard.test_hooks import Place, place, reason
 
 __all__ = ["place"]
@@ -104,7 +103,7 @@ def slow(place: Place, tmp_path: Path) -> None:
     place.command = place.session.command(HookShape())
     whole, said = place.session.answer, tmp_path / "scratch/forger.txt"
 
-    def answer(payload: bytes) -> Answer:
+    def answer(payload: bytes) -> HookNote:
         until = time.monotonic() + 15
         while "tried" not in said.read_text() and time.monotonic() < until:
             time.sleep(0.05)
@@ -141,7 +140,7 @@ def test_an_answer_is_for_one_question_of_one_process(place: Place) -> None:
 
 
 def test_answers_do_not_pile_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridle.guard.hooks.service._KEPT", 2)
+    monkeypatch.setattr("bridle.guard.hooks.host._KEPT", 2)
     for _ in range(4):
         assert place.run(place.payload("a.txt")) == ""
     assert len(list(Path(place.session.folder).glob("answer.*"))) == 2

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from bridle.guard import GuardSession, JudgeService, Policy
+from bridle.guard import HookHost, Policy, RunGuard
 from bridle.guard.hooks import hook_io as hook_io_module
-from bridle.guard.hooks.desk import LARGEST, Answer, Desk
-from bridle.turns.guard_contract import Guard, GuardMechanism, HookShape
+from bridle.guard.hooks.hook_judge import LARGEST, HookJudge
+from bridle.turns.guard_contract import Guard, GuardMechanism, HookNote, HookShape
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hooks and judge meet in /proc")
 
@@ -32,8 +32,8 @@ class Place:
         folder = root / "guard"
         for each in (self.worktree, folder):
             each.mkdir()
-        self.service = JudgeService()
-        self.session: GuardSession = self.service.open(str(folder), stdio=False)
+        self.service = HookHost()
+        self.session: RunGuard = self.service.open_run(str(folder), stdio=False)
         self.session.patience = 2
         self.command = self.session.command(HookShape())
         policy = Policy(capability="builder", worktree=str(self.worktree))
@@ -125,12 +125,12 @@ def test_a_payload_that_cannot_be_reached_is_sent(
 @pytest.mark.parametrize("path", ["/tmp/x", "/var/tmp/deep/x"])
 def test_a_refused_temporary_file_is_shown_its_place(tmp_path: Path, path: str) -> None:
     policy = Policy(capability="builder", worktree="/somewhere/worktree", scratch=str(tmp_path))
-    write = Desk(policy).judge("Write", {"file_path": path, "content": "x"})
-    shell = Desk(policy).judge("Bash", {"command": f"echo x > {path}"})
+    write = HookJudge(policy).judge("Write", {"file_path": path, "content": "x"})
+    shell = HookJudge(policy).judge("Bash", {"command": f"echo x > {path}"})
     for verdict in (write, shell):
         assert not verdict.allowed
         assert verdict.reason.endswith(f"Temporary files go below $TMPDIR, which is {tmp_path}.")
-    elsewhere = Desk(policy).judge("Write", {"file_path": "/etc/x", "content": "x"})
+    elsewhere = HookJudge(policy).judge("Write", {"file_path": "/etc/x", "content": "x"})
     assert "TMPDIR" not in elsewhere.reason
 
 
@@ -172,9 +172,9 @@ def test_many_hooks_at_once_get_their_own_answers(place: Place) -> None:
 def test_a_judge_that_does_not_answer_is_a_refusal(place: Place, shell: str) -> None:
     release = threading.Event()
 
-    def hang(payload: bytes) -> Answer:
+    def hang(payload: bytes) -> HookNote:
         release.wait(30)
-        return Answer(allowed=True)
+        return HookNote(kind="event")
 
     place.session.answer = hang  # type: ignore[method-assign]  # broken on purpose
     try:
@@ -224,7 +224,7 @@ def test_a_hook_needs_nothing_of_its_environment(place: Place, shell: str, alone
 def test_a_lone_judge_that_breaks_is_a_refusal(place: Place, program: str, tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(program)
-    script = Path(place.session.script)
+    script = Path(place.session.files.script)
     text = script.read_text()
     start = text.index(sys.executable)
     end = text.index(" <&5)", start)
@@ -235,18 +235,18 @@ def test_a_lone_judge_that_breaks_is_a_refusal(place: Place, program: str, tmp_p
 
 def _lose_the_judge(place: Place) -> None:
     """Let the script believe that the judge's process has ended."""
-    script = Path(place.session.script)
+    script = Path(place.session.files.script)
     text = script.read_text()
     assert f"/proc/{os.getpid()}/stat" in text
     script.write_text(text.replace(f"/proc/{os.getpid()}/stat", "/proc/999999999/stat"))
 
 
 def test_the_lone_judge_imports_only_what_it_needs(place: Place) -> None:
-    settings = Path(place.session.folder) / "alone.json"
+    settings = Path(place.session.folder) / "fallback.json"
     program = (
         "import sys, runpy\n"
-        f"sys.argv = ['alone.py', {str(settings)!r}]\n"
-        "try:\n    runpy.run_module('bridle.guard.hooks.alone', run_name='__main__')\n"
+        f"sys.argv = ['fallback.py', {str(settings)!r}]\n"
+        "try:\n    runpy.run_module('bridle.guard.hooks.fallback', run_name='__main__')\n"
         "except SystemExit as end:\n    assert end.code == 0\n"
         "heavy = {'asyncio', 'anyio', 'logging', 'rich', 'httpx2', 'ruamel.yaml', 'sqlite3',"
         " 'bridle.runtimes', 'bridle.config', 'bridle.cli'}\n"
@@ -263,7 +263,7 @@ def test_the_lone_judge_imports_only_what_it_needs(place: Place) -> None:
 
 
 def test_a_script_that_is_gone_refuses(place: Place) -> None:
-    os.unlink(place.session.script)
+    os.unlink(place.session.files.script)
     done = subprocess.run(
         ["sh", "-c", place.command], input=b"{}", capture_output=True, timeout=60, check=False
     )
@@ -273,7 +273,9 @@ def test_a_script_that_is_gone_refuses(place: Place) -> None:
 
 def test_after_the_end_nothing_is_allowed(place: Place) -> None:
     place.session.close()
-    assert not place.session.answer(place.payload("a.txt")).allowed
+    verdict = place.session.answer(place.payload("a.txt")).verdict
+    assert verdict is not None
+    assert not verdict.allowed
     assert not os.path.exists(place.session.folder)
 
 
@@ -281,7 +283,7 @@ def test_strangers_get_no_answer_and_do_no_harm(place: Place) -> None:
     """What an agent's own command writes into the FIFO is taken for what it is."""
     with subprocess.Popen(["sleep", "30"], stdin=subprocess.PIPE) as other:
         try:
-            fifo = os.open(place.session.fifo, os.O_WRONLY | os.O_NONBLOCK)
+            fifo = os.open(place.session.files.fifo, os.O_WRONLY | os.O_NONBLOCK)
             os.write(fifo, f"garbage\n-1\n0\n{other.pid}\n{other.pid} 4\n99999999999\n".encode())
             os.close(fifo)
             assert place.run(place.payload("a.txt")) == ""

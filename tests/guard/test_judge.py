@@ -21,7 +21,7 @@ from bridle.guard import (
     explain,
     judge,
 )
-from bridle.guard.configured import configured_policy
+from bridle.guard.agent_policy import configured_policy
 from bridle.guard.policy import check
 from bridle.guard.verdict import ADVICE
 from tests.guard.conftest import bash

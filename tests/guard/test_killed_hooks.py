@@ -14,10 +14,9 @@ import msgspec
 import pytest
 
 from bridle.guard import Policy
-from bridle.guard.hooks.desk import Answer
-from bridle.guard.hooks.service import GuardSession
+from bridle.guard.hooks.host import HostedGuard
 from bridle.runtimes.claude import hooks as claude_guarding
-from bridle.turns.guard_contract import REASON, HookShape
+from bridle.turns.guard_contract import REASON, HookNote, HookShape
 from tests.conftest import wait_until
 from tests.guard.agents import AGENTS, DRIVES, Agent, Sabotage, play
 from tests.guard.test_hooks import MECHANISM, SHELLS, Place, reason
@@ -109,9 +108,9 @@ def test_a_hook_that_is_killed_is_a_refusal(place: Place, shell: str) -> None:
     place.command = watched(place)
     killed: list[int] = []
 
-    def kill(payload: bytes) -> Answer:
-        killed.extend(kill_asking(place.session.script, over=True))
-        return Answer(allowed=True)
+    def kill(payload: bytes) -> HookNote:
+        killed.extend(kill_asking(place.session.files.script, over=True))
+        return HookNote(kind="event")
 
     place.session.answer = kill  # type: ignore[method-assign]  # the moment of the kill
     said = reason(place.run(place.payload("a.txt"), shell))
@@ -122,7 +121,7 @@ def test_a_hook_that_is_killed_is_a_refusal(place: Place, shell: str) -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_that_is_gone_refuses_a_watched_hook_too(place: Place, shell: str) -> None:
     command = watched(place)
-    os.unlink(place.session.script)
+    os.unlink(place.session.files.script)
     done = subprocess.run([shell, "-c", command], input=b"{}", capture_output=True, timeout=60)
     assert done.returncode == 2
     assert b"guard is gone" in done.stderr
@@ -148,9 +147,9 @@ def test_what_is_foretold_is_taken_back_on_stdout(place: Place, shell: str) -> N
 def test_a_foretold_refusal_stands_when_all_of_the_hook_is_killed(place: Place, shell: str) -> None:
     place.command = shaped(place, FORETOLD)
 
-    def kill(payload: bytes) -> Answer:
-        assert kill_all(place.session.script)
-        return Answer(allowed=True)
+    def kill(payload: bytes) -> HookNote:
+        assert kill_all(place.session.files.script)
+        return HookNote(kind="event")
 
     place.session.answer = kill  # type: ignore[method-assign]  # the moment of the kill
     done = answered(place, shell, place.payload("a.txt"))
@@ -163,9 +162,9 @@ def test_a_foretold_refusal_stands_when_all_of_the_hook_is_killed(place: Place, 
 JUDGE = """
 import sys, threading
 from bridle.turns.guard_contract import GuardMechanism, HookShape
-from bridle.guard import JudgeService, Policy
-service = JudgeService()
-session = service.open(sys.argv[1], stdio=False)
+from bridle.guard import HookHost, Policy
+service = HookHost()
+session = service.open_run(sys.argv[1], stdio=False)
 session.patience = int(sys.argv[4])
 shape = HookShape(watched=sys.argv[3] == "watched", timed=sys.argv[3] != "untimed")
 command = session.command(shape)
@@ -233,13 +232,13 @@ def worked() -> Iterator[Bench]:
         yield made
 
 
-def killing(killed: list[int], kill: Callable[[GuardSession], list[int]]) -> Sabotage:
+def killing(killed: list[int], kill: Callable[[HostedGuard], list[int]]) -> Sabotage:
     """Have the hook killed that asks about a tool, then allow the call."""
 
-    def sabotage(session: GuardSession) -> None:
+    def sabotage(session: HostedGuard) -> None:
         whole = session.answer
 
-        def answer(payload: bytes) -> Answer:
+        def answer(payload: bytes) -> HookNote:
             shape = session.shape
             named = f'"{shape.event}"'.encode() in payload
             if named and not any(f'"{event}"'.encode() in payload for event in shape.asks):
@@ -247,15 +246,15 @@ def killing(killed: list[int], kill: Callable[[GuardSession], list[int]]) -> Sab
             found = kill(session)
             killed.extend(found)
             # Dead before the answer: a pipe that nobody reads would take it.
-            wait_until(lambda: not set(found) & set(hook_shells(session.script)), seconds=10)
-            return Answer(allowed=True)
+            wait_until(lambda: not set(found) & set(hook_shells(session.files.script)), seconds=10)
+            return HookNote(kind="event")
 
         session.answer = answer  # type: ignore[method-assign]  # the moment of the kill
 
     return sabotage
 
 
-def runs_nothing(worked: Bench, agent: Agent, kill: Callable[[GuardSession], list[int]]) -> None:
+def runs_nothing(worked: Bench, agent: Agent, kill: Callable[[HostedGuard], list[int]]) -> None:
     killed: list[int] = []
     script = [{"shell": "echo bad > inside.txt"}, forbidden(worked)[0]]
     played = play(worked, agent, DRIVES["print-hooks"], "builder", script, killing(killed, kill))
@@ -272,7 +271,7 @@ def runs_nothing(worked: Bench, agent: Agent, kill: Callable[[GuardSession], lis
 )
 def test_an_agent_whose_hook_is_killed_runs_nothing(worked: Bench, agent: Agent) -> None:
     runs_nothing(
-        worked, agent, lambda session: kill_asking(session.script, over=session.shape.watched)
+        worked, agent, lambda session: kill_asking(session.files.script, over=session.shape.watched)
     )
 
 
@@ -283,7 +282,7 @@ def test_an_agent_whose_hook_is_killed_runs_nothing(worked: Bench, agent: Agent)
     ids=str,
 )
 def test_an_agent_all_of_whose_hook_is_killed_runs_nothing(worked: Bench, agent: Agent) -> None:
-    runs_nothing(worked, agent, lambda session: kill_all(session.script))
+    runs_nothing(worked, agent, lambda session: kill_all(session.files.script))
 
 
 @pytest.mark.real_cli
@@ -297,7 +296,7 @@ def test_where_a_killed_hook_lets_a_call_pass_the_agent_is_stopped(
 ) -> None:
     """What docs/guard.md says cannot be caught there."""
     killed: list[int] = []
-    sabotage = killing(killed, lambda session: kill_all(session.script))
+    sabotage = killing(killed, lambda session: kill_all(session.files.script))
     script = [{"shell": "echo bad > inside.txt"}, {"shell": "echo bad > second.txt"}]
     played = play(worked, agent, DRIVES["print-hooks"], "builder", script, sabotage)
     assert killed
@@ -329,14 +328,14 @@ def test_claude_stops_a_tool_whose_hook_is_late(
     monkeypatch.setattr(claude_guarding, "_PATIENCE", 1)
     release = threading.Event()
 
-    def hanging(session: GuardSession) -> None:
+    def hanging(session: HostedGuard) -> None:
         assert not session.shape.timed
         whole = session.answer
 
-        def answer(payload: bytes) -> Answer:
+        def answer(payload: bytes) -> HookNote:
             if any(f'"{event}"'.encode() in payload for event in session.shape.asks):
                 release.wait(60)
-                return Answer(allowed=True)
+                return HookNote(kind="event")
             return whole(payload)
 
         session.answer = answer  # type: ignore[method-assign]  # it hangs

@@ -21,10 +21,10 @@ from bridle.core.errors import GuardRefused
 from bridle.core.ids import new_session_id
 from bridle.core.options import Provider, RunOptions
 from bridle.drives.print_run import PrintRun
-from bridle.guard.hooks.notes import read_notes
-from bridle.guard.hooks.service import GuardSession
+from bridle.guard.hooks.guard_folder import read_notes
+from bridle.guard.hooks.host import HostedGuard, RunGuard
 from bridle.runs import prepare, recorder_for
-from bridle.runtimes.guarded_sessions import SessionGuarding
+from bridle.runtimes.guards import SessionGuarding
 from bridle.runtimes.opencode.hooks import CLOSED, guarded_env
 from bridle.testing import ScriptedModel
 from bridle.turns.guard_contract import NOTES
@@ -57,7 +57,7 @@ def place() -> Iterator[Bench]:
         yield made
 
 
-def plugin_of(session: GuardSession) -> Path:
+def plugin_of(session: HostedGuard) -> Path:
     (found,) = Path(session.folder).rglob("bridle-guard.*")
     return found
 
@@ -79,7 +79,7 @@ FAULTS = {
 }
 
 
-def breaking(session: GuardSession) -> None:
+def breaking(session: HostedGuard) -> None:
     """Each call breaks the plugin in the way that its command names, and leaves a trace of that."""
     path = plugin_of(session)
     text = path.read_text()
@@ -195,7 +195,8 @@ def test_an_answer_that_is_none_lets_nothing_through(place: Bench, agent: Agent)
     with Answerer() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
-        def sabotage(session: GuardSession) -> None:
+        def sabotage(session: HostedGuard) -> None:
+            assert isinstance(session, RunGuard)
             assert session.guard is not None
             # It never reaches the judge, so the proof is given for it.
             session.guard.proved("on purpose")

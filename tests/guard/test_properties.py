@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bridle.guard import Judge
@@ -95,6 +95,10 @@ RELAXED = settings(
 
 @RELAXED
 @given(command=st.sampled_from(FOR_ALL), wraps=WRAPS)
+@example(command="git push", wraps=[11, 35])
+@example(command="git push", wraps=[18, 35])
+@example(command="git push", wraps=[25, 35])
+@example(command="git push", wraps=[34, 35])
 def test_wrapping_does_not_unblock(builder: Judge, command: str, wraps: list[int]) -> None:
     assert not builder.judge(bash(_wrapped(command, wraps))).allowed
 
@@ -111,6 +115,30 @@ def test_wrapping_does_not_block_what_is_harmless(
     builder: Judge, command: str, wraps: list[int]
 ) -> None:
     verdict = builder.judge(bash(_wrapped(command, wraps)))
+    assert verdict.allowed, verdict.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["( git push )", "'git' push", "g\\it push", "git\tpush", "{git,push}", "x=git; $x push",
+     "if git push; then :; fi", "f() { git push; }; f", "ls; git push", "! ! git push",
+     "> ../x", "cd ..; make"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "form", ["script -qc {} /dev/null", "script -qc{} log", "frobnicate --exec={}", "frobnicate {}"]
+)
+def test_a_command_text_for_an_unknown_program_is_judged(
+    builder: Judge, form: str, text: str
+) -> None:
+    """Whatever the text begins with, and however the option is joined to it."""
+    assert not builder.judge(bash(form.format(_single(text)))).allowed
+
+
+@pytest.mark.parametrize(
+    "text", ["make the git history nicer", "SELECT * FROM t WHERE a = 'cat'", "find the cat"]
+)
+def test_prose_for_an_unknown_program_is_no_command(builder: Judge, text: str) -> None:
+    verdict = builder.judge(bash(f"frobnicate -m {_single(text)} -c {_single(text)}"))
     assert verdict.allowed, verdict.reason
 
 

@@ -19,10 +19,9 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import GuardRefused
 from bridle.core.results import GuardReport
-from bridle.guard.hooks.desk import Answer
-from bridle.guard.hooks.lasting import HostedSession
-from bridle.guard.hooks.service import GuardSession
+from bridle.guard.hooks.host import HostedGuard, RunGuard, SessionGuard
 from bridle.testing import ScriptedModel
+from bridle.turns.guard_contract import HookNote
 from tests.conftest import wait_until
 from tests.guard.agents import AGENTS, DRIVES, Agent, Played, Sabotage, play, wanted_of
 from tests.guard.sessions import GuardedSession
@@ -351,24 +350,24 @@ def breaking(met: set[str]) -> Sabotage:
     return partial(_replace, broken=broken)
 
 
-def _replace(session: GuardSession, broken: Any) -> None:
+def _replace(session: RunGuard, broken: Any) -> None:
     """Break the judge for tool calls alone, so that nothing at the start gives it away."""
-    if session.guard is not None:
+    if isinstance(session, RunGuard) and session.guard is not None:
         session.guard._judge = broken
 
-    def in_place_of(whole: Callable[[bytes], Answer]) -> Callable[[bytes], Answer]:
-        def answer(payload: bytes) -> Answer:
+    def in_place_of(whole: Callable[[bytes], HookNote]) -> Callable[[bytes], HookNote]:
+        def answer(payload: bytes) -> HookNote:
             # The events that prove life go through; a call gets what the broken judge makes of it.
             event = msgspec.json.decode(payload).get(session.shape.event)
             if event is not None and event not in session.shape.asks:
                 return whole(payload)
-            made: Answer = broken(payload)
+            made: HookNote = broken(payload)
             return made
 
         return answer
 
     setattr(session, "answer", in_place_of(session.answer))  # noqa: B010 (mypy forbids the other)
-    if isinstance(session, HostedSession):
+    if isinstance(session, SessionGuard):
         # What judges calls that wait on the agent's wire.
         setattr(session, "judged", in_place_of(session.judged))  # noqa: B010 (as above)
 
@@ -393,8 +392,9 @@ def test_a_broken_guard_lets_nothing_through(place: Bench, agent: Agent, drive: 
 
 @with_hooks
 def test_a_guard_that_never_fires_stops_the_run(place: Bench, agent: Agent) -> None:
-    def deaf(session: GuardSession) -> None:
-        session.answer = lambda payload: Answer(allowed=True)  # type: ignore[method-assign]
+    def deaf(session: HostedGuard) -> None:
+        session.answer = lambda payload: HookNote(kind="event")  # type: ignore[method-assign]
+        assert isinstance(session, RunGuard)
         assert session.guard is not None
         session.guard.proved = lambda evidence: None  # type: ignore[method-assign]
 

@@ -55,7 +55,7 @@ def test_a_print_session_has_one_that_its_guard_knows(
             assert session.ready()
             (scratch,) = scratch_folders(place)
             assert session.driver.guard_folder is not None
-            with open(f"{session.driver.guard_folder}/alone.json", "rb") as file:
+            with open(f"{session.driver.guard_folder}/fallback.json", "rb") as file:
                 assert json.load(file)["policy"]["scratch"] == str(scratch)
             session.prompt("Once.")
             session.prompt("Twice.")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from bridle.guard import Call
-from bridle.guard.names import names
+from bridle.guard.tables import names
 
 
 def _bash(command: str) -> Call:

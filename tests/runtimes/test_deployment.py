@@ -10,9 +10,9 @@ import pytest
 
 from bridle.core.errors import ConfigError, WrongUse
 from bridle.core.options import HooksDef, OverlayContent, QualityGate
+from bridle.guard.deploy import status
 from bridle.runtimes import deployment
 from bridle.runtimes.contract import Adapter
-from bridle.runtimes.deployed_guard import status
 from bridle.runtimes.registry import available_runtimes, get_adapter
 from tests.runtimes.test_instructions import files, git, project, worktree
 
@@ -99,7 +99,7 @@ def test_a_trusted_folder_of_pi_takes_the_guard(tree: Path, private_home: Path) 
 def test_the_policy_is_the_agents_own(tree: Path) -> None:
     gates = (QualityGate(name="tests", command="tox -e py"),)
     put(get_adapter("claude"), tree, capability="scout", quality_gates=gates)
-    (file,) = Path(os.environ["XDG_STATE_HOME"]).glob("bridle/guard/*/alone.json")
+    (file,) = Path(os.environ["XDG_STATE_HOME"]).glob("bridle/guard/*/fallback.json")
     policy = json.loads(file.read_text())["policy"]
     assert (policy["agent"], policy["capability"]) == ("ivy", "scout")
     assert policy["worktree"] == str(tree)

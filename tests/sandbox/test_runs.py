@@ -27,8 +27,8 @@ from bridle.sandbox import (
     preflight,
     warnings_of,
 )
-from bridle.sandbox.confine import REFUSAL_LINE, REFUSED
 from bridle.sandbox.preflight import Enforcement, enforcement_of
+from bridle.sandbox.process import REFUSAL_LINE, REFUSED
 from bridle.sessions.host import close_hosts
 from bridle.sessions.sync_session import SyncSession
 from bridle.testing import ScriptedModel
@@ -52,7 +52,7 @@ def ready(env: dict[str, str], cwd: Path, script: Any, **options: Any) -> Prepar
 
 def pretend(monkeypatch: pytest.MonkeyPatch, can: Enforcement) -> None:
     """Let this machine be able to do no more than `can`."""
-    monkeypatch.setattr("bridle.runtimes.confined.preflight", lambda: can)
+    monkeypatch.setattr("bridle.runtimes.sandbox_plan.preflight", lambda: can)
 
 
 def test_off_changes_nothing(env: dict[str, str], tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def impossible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         policy = policy_for(*args, **more)
         return msgspec.structs.replace(policy, protected=(str(tmp_path / "gone"),))
 
-    monkeypatch.setattr("bridle.runtimes.confined.policy_for", gone)
+    monkeypatch.setattr("bridle.runtimes.sandbox_plan.policy_for", gone)
 
 
 @pytest.mark.usefixtures("impossible")

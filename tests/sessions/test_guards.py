@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bridle.core import events as ev
-from bridle.guard.hooks.notes import read_notes
+from bridle.guard.hooks.guard_folder import read_notes
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import hooks as guarding
@@ -153,7 +153,7 @@ def test_a_guard_whose_files_are_broken_refuses(place: Place, broken: str) -> No
     host.close()
     folder = guard_folder(place, record)
     if broken == "policy":
-        (folder / "alone.json").write_text("{}")
+        (folder / "fallback.json").write_text("{}")
     elif broken == "notes":
         (folder / NOTES).unlink()
     elif broken == "script":

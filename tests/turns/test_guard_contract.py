@@ -8,11 +8,11 @@ from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.core.results import GuardReport
 from bridle.process.spec import ProcessExit
-from bridle.turns.guard_contract import Guard, GuardMechanism, GuardVerdict, HookNote
+from bridle.turns.guard_contract import Guard, GuardMechanism, HookNote, Verdict
 from bridle.turns.recorder import Recorder
 
-YES = GuardVerdict(allowed=True, rule="allowed")
-NO = GuardVerdict(allowed=False, rule="git-push", reason="git push sends work away")
+YES = Verdict(decision="allow", rule="allowed")
+NO = Verdict(decision="block", rule="git-push", reason="git push sends work away")
 
 
 def recorder(*, verdict: Any = YES, **mechanism: Any) -> Recorder:
@@ -29,7 +29,7 @@ def told(made: Recorder) -> list[str]:
     return [str(type(each).__struct_config__.tag) for each in made.drain()]
 
 
-def verdict_note(call_id: str, verdict: GuardVerdict = YES) -> HookNote:
+def verdict_note(call_id: str, verdict: Verdict = YES) -> HookNote:
     return HookNote(kind="verdict", tool_call_id=call_id, tool_name="Bash", verdict=verdict)
 
 

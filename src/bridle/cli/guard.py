@@ -100,11 +100,12 @@ def execute(args: argparse.Namespace) -> int:
 
 def _deploy(args: argparse.Namespace) -> int:
     from bridle.config import load_config
-    from bridle.runtimes.deployed_guard import deploy, undo
+    from bridle.guard.deploy import deploy, undo
+    from bridle.runtimes.guards import as_deployable
     from bridle.runtimes.registry import get_adapter
 
     config = load_config(args.worktree)
-    runtime = get_adapter(args.runtime, config)
+    runtime = as_deployable(get_adapter(args.runtime, config))
     if args.undo:
         done = undo(runtime, args.worktree)
     elif args.capability is None:
@@ -121,7 +122,7 @@ def _deploy(args: argparse.Namespace) -> int:
 def _status(args: argparse.Namespace) -> int:
     import msgspec
 
-    from bridle.runtimes.deployed_guard import status
+    from bridle.guard.deploy import status
     from bridle.sessions.guards import session_guard
     from bridle.sessions.manager import SessionManager
 
@@ -151,7 +152,7 @@ def _judge(args: argparse.Namespace) -> int:
 
     from bridle.config import load_config
     from bridle.guard import Verdict, explain, judge
-    from bridle.guard.configured import configured_policy
+    from bridle.guard.agent_policy import configured_policy
     from bridle.guard.explain import read_call
 
     policy = configured_policy(

@@ -1,8 +1,8 @@
 """The guard: one engine that judges every tool call of every agent.
 
 `Judge(policy).judge(call)` for many calls, `judge(call, policy)` for one. Three functions serve the
-command line: `check_call`, `explain`, `score_corpus`. `JudgeService` makes real agents ask. All is
-imported when it is first used: a run that is guarded must not wait for the judge before it starts.
+command line: `check_call`, `explain`, `score_corpus`. `HookHost` answers the hooks of real agents.
+The modules behind them are imported on first use: a guarded run does not wait for the judge.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,18 @@ from bridle.guard.verdict import Call, Verdict
 if TYPE_CHECKING:
     from bridle.guard.corpus import Report
     from bridle.guard.explain import Explanation
-    from bridle.guard.hooks.service import GuardSession, JudgeService
+    from bridle.guard.hooks.host import HookHost, RunGuard
     from bridle.guard.judge import Judge, judge
 
 __all__ = [
     "CAPABILITIES",
     "Call",
-    "GuardSession",
+    "HookHost",
     "Judge",
-    "JudgeService",
     "Override",
     "Policy",
     "PolicyError",
+    "RunGuard",
     "Verdict",
     "check_call",
     "explain",
@@ -38,10 +38,10 @@ def __getattr__(name: str) -> Any:
         from bridle.guard.judge import Judge, judge
 
         globals().update(Judge=Judge, judge=judge)
-    elif name in ("JudgeService", "GuardSession"):
-        from bridle.guard.hooks.service import GuardSession, JudgeService
+    elif name in ("HookHost", "RunGuard"):
+        from bridle.guard.hooks.host import HookHost, RunGuard
 
-        globals().update(JudgeService=JudgeService, GuardSession=GuardSession)
+        globals().update(HookHost=HookHost, RunGuard=RunGuard)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals()[name]
@@ -64,7 +64,7 @@ def explain(call: Call, policy: Policy) -> "Explanation":
 
 
 def score_corpus(path: str) -> "Report":
-    """The judge's score on a corpus file. Raises `corpus.CorpusError` when it is none."""
+    """The judge's score on a corpus file. Raises `corpus.CorpusError` for any other file."""
     from bridle.guard.corpus import score_corpus as score
 
     return score(path)

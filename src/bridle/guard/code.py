@@ -1,4 +1,4 @@
-"""Program text of other languages: what can be told from it without running it.
+"""Program text of other languages: what it shows without being run.
 
 Not much can. A text that names a path outside, or starts git to push, is refused; the rest is the
 sandbox's to decide.
@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 
 from bridle.guard.budget import spend
-from bridle.guard.names import names
 from bridle.guard.paths import Mode, Places
+from bridle.guard.tables import names
 from bridle.guard.verdict import Blocked
 
 _PATH = re.compile(r"""['"`(\s=<>:,|]((?:/|~/|\.\./)[^\s'"`;|)(<>,]*)""")
@@ -43,7 +43,7 @@ _STARTS = re.compile(
     re.IGNORECASE,
 )
 _GIT = r"""(?<![-\w])git\b(?:[\s'",\[\]()]|-[-\w]++)++"""
-"""git and what may stand between it and its subcommand. It gives nothing back, and no second git
+"""git and what may be between it and its subcommand. It gives nothing back, and no second git
 can begin inside of it: each character is looked at once."""
 _PUSH = re.compile(rf"{_GIT}(push|send-pack)\b", re.IGNORECASE)
 _LIBRARY = re.compile(
@@ -63,7 +63,7 @@ _ELSEWHERE = re.compile(r"""(?:\bchdir\s*(?:\(\s*)?|\bcwd\s*[=:]\s*)['"](\.\.)['
 _COMMAND_LANGUAGES = frozenset(
     {"editor", "make", "pwsh", "powershell", "expect", "tclsh", "osascript"}
 )
-"""Languages in which a command may stand as it is in a shell."""
+"""Languages in which a command is written as in a shell."""
 _SCRIPTS = ("node", "bun", "deno")
 _TEXT = {
     '"': re.compile(r"""(?:\\.|[^"\\\n])*+"?+""", re.DOTALL),

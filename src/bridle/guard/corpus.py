@@ -94,7 +94,7 @@ def score_cases(path: str) -> list[Scored]:
         shared = make_places(os.path.join(base, "shared"))
         scored: list[Scored] = []
         for number, case in enumerate(cases):
-            # Judging writes nothing, so that only cases with a set-up need places of their own.
+            # Judging writes nothing, so only cases with a set-up need their own places.
             own = make_places(os.path.join(base, str(number))) if case.setup else shared
             scored.append(_score(case, own))
         return scored
@@ -149,7 +149,7 @@ def _score(case: Case, places: dict[str, str]) -> Scored:
 
 
 def make_places(base: str) -> dict[str, str]:
-    """Make the directories that placeholders stand for; none lies below the scratch directory."""
+    """Make the directories that the placeholders name; none is below the scratch directory."""
     repo = os.path.join(base, "repo")
     parent = os.path.join(repo, ".worktrees")
     places = {

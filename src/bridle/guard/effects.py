@@ -70,7 +70,7 @@ class Code(msgspec.Struct, frozen=True):
 
 
 class Mutates(msgspec.Struct, frozen=True):
-    """Something changes, or a program runs whose writes cannot be told from its arguments."""
+    """Something changes, or a program runs whose arguments do not show what it writes."""
 
     what: str
     directory: Value | None = None

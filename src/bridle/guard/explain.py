@@ -19,14 +19,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     action: str
-    """The neutral action that the tool's name stands for."""
+    """The neutral action of the tool."""
     parts: list[Part]
     parse: Any
     """The shell tree as plain data, None when there is no command or it cannot be parsed."""
 
 
 def explain(call: Call, policy: Policy) -> Explanation:
-    """Judge the call and tell how. Never raises."""
+    """The verdict on the call with what led to it. Never raises."""
     from bridle.guard import tools
 
     ready = Judge(policy)
@@ -74,7 +74,7 @@ def plain(node: Any) -> Any:
 
 
 def read_call(payload: bytes | str | dict[str, Any]) -> Call | Verdict:
-    """The call in a payload, or the block that a payload which is none deserves."""
+    """The call in a payload, or the refusal of a payload that is not a call."""
     if isinstance(payload, bytes | str):
         if len(payload) > MAX_PAYLOAD:
             return block("bad-input", "the call is too large")

@@ -55,7 +55,7 @@ class Judge:
         except RecursionError:
             return block("shell-unparsed", "the call is nested too deeply")
         except Exception as error:
-            # In doubt, refuse: an error of ours must not open the door.
+            # An error of the judge must not let the call through.
             return block("internal-error", f"the guard failed ({type(error).__name__})")
         return ALLOW
 
@@ -227,7 +227,7 @@ class Judge:
         directory: str,
         trace: list[Part] | None,
     ) -> None:
-        """An argument list is run without a shell: its words are text as they stand."""
+        """An argument list is run without a shell: its words are taken literally."""
         if not argv or not all(isinstance(word, str) for word in argv):
             raise Blocked("bad-input", "the command is not a list of words")
         walk = Walk(self.rules.for_command(), trace)

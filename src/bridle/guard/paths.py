@@ -1,7 +1,7 @@
 """Where a path really leads, and whether an agent may write there.
 
 Paths are resolved as the kernel would: component by component, following symbolic links, `..` taken
-from where a link led. What does not exist yet is appended as it stands. Comparison is by component.
+from where a link led. Missing names are appended unchanged. Comparison is by component.
 """
 
 import copy
@@ -100,7 +100,7 @@ class Places:
         self.check_real(real, path, mode)
 
     def real(self, path: str, mode: Mode = "write") -> str:
-        """The path the kernel would reach. Raises `Blocked` when that cannot be told."""
+        """The path the kernel would reach. Raises `Blocked` when it cannot be resolved."""
         spend(8 + 4 * path.count("/") + len(self.links))
         try:
             if mode in ("entry", "tree"):
@@ -140,7 +140,7 @@ class Places:
                 raise Blocked("path-protected", f"{shown} belongs to the guard of this worktree")
 
     def settings_below(self, folder: str) -> str | None:
-        """A file below the resolved `folder` that an agent's CLI obeys, None when there is none."""
+        """A file below the resolved `folder` that an agent's CLI obeys; None without one."""
         import glob
 
         spend(20 * len(PROTECTED))
@@ -227,7 +227,7 @@ class Places:
 
 
 class PathError(Exception):
-    """A path that leads nowhere we can tell."""
+    """A path that cannot be resolved."""
 
 
 def resolve(base: str, path: str) -> str:
@@ -334,7 +334,7 @@ def covers_protected(parts: list[str]) -> bool:
 
 
 def may_meet(first: str, second: str) -> bool:
-    """Whether some name matches both patterns; a bracket stands for any character."""
+    """Whether some name matches both patterns; a bracket counts as any character."""
     first, second = (re.sub(r"\*+", "*", p.casefold()) for p in (first, second))
     if max(len(first), len(second)) > _LONGEST_PATTERN:
         return True

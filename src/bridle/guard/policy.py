@@ -1,7 +1,7 @@
 """What an agent may do: the policy a call is judged by, and the roles it knows.
 
-A policy is plain data. `check` refuses one that cannot be meant (an unknown capability, a relative
-worktree, a branch prefix with a wildcard): a wrong policy is an error, never an open door.
+A policy is plain data. `check` refuses one that makes no sense (an unknown capability, a relative
+worktree, a branch prefix with a wildcard): a wrong policy is an error and allows nothing.
 """
 
 import msgspec
@@ -38,14 +38,14 @@ TRACKERS = ("ov", "overstory", "bd", "sd", "mulch", "ml")
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything a verdict depends on beside the call and the disk."""
+    """Everything a verdict depends on, apart from the call and the disk."""
 
     capability: str | None
     """The agent's role; None is the user's own session, which no guard touches."""
     worktree: str
     """Absolute path of the agent's worktree."""
     cwd: str | None = None
-    """Directory the agent's relative paths start from; the worktree unless told."""
+    """Directory the agent's relative paths start from; by default the worktree."""
     agent: str | None = None
     """The agent's name; its branches live below `branch_prefix/agent/`."""
     branch_prefix: str = "bridle"
@@ -54,7 +54,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     main_repo: str | None = None
     """The main checkout; reasons name it, and the worktree's git link must lead below it."""
     home: str | None = None
-    """The agent's home directory; that of the environment unless told."""
+    """The agent's home directory; by default that of the environment."""
     git_link: str | None = None
     """Text of the worktree's `.git` file as the orchestrator made it."""
     command_name: str = "bridle"
@@ -78,7 +78,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def override(self) -> Override:
-        """The override of this policy's own capability, an empty one when there is none."""
+        """The override of this policy's capability; empty when none is set."""
         return self.overrides.get(self.capability or "", _NO_OVERRIDE)
 
 
@@ -86,7 +86,7 @@ _NO_OVERRIDE = Override()
 
 
 def check(policy: Policy) -> None:
-    """Raise `PolicyError` when the policy cannot be meant as written."""
+    """Raise `PolicyError` for a policy that makes no sense."""
     if policy.capability is None:
         return
     for name in (policy.capability, *policy.overrides):
@@ -123,7 +123,7 @@ def _safe_problem(name: str) -> str:
 
 
 def _is_known(name: str) -> bool:
-    """Whether a program has rules of its own, which calling it safe would lift."""
+    """Whether a program has its own rules, which calling it safe would lift."""
     from bridle.guard.commands.registry import KNOWN
 
     return name in TOO_BROAD or name in KNOWN

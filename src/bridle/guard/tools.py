@@ -1,6 +1,6 @@
 """Native tool names of all runtimes, and what each tool does.
 
-The kinds of call of the Agent Client Protocol, which has no names of tools, stand in it as names.
+The Agent Client Protocol has kinds of calls instead of tool names; they are in the table as names.
 One table: a tool's name to a neutral action and the fields that decide. Names are looked up as the
 runtime sends them; some runtimes share a name, and then share the action too.
 """
@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from bridle.guard.names import names
+from bridle.guard.tables import names
 
 Action = Literal[
     "read", "write", "patch", "shell", "typed", "team", "interactive", "editor", "batch",
@@ -226,7 +226,7 @@ def only_reads(name: str) -> bool:
     """Whether a tool's own name promises to change nothing.
 
     By its first word; a name of an MCP server, whose tools often begin with the thing they are
-    about (`git_status`), also by its last, unless another word tells of a change.
+    about (`git_status`), also by its last, unless another word means a change.
     """
     tail = mcp_tail(name)
     words = _words(tail or name)

@@ -1,6 +1,6 @@
 """Tools that no table knows: judged by the words of their name and by what their arguments hold.
 
-The name tells what kind of act it is: a forge, git, a shell, a scheduler. The arguments are walked
+The name says what kind of act it is: a forge, git, a shell, a scheduler. The arguments are walked
 to their leaves: commands are judged as in a shell, paths as those of a file tool, and a text that
 reads like a path out of here counts as one, whatever its field is called.
 """
@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from bridle.guard import tools
 from bridle.guard.budget import spend
 from bridle.guard.code import check_code
-from bridle.guard.names import names
+from bridle.guard.tables import names
 from bridle.guard.verdict import Blocked, Part
 from bridle.turns.guard_contract import UNSEEN
 

@@ -1,12 +1,26 @@
 """What a judge answers, and the words it answers with.
 
-Each rule has one line that tells the agent what to do instead; a reason is the detail of this call
-followed by that line.
+Each rule has one line of advice for the agent; a reason is the detail of this call followed by
+that line.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
+
+from bridle.turns.guard_contract import Verdict
+
+__all__ = [
+    "ADVICE",
+    "ALLOW",
+    "NO_AGENT",
+    "Blocked",
+    "Call",
+    "Part",
+    "Verdict",
+    "block",
+    "printable",
+]
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,19 +29,6 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     tool: Any
     input: Any = None
     runtime: str | None = None
-
-
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to one call; `rule` names what decided."""
-
-    decision: Literal["allow", "block"]
-    reason: str
-    rule: str
-
-    @property
-    def allowed(self) -> bool:
-        """Whether the call may run."""
-        return self.decision == "allow"
 
 
 class Blocked(Exception):
@@ -39,7 +40,7 @@ class Blocked(Exception):
         super().__init__(detail)
 
     def verdict(self) -> Verdict:
-        """The verdict this block stands for."""
+        """The refusal as a verdict."""
         return block(self.rule, self.detail)
 
 
@@ -52,8 +53,8 @@ class Part(msgspec.Struct, frozen=True):
     reason: str
 
 
-ALLOW = Verdict(decision="allow", reason="", rule="allowed")
-NO_AGENT = Verdict(decision="allow", reason="no agent: the user's own session", rule="no-agent")
+ALLOW = Verdict(decision="allow", rule="allowed")
+NO_AGENT = Verdict(decision="allow", rule="no-agent", reason="no agent: the user's own session")
 
 ADVICE: dict[str, str] = {
     "team-tool": "Delegate through the orchestrator (its mail and sling commands) instead.",
@@ -64,7 +65,7 @@ ADVICE: dict[str, str] = {
     "path-outside": "Write inside your own worktree, or ask in your report for changes elsewhere.",
     "path-given": "Only reading commands (cat, grep, cp from there) take paths outside; give it a "
     "path in your worktree, or copy the file in first.",
-    "path-protected": "Leave the guard's configuration and the git link as they are.",
+    "path-protected": "Do not change the guard's configuration or the git link.",
     "path-device": "Only /dev/null, /dev/stdout and /dev/stderr may be written.",
     "path-unresolved": "Write the path out in full, without variables or substitutions.",
     "link-outside": "Links may only lead to places inside your worktree; copy the file instead.",
@@ -90,7 +91,7 @@ ADVICE: dict[str, str] = {
     "remote": "Work in your own worktree on this machine.",
     "container": "Mount only directories of your worktree, without extra privileges.",
     "system": "Install into the worktree (a virtual environment, node_modules) instead.",
-    "publish": "Publishing is the operator's; leave the package built and say so.",
+    "publish": "Publishing is the operator's; build the package and say so.",
     "command-denied": "Use another command, or ask for this one in your report.",
     "bad-input": "Send the call again with the fields the tool documents.",
     "policy-error": "Stop, and report it: the guard's policy must be put right first.",
@@ -105,7 +106,7 @@ def block(rule: str, detail: str) -> Verdict:
     if not detail.endswith("."):
         detail += "."
     advice = ADVICE.get(rule, "")
-    return Verdict(decision="block", reason=f"{detail} {advice}".strip(), rule=rule)
+    return Verdict(decision="block", rule=rule, reason=f"{detail} {advice}".strip())
 
 
 def printable(text: str, limit: int = 400) -> str:

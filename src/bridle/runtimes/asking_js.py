@@ -118,7 +118,7 @@ def has_others(plugins: str, root: str, runtime: str, guard: str) -> bool:
     names = os.listdir(plugins) if os.path.isdir(plugins) else []
     if names != [PLUGIN_FILE]:
         return bool(names)
-    from bridle.runtimes.deployed_guard import is_deployed
+    from bridle.guard.deploy import is_deployed
 
     return not is_deployed(os.path.join(plugins, PLUGIN_FILE), root, runtime, guard)
 

@@ -28,9 +28,11 @@ def deploy(
 ) -> Deployment:
     """See `AgentRuntime.deploy_config`."""
     from bridle.config import load_config
+    from bridle.guard import deploy as guard_deploy
+    from bridle.guard.agent_policy import AGENT_NAME, check_capability, policy_of
     from bridle.process.spec import ProcessSpec
-    from bridle.runtimes import deployed_guard, instructions
-    from bridle.runtimes.guarded import AGENT_NAME, check_capability, policy_of
+    from bridle.runtimes import instructions
+    from bridle.runtimes.guards import as_deployable
 
     if not os.path.isdir(worktree):
         raise WrongUse(f"no such worktree: {worktree}")
@@ -38,7 +40,7 @@ def deploy(
     gates = tuple(gate.command for gate in hooks.quality_gates)
     config = load_config(worktree)
     check_capability(hooks.capability)
-    # A policy that cannot be meant is found before anything is written, whatever the runtime.
+    # A wrong policy is found before anything is written, whatever the runtime.
     named = ProcessSpec(argv=(), env={AGENT_NAME: hooks.agent_name}, cwd=boundary)
     policy_of(config, hooks.capability, named, gates)
     done = Deployment()
@@ -47,8 +49,8 @@ def deploy(
         done.instructions = instructions.deploy(worktree, places, overlay.content)
         done.append(done.instructions)
     try:
-        put = deployed_guard.deploy(
-            runtime,
+        put = guard_deploy.deploy(
+            as_deployable(runtime),
             config,
             worktree,
             capability=hooks.capability,
@@ -67,13 +69,15 @@ def deploy(
 
 def withdraw(runtime: "Adapter", worktree: str) -> list[str]:
     """See `AgentRuntime.withdraw_config`."""
-    from bridle.runtimes import deployed_guard, instructions
+    from bridle.guard import deploy as guard_deploy
+    from bridle.runtimes import instructions
+    from bridle.runtimes.guards import as_deployable
     from bridle.runtimes.instructions import Place
 
     # Which places there are depends on what is there; the first choice may be one no more.
     places = (*runtime.instruction_places(worktree), Place(runtime.instruction_path))
     changed = instructions.withdraw(worktree, places)
     # The guard comes last: the folder that one of both made is empty now and goes with it.
-    if deployed_guard.is_there(runtime, worktree):
-        changed += deployed_guard.undo(runtime, worktree).files
+    if guard_deploy.is_there(runtime.id, worktree):
+        changed += guard_deploy.undo(as_deployable(runtime), worktree).files
     return changed

@@ -13,9 +13,9 @@ the kernel has it, all from Python's ctypes, with no compiled code and no extra 
 process into a confined one.
 """
 
-from bridle.sandbox.confine import confine, warnings_of
 from bridle.sandbox.policy import SandboxNeeds, SandboxPolicy, cannot_hold, policy_for
 from bridle.sandbox.preflight import Enforcement, preflight
+from bridle.sandbox.process import confine, warnings_of
 
 __all__ = [
     "Enforcement",

@@ -49,7 +49,7 @@ class Refusal(Exception):
 
 
 def main(argv: list[str]) -> NoReturn:
-    """Confine this process as told and become the program."""
+    """Confine this process by the settings in `argv` and become the program."""
     try:
         split = argv.index("--")
         policy: dict[str, Any] = json.loads(argv[0])
@@ -70,7 +70,7 @@ def apply(policy: dict[str, Any]) -> None:
     _call(_libc.prctl, "no_new_privs", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if policy["landlock"]:
         if not policy["mounts"]:
-            leave_keeper()
+            start_keeper()
         shared = [path for path in (_SHARED_MEMORY,) if os.path.isdir(path)]
         seen = [target for _, target in policy["own"]]
         restrict_writes([*writable, *seen, *shared], files)
@@ -135,18 +135,18 @@ _POLITE, _LONGEST = 1.0, 3.0
 """Seconds from SIGTERM to SIGKILL, and until the keeper gives up."""
 
 
-class _Told(Exception):
+class _Signalled(Exception):
     """The keeper is to end everything, at once when `now`."""
 
     def __init__(self, now: bool) -> None:
         self.now = now
 
 
-def leave_keeper() -> None:
-    """Leave a process behind that ends what is left of the run when this one, the agent, is gone.
+def start_keeper() -> None:
+    """Start a keeper process that ends what is left of the run when this one, the agent, is gone.
 
     A process can empty its environment, leave its group and lose its parents, but not its Landlock
-    domain. The keeper stands in a domain around the agent's: the kernel lets it signal the run's
+    domain. The keeper is in a domain around the agent's: the kernel lets it signal the run's
     processes and no other, and none of them can signal the keeper. Does nothing on a kernel that
     does not hold signals.
     """
@@ -191,7 +191,7 @@ def _is_outside(parent: int) -> bool:
 def _keep(gone: int, parent: int) -> None:
     os.setsid()
     _libc.prctl(_PR_SET_NAME, KEEPER.encode(), 0, 0, 0)
-    # Whoever reads the agent's output waits for its last holder.
+    # A reader of the agent's output waits until the last process closes it.
     gone = os.dup2(gone, 3)
     os.closerange(4, 1 << 16)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -202,20 +202,20 @@ def _keep(gone: int, parent: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     now = False
     try:
-        signal.signal(signal.SIGTERM, _told)
-        signal.signal(signal.SIGQUIT, _told)
+        signal.signal(signal.SIGTERM, _on_signal)
+        signal.signal(signal.SIGQUIT, _on_signal)
         waiting = select.poll()
         waiting.register(gone, select.POLLIN)
         waiting.poll()
-    except _Told as told:
-        now = told.now
+    except _Signalled as signalled:
+        now = signalled.now
     for number in (signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     _end_all(parent, now)
 
 
-def _told(number: int, frame: object) -> NoReturn:
-    raise _Told(number == signal.SIGQUIT)
+def _on_signal(number: int, frame: object) -> NoReturn:
+    raise _Signalled(number == signal.SIGQUIT)
 
 
 def _end_all(parent: int, now: bool) -> None:

@@ -27,8 +27,8 @@ class SandboxNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """Single files, where they exist. A program that replaces a file by renaming needs its folder
     instead."""
     own: tuple[str, ...] = ()
-    """Folders of which the run gets an empty one of its own: sessions beside it take code from the
-    shared one. Where namespaces are missing it is the shared one, and that is told."""
+    """Folders that the run sees empty and private, since other sessions run code from the shared
+    ones. Without namespaces the run sees the shared ones, and a warning says so."""
     protected: dict[str, str | None] = {}
     """Paths inside `writable` that stay read-only, for a CLI that needs the folder around what its
     later sessions obey or run. What is missing is made, since only what exists can be held: a file
@@ -36,7 +36,7 @@ class SandboxNeeds(msgspec.Struct, frozen=True, kw_only=True):
     private: tuple[str, ...] = ()
     """Writable folders of this run alone, removed when it is over."""
     scratch_variables: tuple[str, ...] = ()
-    """Variables that are to name the scratch folder, beside the usual ones."""
+    """Variables that name the scratch folder, in addition to the usual ones."""
 
 
 class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):

@@ -86,7 +86,7 @@ def circumstances() -> str:
 
 
 def enforcement_of(*, mounts: bool, landlock_version: int, seccomp: bool) -> Enforcement:
-    """The means that work, with the gaps that the missing ones leave."""
+    """The means that work, and the gaps where others are missing."""
     gaps = []
     if not mounts:
         gaps.append("no user namespaces: mode, owner and times outside can be changed")

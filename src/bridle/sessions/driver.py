@@ -23,7 +23,7 @@ from bridle.core.errors import (
 )
 from bridle.core.events import Event, MessageUpdate
 from bridle.core.redaction import Redactor, secrets_in
-from bridle.guard.hooks.notes import read_notes
+from bridle.guard.hooks.guard_folder import read_notes
 from bridle.process.process_tree import environment, kill_marked
 from bridle.process.run_files import HoldingFailed
 from bridle.process.spec import ProcessExit

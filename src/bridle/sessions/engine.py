@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 from bridle.config import load_config
 from bridle.core.errors import BridleError
 from bridle.core.events import Event
+from bridle.guard.hooks.host import HookHost
 from bridle.process.folder_watch import watch_folders
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.registry import get_adapter, is_registered
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
-from bridle.sessions.guards import GuardHost
 from bridle.sessions.home import StateHome
 from bridle.sessions.lock import SessionHeld, SessionLock
 from bridle.sessions.store import SessionRecord, SessionStore
@@ -74,7 +74,7 @@ class Engine:
         self._calls: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._lock = threading.Lock()
         self._by_folder: dict[str, SessionDriver] = {}
-        self.guards = GuardHost()
+        self.guards = HookHost()
         """Answers the hooks of guarded sessions."""
         self._deadlines: dict[str, float] = {}
         self._listeners: dict[str, list[Listener]] = {}
@@ -278,8 +278,8 @@ class Engine:
         self._watch.add(folder)
         self._by_folder[folder] = driver
         session_id = driver.record.session_id
-        self.guards.host(session_id, folder)
-        driver.judge = lambda call: self.guards.settle(session_id, call)
+        self.guards.take_session(session_id, folder)
+        driver.judge = lambda call: self.guards.judge_wire_call(session_id, call)
         driver.poll()
 
     def adopt_living(self) -> None:
@@ -298,7 +298,7 @@ class Engine:
         if driver.guard_folder is not None:
             self._watch.remove(driver.guard_folder)
             self._by_folder.pop(driver.guard_folder, None)
-            self.guards.leave(session_id)
+            self.guards.release_session(session_id)
         self._deadlines.pop(session_id, None)
         self._forget_end(session_id)
         driver.close()

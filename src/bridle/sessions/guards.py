@@ -1,19 +1,13 @@
-"""Answers the hooks of guarded sessions in the process that drives them; tells what guards each."""
+"""What guards each session, for `bridle guard status`."""
 
 import os
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
-from bridle.core.errors import GuardRefused
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import Begin, Ledger, Told
 from bridle.sessions.store import SessionRecord
-from bridle.turns.guard_contract import WireCall
-
-if TYPE_CHECKING:
-    from bridle.guard.hooks.lasting import HostedSession
-    from bridle.guard.hooks.service import JudgeService
 
 
 class SessionGuard(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,65 +44,16 @@ def session_guard(home: StateHome, record: SessionRecord) -> SessionGuard:
 def _state(
     home: StateHome, record: SessionRecord
 ) -> tuple[Literal["live", "unproved", "broken", "unguarded", "none"], str]:
-    begin, told = None, ""
+    begin, seen = None, ""
     for entry in Ledger(os.path.join(home.folder(record.session_id), "ledger.jsonl")).read():
         if isinstance(entry, Begin):
-            begin, told = entry, ""
+            begin, seen = entry, ""
         elif isinstance(entry, Told):
-            told = told or entry.note.event or entry.note.kind
+            seen = seen or entry.note.event or entry.note.kind
     facts = None if begin is None else begin.guard
     if facts is None:
         return ("unguarded" if record.guard == "unguarded" else "none"), ""
     if not os.path.exists(os.path.join(facts.folder, "hook.sh")):
         return "broken", ""
-    proof = told or facts.proof
+    proof = seen or facts.proof
     return ("live" if proof else "unproved"), proof
-
-
-class GuardHost:
-    """The judge of an engine's sessions; costs nothing until one is guarded.
-
-    Contract: one thread uses it. A session that it does not host is held all the same: its hooks
-    judge alone.
-    """
-
-    def __init__(self) -> None:
-        self.sessions: dict[str, HostedSession] = {}
-        self._service: JudgeService | None = None
-
-    def host(self, session_id: str, folder: str) -> None:
-        """Answer the hooks of a session whose guard's files are in `folder`, from now on."""
-        from bridle.guard.hooks.lasting import HostedSession
-        from bridle.guard.hooks.service import JudgeService
-
-        if session_id in self.sessions:
-            return
-        self._service = self._service or JudgeService()
-        try:
-            session = HostedSession(self._service, folder)
-            session.open()
-        except (GuardRefused, OSError):
-            # Its hooks cannot be answered better than they answer themselves: they refuse.
-            return
-        self.sessions[session_id] = session
-
-    def settle(self, session_id: str, call: WireCall) -> None:
-        """Have a call judged that waits on the wire of a session; one that is not hosted goes on
-        waiting."""
-        session = self.sessions.get(session_id)
-        if session is not None:
-            session.settle(call)
-
-    def leave(self, session_id: str) -> None:
-        """Answer a session's hooks no more; they judge alone."""
-        session = self.sessions.pop(session_id, None)
-        if session is not None:
-            session.close()
-
-    def close(self) -> None:
-        """Leave all of them."""
-        for session_id in list(self.sessions):
-            self.leave(session_id)
-        if self._service is not None:
-            self._service.close()
-            self._service = None

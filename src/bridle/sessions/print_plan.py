@@ -20,11 +20,11 @@ from bridle.drives.print_session.turn_recorder import TurnRecorder
 from bridle.drives.print_session.turn_wire import TurnWire
 from bridle.process.private_folders import remove_folders
 from bridle.process.spec import SESSION_MARK, ProcessSpec
-from bridle.runtimes.confined import planned, session_scratch, watched, with_scratch
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.install import Installation, find_executable
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.provider_options import refuse_fork
+from bridle.runtimes.sandbox_plan import planned, session_scratch, watched, with_scratch
 from bridle.runtimes.supporting import print_runtimes
 from bridle.sessions.ledger import Begin
 from bridle.turns.wire import LiveFacts, Normalizer
@@ -156,11 +156,11 @@ def _options(begin: Begin, order: Order, resume: str | None, env: Mapping[str, s
 def _guarding(runtime: Adapter, begin: Begin) -> Adapt | None:
     if begin.guard is None:
         return None
-    from bridle.guard.hooks.lasting import LastingHook
-    from bridle.runtimes.guarded import adapted
+    from bridle.guard.hooks.session_hook import SessionHook
+    from bridle.runtimes.guards import adapted
 
     capability = begin.guard.capability
-    hook = LastingHook(begin.guard.folder, begun=True)
+    hook = SessionHook(begin.guard.folder, begun=True)
     return lambda plan: adapted(runtime, capability, plan, hook)
 
 

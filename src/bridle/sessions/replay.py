@@ -120,7 +120,7 @@ class SessionPlayer(player.Conversation[Accept]):
         """The process has ended. A repeated call has no effect."""
         if not self.finished and self.recorder.state == "starting":
             # The sandbox may have refused to start it, which the adapter cannot know.
-            from bridle.runtimes.confined import start_refusal
+            from bridle.runtimes.sandbox_plan import start_refusal
 
             self.recorder.source_unknown()
             refusal = start_refusal(self.recorder.with_last_words(exit))

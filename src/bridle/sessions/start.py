@@ -359,9 +359,9 @@ def _planned(
         record = msgspec.structs.replace(record, guard=bare, warnings=_warnings(plan))
         return _Planned(plan=plan, record=record, options=options)
     from bridle.config import load_config
-    from bridle.runtimes.confined import held_as
-    from bridle.runtimes.guarded import check_capability
-    from bridle.runtimes.guarded_sessions import SessionGuarding
+    from bridle.guard.agent_policy import check_capability
+    from bridle.runtimes.guards import SessionGuarding
+    from bridle.runtimes.sandbox_plan import held_as
 
     check_capability(capability)
     options, cautions = held_as(runtime, options, capability)
@@ -404,8 +404,8 @@ def _plan(
 ) -> "RunPlan":
     from bridle.config import load_config
     from bridle.config.environment import agent_variables
-    from bridle.runtimes.confined import planned_live, planned_tmux
     from bridle.runtimes.permission import unasked_in
+    from bridle.runtimes.sandbox_plan import planned_live, planned_tmux
     from bridle.sessions.print_plan import plan_session
 
     plan_it = {"rpc": planned_live, "tmux": planned_tmux, "print": plan_session}.get(record.drive)

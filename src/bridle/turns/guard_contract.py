@@ -23,12 +23,18 @@ UNSEEN = "arguments_not_told"
 """Placeholder for the arguments of a call whose agent asks without sending them."""
 
 
-class GuardVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to one tool call."""
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one tool call, from the judge to the event that reports it."""
 
-    allowed: bool
-    rule: str
+    decision: Literal["allow", "block"]
     reason: str = ""
+    rule: str
+    """The rule that decided; `allowed` when none spoke against the call."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the call may run."""
+        return self.decision == "allow"
 
 
 def _usual_refusal() -> dict[str, Any]:
@@ -159,12 +165,13 @@ class GuardHook(Protocol):
 class HookNote(msgspec.Struct, frozen=True, kw_only=True):
     """One report of a hook to the guard."""
 
-    kind: Literal["live", "verdict"]
+    kind: Literal["live", "verdict", "event"]
+    """`live` proves that hooks fire, `verdict` answers a call, `event` asks and proves nothing."""
     event: str = ""
     tool_call_id: str = ""
     tool_name: str = ""
     args: Any = None
-    verdict: GuardVerdict | None = None
+    verdict: Verdict | None = None
 
 
 class GuardFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,7 +194,7 @@ class WireCall(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
 
 
-Judging = Callable[[str, Any, str | None], GuardVerdict]
+Judging = Callable[[str, Any, str | None], Verdict]
 """`judge(tool, input, cwd)`; must not raise."""
 
 
@@ -208,7 +215,7 @@ class Guard:
     ) -> None:
         self.judges = judges
         """Whether `ask` gives verdicts; otherwise they arrive as notes, also for wire calls."""
-        self.waiting: dict[str, Callable[[GuardVerdict], None]] = {}
+        self.waiting: dict[str, Callable[[Verdict], None]] = {}
         """The callbacks that take the verdict on a wire call, by call id."""
         self._unjudged: list[WireCall] = []
         self.mechanism = mechanism
@@ -224,24 +231,24 @@ class Guard:
         self._judged: set[str] = set()
         self._spare = 0
 
-    def ask(self, tool_call_id: str, tool: str, args: Any, cwd: str | None = None) -> GuardVerdict:
+    def ask(self, tool_call_id: str, tool: str, args: Any, cwd: str | None = None) -> Verdict:
         """The verdict on a call that came over the agent's wire."""
         self.proved("a tool call asked")
         try:
             verdict = self._judge(tool, args, cwd)
-            if not isinstance(verdict, GuardVerdict):
+            if not isinstance(verdict, Verdict):
                 raise TypeError("not a verdict")
         except Exception as problem:
             # Fail closed: an internal error must not allow the call.
-            verdict = GuardVerdict(
-                allowed=False,
+            verdict = Verdict(
+                decision="block",
                 rule="internal-error",
                 reason=f"the guard failed ({type(problem).__name__})",
             )
         self._count(tool_call_id, verdict)
         return verdict
 
-    def await_verdict(self, call: WireCall, answer: Callable[[GuardVerdict], None]) -> None:
+    def await_verdict(self, call: WireCall, answer: Callable[[Verdict], None]) -> None:
         """A wire call waits for a verdict that arrives as a note; `answer` takes it."""
         self.proved("a tool call asked")
         self.waiting[call.tool_call_id] = answer
@@ -299,8 +306,8 @@ class Guard:
     def of_session(cls, facts: GuardFacts) -> "Guard":
         """The guard of a session whose verdicts come from hooks only (`note`)."""
 
-        def refuse(tool: str, args: Any, cwd: str | None) -> GuardVerdict:
-            return GuardVerdict(allowed=False, rule="no-guard", reason="only hooks can be asked")
+        def refuse(tool: str, args: Any, cwd: str | None) -> Verdict:
+            return Verdict(decision="block", rule="no-guard", reason="only hooks can be asked")
 
         return cls(refuse, facts.mechanism, capability=facts.capability, judges=False)
 
@@ -308,7 +315,7 @@ class Guard:
         """The same guard for the next process of its session, not proved yet."""
         return Guard(self._judge, self.mechanism, capability=self.capability)
 
-    def _count(self, tool_call_id: str, verdict: GuardVerdict) -> None:
+    def _count(self, tool_call_id: str, verdict: Verdict) -> None:
         if verdict.allowed:
             self.allowed += 1
             self._spare += 1

@@ -10,7 +10,7 @@ from bridle.core.errors import GuardRefused
 from bridle.core.redaction import Redactor
 from bridle.core.results import GuardReport
 from bridle.turns.event_writer import EventWriter
-from bridle.turns.guard_contract import Guard, GuardVerdict, HookNote, WireCall
+from bridle.turns.guard_contract import Guard, HookNote, Verdict, WireCall
 from bridle.turns.wire import Question
 
 if TYPE_CHECKING:
@@ -120,11 +120,11 @@ class GuardVerdicts:
         self._tools = tools
         self._permissions = permissions
         self._live = live
-        self._early: dict[str, tuple[str, GuardVerdict]] = {}
+        self._early: dict[str, tuple[str, Verdict]] = {}
         """Verdicts on calls whose start the wire has not reported."""
-        self._unnamed: list[tuple[str, GuardVerdict]] = []
+        self._unnamed: list[tuple[str, Verdict]] = []
         """Such verdicts of hooks that give no call id."""
-        self._waiting: list[tuple[HookNote, GuardVerdict]] = []
+        self._waiting: list[tuple[HookNote, Verdict]] = []
         """Verdicts that came before the wire reported their turn."""
         self._held_ready: str | None = None
         """The evidence that the agent is ready, while its guard is not proved yet."""
@@ -181,21 +181,19 @@ class GuardVerdicts:
         if early is not None:
             self.write(tool_call_id, *early)
 
-    def ask(
-        self, tool_call_id: str, tool_name: str, args: Any, cwd: str | None = None
-    ) -> GuardVerdict:
+    def ask(self, tool_call_id: str, tool_name: str, args: Any, cwd: str | None = None) -> Verdict:
         """Get the guard's verdict on a call and write it; the adapter answers the agent with it.
 
         Without a guard the call is refused: an agent that asks expects one.
         """
         guard = self._recorder.guard
         if guard is None:
-            return GuardVerdict(allowed=False, rule="no-guard", reason="no guard is there to ask")
+            return Verdict(decision="block", rule="no-guard", reason="no guard is there to ask")
         verdict = guard.ask(tool_call_id, tool_name, args, cwd)
         self.write(tool_call_id, tool_name, verdict)
         return verdict
 
-    def ask_later(self, call: WireCall, answer: Callable[[GuardVerdict], None]) -> None:
+    def ask_later(self, call: WireCall, answer: Callable[[Verdict], None]) -> None:
         """Like `ask`, for an agent that waits on its wire: `answer` gets the verdict now, or when
         the driver has the call judged."""
         guard = self._recorder.guard
@@ -204,7 +202,7 @@ class GuardVerdicts:
         else:
             answer(self.ask(call.tool_call_id, call.tool_name, call.args, call.cwd))
 
-    def write(self, tool_call_id: str, tool_name: str, verdict: GuardVerdict) -> None:
+    def write(self, tool_call_id: str, tool_name: str, verdict: Verdict) -> None:
         """Write a verdict after the start of its tool: an agent may ask while it still writes the
         call."""
         tools, guard = self._tools, self._recorder.guard
@@ -263,7 +261,7 @@ class GuardVerdicts:
             return GuardReport(capability=recorder.unguarded, state="unguarded")
         return msgspec.UNSET
 
-    def _take(self, guard: Guard, note: HookNote, verdict: GuardVerdict) -> None:
+    def _take(self, guard: Guard, note: HookNote, verdict: Verdict) -> None:
         recorder = self._recorder
         # Some hooks give no call id.
         call_id = note.tool_call_id or self._open_call(guard, note.tool_name)
@@ -280,7 +278,7 @@ class GuardVerdicts:
         if answer is not None:
             answer(verdict)
 
-    def _take_unnamed(self, tool_call_id: str) -> tuple[str, GuardVerdict] | None:
+    def _take_unnamed(self, tool_call_id: str) -> tuple[str, Verdict] | None:
         """The oldest verdict without a call id that is about this tool."""
         guard, name = self._recorder.guard, self._tools.name_of(tool_call_id)
         any_name = guard is not None and guard.mechanism.names_differ

@@ -11,9 +11,9 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import ConfigError, GuardRefused, exit_code_of
 from bridle.core.options import Provider, RunOptions
-from bridle.guard.hooks.desk import Answer, Desk
-from bridle.guard.hooks.notes import read_notes
-from bridle.guard.hooks.settling import Settling
+from bridle.guard.hooks.guard_folder import append_note, read_notes
+from bridle.guard.hooks.hook_judge import HookJudge
+from bridle.guard.hooks.host import HookHost, HostedGuard, WireJudgement
 from bridle.guard.policy import Policy
 from bridle.runtimes.acp import agents
 from bridle.runtimes.acp.asking import wire_call
@@ -29,9 +29,9 @@ from bridle.turns.guard_contract import (
     UNSEEN,
     Guard,
     GuardFacts,
-    GuardVerdict,
     HookNote,
     HookShape,
+    Verdict,
     WireCall,
 )
 from tests.conftest import wait_until
@@ -267,16 +267,20 @@ def test_what_is_judged(
 def test_the_kinds_of_the_protocol_are_judged(
     tmp_path: Path, tool: str, args: dict[str, Any], rule: str
 ) -> None:
-    verdict = Desk(Policy(capability="builder", worktree=str(tmp_path))).judge(tool, args)
+    verdict = HookJudge(Policy(capability="builder", worktree=str(tmp_path))).judge(tool, args)
     assert verdict.rule == rule
 
 
 # -- the questions of a run -----------------------------------------------------------------------
 
 
-def judge(tool: str, args: Any, cwd: str | None) -> GuardVerdict:
+def judge(tool: str, args: Any, cwd: str | None) -> Verdict:
     bad = "bad" in str(args)
-    return GuardVerdict(allowed=not bad, rule="bad" if bad else "allowed", reason="no" * bad)
+    return Verdict(
+        decision="allow" if not bad else "block",
+        rule="bad" if bad else "allowed",
+        reason="no" * bad,
+    )
 
 
 def question(command: str, call_id: int = 70, tool: str = "t") -> bytes:
@@ -364,7 +368,7 @@ def session_desk() -> tuple[LiveDesk, Guard]:
 
 
 def told(desk: LiveDesk, guard: Guard, call: WireCall, *, allowed: bool) -> list[Message]:
-    verdict = GuardVerdict(allowed=allowed, rule="r")
+    verdict = Verdict(decision="allow" if allowed else "block", rule="r")
     guard.note(HookNote(kind="verdict", tool_call_id=call.tool_call_id, verdict=verdict))
     desk.recorder.verdicts.take_notes()
     return desk.collect()
@@ -392,25 +396,26 @@ def test_an_aborted_turn_takes_its_questions_along() -> None:
 # -- verdicts that are given apart ----------------------------------------------------------------
 
 
-class Slow:
-    """A judge whose answer is the test's."""
+class Slow(HostedGuard):
+    """A guard whose answer is the test's."""
 
-    shape = HookShape()
-    patience = 30
-
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, folder: Path, answer: Any) -> None:
+        super().__init__(HookHost(), str(folder))
         self._answer = answer
 
-    def judged(self, payload: bytes) -> Answer:
-        made: Answer = self._answer(payload)
+    def report(self, note: HookNote) -> None:
+        append_note(self.files.notes, note, with_args=True)
+
+    def judged(self, payload: bytes) -> HookNote:
+        made: HookNote = self._answer(payload)
         return made
 
 
-def settled(tmp_path: Path, judge: Slow) -> list[GuardVerdict]:
-    notes = tmp_path / "notes"
+def reported(judge: Slow) -> list[Verdict]:
+    notes = Path(judge.files.notes)
     notes.touch()
     call = WireCall(tool_call_id="t", tool_name="execute", args={"command": "ls"})
-    Settling(judge, str(notes), call, with_args=True).start()
+    WireJudgement(judge, call).start()
     wait_until(lambda: notes.stat().st_size > 0)
     found = [note for note, _ in read_notes(str(notes), 0)]
     assert [note.tool_call_id for note in found] == ["t"]
@@ -418,26 +423,25 @@ def settled(tmp_path: Path, judge: Slow) -> list[GuardVerdict]:
 
 
 def test_a_verdict_is_written_down(tmp_path: Path) -> None:
-    desk = Desk(Policy(capability="builder", worktree=str(tmp_path)))
-    (verdict,) = settled(tmp_path, Slow(lambda payload: desk.answer(payload, HookShape())))
+    desk = HookJudge(Policy(capability="builder", worktree=str(tmp_path)))
+    (verdict,) = reported(Slow(tmp_path, lambda payload: desk.answer(payload, HookShape())))
     assert verdict.allowed
 
 
 @pytest.mark.parametrize(
-    "answer", [crash, lambda payload: "yes", lambda payload: Answer(allowed=True)]
+    "answer", [crash, lambda payload: "yes", lambda payload: HookNote(kind="event")]
 )
 def test_a_judge_that_gives_none_has_refused(tmp_path: Path, answer: Any) -> None:
-    (verdict,) = settled(tmp_path, Slow(answer))
+    (verdict,) = reported(Slow(tmp_path, answer))
     assert (verdict.allowed, verdict.rule) == (False, "internal-error")
 
 
 def test_a_judge_that_comes_too_late_has_refused(tmp_path: Path) -> None:
-    def late(payload: bytes) -> Answer:
+    def late(payload: bytes) -> HookNote:
         time.sleep(2)
-        note = HookNote(kind="verdict", verdict=GuardVerdict(allowed=True, rule="allowed"))
-        return Answer(allowed=True, note=note)
+        return HookNote(kind="verdict", verdict=Verdict(decision="allow", rule="allowed"))
 
-    judge = Slow(late)
+    judge = Slow(tmp_path, late)
     judge.patience = 1
-    (verdict,) = settled(tmp_path, judge)
+    (verdict,) = reported(judge)
     assert not verdict.allowed

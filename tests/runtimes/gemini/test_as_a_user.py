@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(420)]
 
 RUNS = "tests/runtimes/gemini/test_real_cli.py::"
 GUARDED = "tests/guard/test_real_agents.py::"
-DEPLOYED = "tests/guard/test_deploy_more.py::"
-CONFINED = "tests/sandbox/test_real_more.py::"
+DEPLOYED = "tests/guard/test_deploy_other_runtimes.py::"
+CONFINED = "tests/sandbox/test_real_other_agents.py::"
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def _numbers(tokens: list[tuple[str, str]]) -> dict[str, Value]:
 
 def _pipe(tokens: list[tuple[str, str]], number: int, variables: dict[str, Value]) -> list[Effect]:
     if number + 1 < len(tokens) and tokens[number + 1][1] == "getline":
-        # `"command" | getline`: the command stands before the bar.
+        # `"command" | getline`: the command is before the bar.
         before = tokens[number - 1] if number else ("", "")
         if before[0] == "string" and (number < 2 or tokens[number - 2][0] in ("newline", "op")):
             return [Shell(literal(_unquote(before[1])))]

@@ -4,8 +4,8 @@ import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Write
-from bridle.guard.names import names
 from bridle.guard.shell.values import Value, literal
+from bridle.guard.tables import names
 
 CONTAINERS = names("docker podman nerdctl docker-compose podman-compose buildah finch")
 

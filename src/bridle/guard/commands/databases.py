@@ -1,10 +1,9 @@
-"""Clients of databases: what their text reads, writes and runs."""
+"""sqlite3: what its statements and dot commands read, write and run."""
 
 import re
 
-from bridle.guard.commands.given import given
 from bridle.guard.commands.options import read
-from bridle.guard.effects import Command, Effect, Mutates, Shell, Write
+from bridle.guard.effects import Command, Effect, Shell, Write
 from bridle.guard.shell.values import literal
 
 _SQL_READS = re.compile(
@@ -68,25 +67,3 @@ def _only_reads(text: str) -> bool:
     if _SQL_ACTS.search(text):
         return False
     return all(_SQL_READS.match(part) for part in text.split(";") if part.strip())
-
-
-_SQL_RUNS = re.compile(
-    r"(?:^|\s)(?:\\!|\.(?:shell|system|sh)\b|\\(?:o|g|gx)\s*\|)\s*([^\n]+)"
-    r"|\b(?:to|from)\s+program\s+'([^']+)'",
-    re.IGNORECASE,
-)
-
-
-def sql_client(command: Command) -> list[Effect]:
-    """duckdb, psql, mysql: the server is not ours to judge; the programs their text starts are."""
-    words = [a.text for a in command.args]
-    if words in (["--version"], ["-V"], ["--help"], ["-version"]):
-        return []
-    effects: list[Effect] = [Mutates(command.name)]
-    texts = [w for w in words if w and (" " in w or w.startswith("\\"))]
-    if command.stdin.script is not None:
-        texts.append(command.stdin.script)
-        effects.extend(given(command, (literal(command.stdin.script),)))
-    for text in texts:
-        effects.extend(Shell(literal(m[1] or m[2])) for m in _SQL_RUNS.finditer(text))
-    return effects

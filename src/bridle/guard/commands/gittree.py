@@ -250,7 +250,7 @@ def rebase(args: list[Value], command: Command) -> list[Effect]:
 
 
 def apply(args: list[Value], command: Command) -> list[Effect]:
-    """git apply: git itself keeps it inside the tree, unless told not to."""
+    """git apply: git itself keeps it inside the tree, unless an option lifts that."""
     options = read(
         args, short="pCX", long=("directory", "exclude", "include", "build-fake-ancestor",
                                  "whitespace"),

@@ -44,7 +44,7 @@ def read(
 
     `short` letters and `long` names take a value; `optional` letters take one only when joined;
     `flags` are long names without a value that are worth knowing, so that an abbreviation of them
-    is told apart. A long name ending in `?` takes its value only after `=`. An abbreviation that
+    is recognised. A long name ending in `?` takes its value only after `=`. An abbreviation that
     fits several names counts as all of them.
     """
     takes = {name.rstrip("?"): not name.endswith("?") for name in long}

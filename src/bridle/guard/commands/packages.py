@@ -2,13 +2,13 @@
 
 import re
 
-from bridle.guard.commands.given import given
+from bridle.guard.commands.given_paths import given
 from bridle.guard.commands.options import read
 from bridle.guard.commands.system import AGENT_PACKAGES
 from bridle.guard.commands.wrappers import packaged
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell, Write
-from bridle.guard.names import names
 from bridle.guard.shell.values import Value, literal
+from bridle.guard.tables import names
 
 _PUBLISH = names(
     "publish unpublish deprecate owner adduser login logout dist-tag access token yank upload push"
@@ -84,8 +84,7 @@ def subcommand(operands: list[str], command: Command) -> list[str]:
 
 TOOLS = names("""
     npm pnpm yarn bun pip uv poetry cargo go gem bundle composer mvn gradle conda pipx rustup nvm
-    pyenv dotnet swift deno mix pdm hatch twine flit mvnw gradlew sbt ant lerna nx turbo tox nox
-    bazel meson zig stack cabal mamba
+    pyenv dotnet deno twine mvnw gradlew
     """)
 
 TEST_RUNNERS = names("""
@@ -208,7 +207,7 @@ def curl(command: Command) -> list[Effect]:
 
 
 def wget(command: Command) -> list[Effect]:
-    """Effects of wget: it writes to the current directory unless told otherwise."""
+    """Effects of wget: it writes to the current directory unless an option names another place."""
     options = read(
         command.args, short="oaeiBtOTwQPUlARDIX", long=("output-document", "directory-prefix"),
         flags=("spider", "output-file"),

@@ -19,8 +19,8 @@ from bridle.guard.effects import (
     Shell,
     Write,
 )
-from bridle.guard.names import names
 from bridle.guard.shell.values import Output, Value, literal
+from bridle.guard.tables import names
 
 SHELLS = names(
     "sh bash dash zsh ksh mksh ash fish rbash posh yash csh tcsh pdksh oksh lksh ksh93 rksh rzsh "
@@ -53,7 +53,7 @@ def shell(command: Command) -> list[Effect]:
         return [Deny("command-unresolved", "a shell with options only known at run time")]
     effects.extend(Shell(v) for v in options.values("init-command", "C") if v.parts)
     if options.has("c", "command", "commands"):
-        # `bash -c TEXT name args`: the flag has no value of its own, the first operand is the text.
+        # `bash -c TEXT name args`: the flag has no value, the first operand is the text.
         texts = [v for v in options.values("command", "commands") if v.parts]
         if not texts:
             texts = [operands.pop(0)] if operands else []
@@ -76,7 +76,7 @@ def _signed(args: tuple[Value, ...]) -> list[Value]:
             break
         if lead[0] == "+":
             found[number] = Value(("-" + lead[1:], *found[number].parts[1:]))
-        # Some options have their value in a word of its own.
+        # The value of some options is the next word.
         valued = lead[2:] in _SHELL_VALUES if lead[1:2] == "-" else lead[-1] in "oO"
         number += 2 if valued else 1
     return found
@@ -221,13 +221,7 @@ CODE_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     # program: letters that take code, long options that take code, letters that take other values
     "node": ("ep", ("eval", "print"), "rC"), "bun": ("ep", ("eval", "print"), ""),
     "ruby": ("e", (), "rICEFTWxKS"), "php": ("rBRE", ("run",), "cdzfFtS"),
-    "guile": ("c", (), "eslLC"), "swipl": ("g", (), "tfx"), "expect": ("c", (), "df"),
-    "pwsh": ("c", ("Command", "command", "EncodedCommand"), "f"),
-    "powershell": ("c", ("Command", "command", "EncodedCommand"), "f"),
-    "ipython": ("c", (), "im"), "deno": ("", (), ""), "sbcl": ("", ("eval", "load"), ""),
-    **dict.fromkeys(
-        names("lua luajit Rscript R julia elixir erl scala groovy racket clojure octave tclsh "
-              "osascript raku jshell irb"), _LETTERS),
+    "deno": ("", (), ""), "tclsh": _LETTERS, "lua": _LETTERS, "Rscript": _LETTERS,
 }  # fmt: skip
 
 

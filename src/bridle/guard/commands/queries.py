@@ -8,8 +8,8 @@ import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Effect, Unlisted
-from bridle.guard.names import names
 from bridle.guard.shell.values import Value
+from bridle.guard.tables import names
 
 _CHANGES = names("""
     set delete del fix edit rm add install uninstall update upgrade create remove unset push pull
@@ -35,58 +35,43 @@ gem: list search query info environment which contents
 bundle: list show info outdated check
 composer: show info outdated validate why depends licenses
 gradle gradlew: tasks projects dependencies properties
-conda mamba: list info search env-list
+conda: list info search env-list
 pipx: list
 rustup: show which check toolchain-list target-list component-list
 nvm: ls list current which use version
 pyenv: versions version which root init
 dotnet: list nuget-list sln-list
-deno: info doc types
 helm: list status version show lint template get history search
-mix: help deps.tree
-pdm: list show info
-hatch: version. env-show
-docker podman nerdctl: ps images image-ls image-inspect image-history logs inspect version info
+docker podman: ps images image-ls image-inspect image-history logs inspect version info
   stats top port diff history search events container-ls container-inspect network-ls volume-ls
   network-inspect volume-inspect compose-ps compose-logs compose-config compose-ls compose-images
   context-ls system-df
-docker-compose podman-compose: ps logs config images
-kubectl oc: get describe logs version explain api-resources api-versions top cluster-info diff
+docker-compose: ps logs config images
+kubectl: get describe logs version explain api-resources api-versions top cluster-info diff
   config-view config-current-context config-get-contexts config-get-clusters config. auth-can-i
-terraform tofu: plan validate show output providers version graph state-list state-show
+terraform: plan validate show output providers version graph state-list state-show
   workspace-list workspace-show
-packer: validate inspect version
-aws gcloud az: help version
 crontab: -l
-at: -l
 dpkg: -l -L -s -S --list --listfiles --status --search
-rpm: -qa -q -qi -ql -qf
 apt: list show search policy
 apt-cache: show search policy depends rdepends
 brew: list info search --prefix config doctor shellenv deps uses outdated
-pacman: -Q -Qi -Ss -Qs -Ql
-apk: info list search
 mount: -l.
 sysctl: -a -n
-service: --status-all
 systemctl: status list-units list-unit-files is-active is-enabled show cat list-timers is-failed
-launchctl: list print
 tmux: ls list-sessions list-windows list-panes list-clients has-session has list-keys
   list-commands -V
 screen: -ls -list -v
-zellij: list-sessions ls
 ip: addr a address link l route r neigh n -s
 busctl: list status tree introspect monitor
-qdbus gdbus: help
-hg svn jj sl bzr fossil: log status st diff show annotate blame cat info ls list help version root
+hg svn: log status st diff show annotate blame cat info ls list help version root
   id heads summary paths files
-7z 7za 7zr unrar rar: l t i h b
+7z: l t i h b
 ar: t p tv
 jar: tf -tf tvf -tvf
 openssl: version x509 verify dgst sha1 sha256 sha512 md5 asn1parse crl ciphers list help pkey rsa ec
   errstr prime s_client req rand
 pre-commit: help validate-config validate-manifest
-vagrant multipass limactl lxc: list ls info status version
 """
 
 

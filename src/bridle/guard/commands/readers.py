@@ -13,11 +13,11 @@ import re
 import msgspec
 
 from bridle.guard.commands.files import old_style
-from bridle.guard.commands.given import given
+from bridle.guard.commands.given_paths import given
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Doubt, Effect, Mutates, Unlisted, Write, hook
-from bridle.guard.names import names
 from bridle.guard.shell.values import EMPTY, Value
+from bridle.guard.tables import names
 
 READERS = names("""
     cat head tail wc ls dir vdir pwd echo printf grep egrep fgrep zgrep bzgrep xzgrep cut tr nl tac
@@ -43,7 +43,6 @@ sort shuf: b d f g h i M n R r V z u c C m s e k: t: S: i: n: --key= --field-sep
 uniq: c d D i u z f: s: w: --count --repeated --all-repeated? --ignore-case --unique --skip-fields=
   --skip-chars= --check-chars= --zero-terminated --group? >second
 xxd: a b c: d e g: i l: o: s: p u r E --cols= >second
-iconv: f: t: c s l --from-code= --to-code= --list
 tree: a d f i l n r s t u p g h D F L: P: I: C J X Q N --dirsfirst --filelimit= --charset=
   --noreport --gitignore --prune --du --si --matchdirs --ignore-case --sort~ --filesfirst
   --fromfile --depth=
@@ -56,15 +55,13 @@ date: d: f: r: u R I --date= --file= --reference= --utc --iso-8601? --rfc-3339~ 
   --universal >format
 file: b i z L h k p r s v 0 N n F: f: e: --brief --mime --mime-type --mime-encoding --dereference
   --uncompress --keep-going --files-from= --extension
-base64 base32 basenc: d D i w: --decode --wrap= --ignore-garbage --base64 --base64url --base16
+base64: d D i w: --decode --wrap= --ignore-garbage --base64 --base64url --base16
 nm: a A B C D g u n p P r S o l v f: t: --demangle --dynamic --extern-only --undefined-only
   --print-size --size-sort --numeric-sort --defined-only --format~ --radix~ --no-demangle
   --debug-syms
 objdump size: a f h p r R t T x d D s S l C w j: M: b: m: A B G --disassemble --section-headers
   --headers --syms --reloc --all-headers --demangle --source --full-contents --disassemble-all
   --section= --start-address= --stop-address= --no-show-raw-insn --format~ --totals
-diff3 sdiff: A a e E i m T x X L: l s w: b B I: W: --merge --label= --text --width=
-  --suppress-common-lines --ignore-case --left-column --ignore-all-space --ignore-blank-lines
 lsof: a b c: d: F: g: i: l n N O o P p: R s: t T u: U V v w X S: r:
 ss: h V n r a l o e m p i s E t u w x d 4 6 0 O H f: N: A: --numeric --all --listening --options
   --processes --info --summary --tcp --udp --unix --ipv4 --ipv6 --no-header --extended
@@ -105,9 +102,9 @@ tar: t f: v z j J a O x C: --list --file= --gzip --bzip2 --xz --zstd --verbose
   --directory= --full-time --no-recursion --numeric-owner --utc --show-transformed-names --lzma
   --auto-compress --occurrence --quoting-style~ --ignore-case
 unzip: l v t p Z 1 q c z C a o n j s T h m M x: P: d:
-zstdcat lz4cat: d c f k q v m --no-progress --memory= --long?
+zstdcat: d c f k q v m --no-progress --memory= --long?
 lz4: d c t k v q f m --list --test --stdout --decompress !c,t,list,test,stdout
-gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd pigz brotli: d c l t k v q f n 1 2 3
+gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd: d c l t k v q f n 1 2 3
   4 5 6 7 8 9 T: --stdout --decompress --list --test --keep --quiet --verbose --to-stdout
   --uncompress !c,l,t,stdout,list,test,to-stdout
 curl: s S f L i I k v g G N 4 6 0 1 2 3 # H: A: e: u: X: d: m: w: o: b: r: x: F: y: Y: z: --silent
@@ -139,7 +136,6 @@ journalctl: u: n: p: o~ b f x e k r q t: S: U: g: D: --unit= --since= --until= -
   --identifier= --disk-usage --list-boots --no-hostname --utc --all --no-full --quiet
 history: >none
 hash: l t r
-compgen: A~ a b c d e f g j k s u v
 stty: a g
 fuser: v u m n: 4 6 a s l --all --verbose --user
 ctags: x R --recurse --languages= --fields= --exclude= --list-kinds --list-languages n !x
@@ -148,19 +144,14 @@ colordiff: u c y w b B i r N q s U: C: W: E a --unified? --side-by-side --brief 
   --color?
 delta: n s --line-numbers --side-by-side --color-only --light --dark --no-gitconfig --width=
   --navigate
-difft: --color~ --display~ --width= --context= --syntax-highlight~ --list-languages
 glow: s~ w: a --style~ --width= --all
 tldr: p: l v --platform~ --list --language~
-pkg-config pkgconf: --cflags --libs --modversion --exists --list-all --variable= --cflags-only-I
-  --libs-only-L --libs-only-l --static --atleast-version= --print-variables --print-requires
-  --short-errors --print-errors --silence-errors
 gpg: k K --list-keys --list-secret-keys --verify --fingerprint --list-sigs --keyid-format~
   --with-colons --with-fingerprint --batch --no-tty --show-keys --list-packets --status-fd= v
   --verbose --version
   !k,K,list-keys,list-secret-keys,verify,fingerprint,list-sigs,show-keys,list-packets
 ssh-keygen: l B f: E~ v !l,B
 tee: a i p --append --ignore-interrupts --output-error? >all
-dot: T~ K~ V v G: N: E: q -Tsvg -Tpng
 patch: p: R N s i: --dry-run --strip= --reverse --forward --silent --input= --verbose --quiet
   --batch E l u F: --fuzz= --binary d: --directory= !dry-run
 mypy: p: m: c: --show-error-codes --package= --module= --strict --ignore-missing-imports --pretty
@@ -168,7 +159,7 @@ mypy: p: m: c: --show-error-codes --package= --module= --strict --ignore-missing
   --no-incremental --no-site-packages --check-untyped-defs --disallow-untyped-defs
   --warn-unused-ignores --warn-unreachable --no-error-summary --no-color-output --output~ +
 pyright: p: --outputjson --pythonversion~ --level~ --project= --skipunannotated +
-flake8 pycodestyle pylint bandit pydocstyle vulture radon: j: E r f~ --jobs= --errors-only
+flake8 pylint bandit: j: E r f~ --jobs= --errors-only
   --disable= --enable= --score~ --reports~ --recursive --max-complexity= --per-file-ignores=
   --min-confidence= --show-source --isolated --msg-template= --severity-level~ +
 ruff: n e --line-length= --target-version~ --no-fix --show-fixes --show-files --show-settings
@@ -188,7 +179,7 @@ tsc: p: --noEmit --project= --pretty? --skipLibCheck --strict --showConfig --lis
   --moduleResolution~ --noUnusedLocals --noImplicitAny --traceResolution >files
   !noEmit,showConfig,listFilesOnly,version,help,all +
 rustfmt: --edition~ --files-with-diff --print-config= !check +
-gofmt goimports gofumpt shfmt: r: i: p f --list --simplify --indent= --case-indent -ci -bn -sr -kp
+gofmt goimports shfmt: r: i: p f --list --simplify --indent= --case-indent -ci -bn -sr -kp
   -fn -ln= -local= +
 clang-format: --style= --dry-run --Werror --assume-filename= --lines= --fallback-style~
   --dump-config -style= -n -Werror -assume-filename= -fallback-style= -dump-config -lines= +
@@ -287,7 +278,7 @@ def reading(command: Command, row: Listed) -> list[Effect]:
         flags=[name for name in row.options if len(name) > 1 and name not in valued],
     )
     effects: list[Effect] = []
-    # An abbreviation may stand for an option that is not listed.
+    # An abbreviation may mean an option that is not listed.
     spelled = {a.lead[2:].partition("=")[0] for a in args if a.lead.startswith("--")}
     other = [
         (name, value)
@@ -324,7 +315,7 @@ def reading(command: Command, row: Listed) -> list[Effect]:
 
 
 def _is_subcommand(value: Value, command: Command) -> bool:
-    """Whether a plain word among the operands is no file, and so tells what to do."""
+    """Whether a plain word among the operands is not a file, and so names a task."""
     text = value.text or ""
     plain = re.fullmatch(r"[A-Za-z][A-Za-z-]*", text) is not None and text not in _TASKS
     return plain and not any(

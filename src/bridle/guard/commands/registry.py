@@ -9,7 +9,7 @@ from bridle.guard.commands import (
     databases,
     files,
     git,
-    given,
+    given_paths,
     packages,
     programs,
     queries,
@@ -17,12 +17,12 @@ from bridle.guard.commands import (
     search,
     sed,
     system,
-    unknowns,
+    unknown_programs,
     wrappers,
 )
 from bridle.guard.commands.options import read
 from bridle.guard.commands.readers import LISTED, READERS
-from bridle.guard.commands.table import SPECS, Spec
+from bridle.guard.commands.writers import SPECS, Spec
 from bridle.guard.effects import (
     Code,
     Command,
@@ -36,8 +36,8 @@ from bridle.guard.effects import (
     Write,
     hook,
 )
-from bridle.guard.names import names
 from bridle.guard.shell.values import Value, literal
+from bridle.guard.tables import names
 
 Handler = Callable[[Command], list[Effect]]
 
@@ -49,7 +49,6 @@ HANDLERS: dict[str, Handler] = {
     "env": wrappers.env, "command": wrappers.command_builtin,
     "xargs": wrappers.xargs, "parallel": wrappers.parallel,
     "find": search.find, "fd": search.fd,
-    "hyperfine": wrappers.shell_texts, "concurrently": wrappers.shell_texts,
     "source": programs.source, ".": programs.source,
     "python": programs.python, "perl": programs.perl,
     "make": programs.make, "ninja": programs.make,
@@ -65,8 +64,7 @@ for _handler, _names in (
     (programs.shell, programs.SHELLS),
     (programs.interpreter, frozenset(programs.CODE_OPTIONS) - {"bun", "deno"}),
     (programs.editor, programs.EDITORS),
-    (unknowns.hooks, unknowns.HOOK_PLANTERS),
-    (databases.sql_client, names("duckdb psql mysql mariadb")),
+    (unknown_programs.hooks, unknown_programs.HOOK_PLANTERS),
     (system.version_control, names("hg svn jj sl bzr fossil")),
     (system.refused, frozenset(system.REFUSED)),
     (system.remote_shell, system.REMOTE),
@@ -80,7 +78,7 @@ KNOWN = (
     frozenset(HANDLERS) | frozenset(SPECS) | frozenset(wrappers.WRAPPERS) | READERS
     | frozenset(LISTED) | frozenset(queries.QUERIES)
 )  # fmt: skip
-"""Every program that has a rule of its own."""
+"""Every program that has its own rule."""
 HANDLERS["chmod"] = lambda command: chmod(command)
 
 _KNOWING = names("""
@@ -108,7 +106,7 @@ _ALIASES = {
     **{f"g{name}": name for name in (*SPECS, *names("cp mv ln sed awk tar find xargs make timeout "
                                                     "time stat date env"))},
 }  # fmt: skip
-"""Other names of programs; `g` stands before those of GNU on other systems."""
+"""Other names of programs; GNU's have a `g` in front on other systems."""
 _LOADER = re.compile(r"ld-linux[\w.-]*\.so[\w.]*\Z|ld-musl[\w.-]*\.so[\w.]*\Z|ld\.so\Z")
 _ONLY_ASKS = frozenset({"--version", "--help", "-V", "-h", "-version", "version", "help"})
 
@@ -162,7 +160,7 @@ def _given(command: Command, effects: list[Effect], home: str) -> list[Effect]:
         return []
     found: list[Effect] = []
     for variable, value in command.env:
-        found.extend(given.given_variable(variable, value, home))
+        found.extend(given_paths.given_variable(variable, value, home))
     if name in _KNOWING or name in LISTED or not effects:
         # Its handler knows what it writes, or has found that it only reads.
         return found
@@ -188,7 +186,7 @@ def _given(command: Command, effects: list[Effect], home: str) -> list[Effect]:
         words = [word for word in words if word not in copied]
     if name in _CONVERTERS:
         words = [*_options_of(words[:-1]), *words[-1:]]
-    return found + given.given(command, tuple(words))
+    return found + given_paths.given(command, tuple(words))
 
 
 def _options_of(words: list[Value]) -> list[Value]:
@@ -226,7 +224,7 @@ def _beyond(command: Command) -> list[Effect]:
     if handler is not None:
         effects = handler(command)
         if handler is packages.package_tool and all(isinstance(e, Mutates) for e in effects):
-            effects = effects + unknowns.carried(command, KNOWN)
+            effects = effects + unknown_programs.carried(command, KNOWN)
         if row is not None:
             effects = effects + [
                 e for e in readers.reading(command, row) if isinstance(e, Unlisted)
@@ -246,11 +244,11 @@ def unknown(command: Command) -> list[Effect]:
     """A program that is not known: it may change anything."""
     if len(command.args) == 1 and command.args[0].text in _ONLY_ASKS:
         return []
-    if unknowns.publishes(command):
+    if unknown_programs.publishes(command):
         return [Deny("publish", f"{command.name} publishes something")]
     effects: list[Effect] = [Mutates(f"the program {command.name}")]
-    effects.extend(unknowns.program_texts(command))
-    return effects + unknowns.carried(command, KNOWN)
+    effects.extend(unknown_programs.program_texts(command))
+    return effects + unknown_programs.carried(command, KNOWN)
 
 
 def by_spec(command: Command, spec: Spec) -> list[Effect]:

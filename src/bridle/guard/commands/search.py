@@ -1,4 +1,4 @@
-"""Commands that search: they read, apart from what they are told to run or write."""
+"""Commands that search: they read, apart from what their options run or write."""
 
 import itertools
 import os
@@ -8,9 +8,9 @@ from bridle.guard.budget import spend
 from bridle.guard.commands.options import read
 from bridle.guard.commands.wrappers import replaced
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Write
-from bridle.guard.names import names
 from bridle.guard.paths import PROTECTED, may_meet
 from bridle.guard.shell.values import ATOM, REL, UNKNOWN, Hole, Value, join, literal
+from bridle.guard.tables import names
 
 _FIND_ACTIONS = {"-exec": False, "-execdir": False, "-ok": False, "-okdir": False}
 _FIND_WRITES = {"-fprint": 1, "-fprint0": 1, "-fls": 1, "-fprintf": 2}
@@ -88,7 +88,7 @@ _MOST_ENTRIES = 5000
 
 
 def _in_folders(argv: list[Value], starts: list[Value]) -> list[Effect]:
-    """-execdir: the command runs where each file lies: beside the start, in it, or below."""
+    """-execdir: the command runs in each file's folder: around the start, in it, or below."""
     filled = tuple(replaced(a, "{}", Value(("./", ATOM))) for a in argv)
     effects: list[Effect] = []
     for start in starts:
@@ -143,7 +143,7 @@ _BY_PATH = names("-path -ipath -wholename -iwholename")
 
 
 def _name_pattern(args: list[Value]) -> str:
-    """The pattern that the names found must match, empty when there is none or several.
+    """The pattern that the names found must match, empty without one or with several.
 
     A -path pattern says more than a -name pattern; it is seen from the starting point.
     """

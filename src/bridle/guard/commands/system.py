@@ -5,8 +5,8 @@ import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Write
-from bridle.guard.names import names
 from bridle.guard.shell.values import AGENTS, Value
+from bridle.guard.tables import names
 
 AGENT_CLIS = names("""
     claude claude-code codex pi gemini gemini-cli copilot opencode cline aider goose amp
@@ -76,7 +76,7 @@ REFUSED = {
 
 
 def refused(command: Command) -> list[Effect]:
-    """A program that reaches beyond the session; an agent that tells its version does not."""
+    """A program that reaches beyond the session; an agent that prints its version does not."""
     asks = len(command.args) == 1 and _first(command) in ("-V", "-v", "-h")
     return [] if asks and command.name in AGENT_CLIS else [REFUSED[command.name]]
 
@@ -187,7 +187,7 @@ REMOTE = names("ssh sftp telnet rsh rlogin rexec ftp lftp sshpass autossh socat 
 
 
 def remote_shell(command: Command) -> list[Effect]:
-    """ssh and its kin."""
+    """ssh and the like."""
     if _first(command) in ("-V", "-G", "--version"):
         return []
     letters = "".join(a.lead[1:] for a in command.args if re.match(r"-[a-zA-Z]+\Z", a.lead))

@@ -6,8 +6,8 @@ import msgspec
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Run, Shell, Write
-from bridle.guard.names import names
 from bridle.guard.shell.values import EMPTY, UNKNOWN, Hole, Output, Value, join, literal
+from bridle.guard.tables import names
 
 
 class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     optional: str = ""
     skip: int = 0
     assignments: bool = False
-    """Whether NAME=VALUE words may stand before the command."""
+    """Whether NAME=VALUE words may come before the command."""
     writes: tuple[str, ...] = ()
     chdir: tuple[str, ...] = ()
     shell: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     joins: bool = False
     """Whether the words together are a shell text."""
     subcommands: tuple[str, ...] = ()
-    """The wrapper only wraps after one of these first words; other uses are not its business."""
+    """The wrapper only wraps after one of these first words; other uses are ordinary commands."""
 
 
 WRAPPERS: dict[str, Wrapper] = {
@@ -276,15 +276,3 @@ def parallel(command: Command) -> list[Effect]:
             else Run(tuple(words), directory=place)
         )
     return effects
-
-
-def shell_texts(command: Command) -> list[Effect]:
-    """hyperfine, concurrently and their kin: each operand is a command text."""
-    options = read(
-        command.args, short="wmMrpcsnLD",
-        long=("warmup", "runs", "min-runs", "max-runs", "prepare", "cleanup", "setup", "shell",
-              "export-json", "export-csv", "export-markdown", "names", "prefix", "parameter-list",
-              "max-processes", "kill-others-on-fail?"),
-    )  # fmt: skip
-    texts = options.values("prepare", "cleanup", "setup", "p", "c", "s")
-    return [Mutates(command.name), *(Shell(v) for v in options.operands + texts)]

@@ -11,7 +11,7 @@ import stat
 import time
 from types import TracebackType
 
-from bridle.guard.hooks.desk import LARGEST
+from bridle.guard.hooks.hook_judge import LARGEST
 from bridle.guard.hooks.hook_script import ANSWERS, COPY, PAYLOAD
 
 _DEADLINE = 15.0
@@ -63,7 +63,7 @@ class Reached:
 
     def answer(self, path: str, line: bytes) -> None:
         """Answer the hook, which looks for it at `path`; raises `OSError` when something is there
-        already, since nobody but us may answer."""
+        already: only the host may answer."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         file = os.open(path, flags, 0o400)
         try:
@@ -73,7 +73,7 @@ class Reached:
         self.say(b"done")
 
     def open_input(self, number: int) -> int:
-        """A descriptor of our own for what the hook has at `number`; raises `NeedsCopy`."""
+        """A descriptor of this process for what the hook has at `number`; raises `NeedsCopy`."""
         path = self._path(number)
         mode = os.stat(path).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISREG(mode):

@@ -1,16 +1,16 @@
 """The hook process: a few lines of shell that cost little more than starting a shell.
 
 A runtime starts a hook for each tool call, so what it costs is paid each time. Here the shell never
-touches the payload and starts no other program on its way: it writes its process id into a FIFO,
-the judge takes the payload from the shell's own stdin, and answers. Where the judge cannot reach
-that stdin it asks for a copy, and where there is no judge at all a program judges alone. Whatever
-goes wrong, the call is refused.
+touches the payload and starts no other program: it writes its process id into a FIFO, and the host
+reads the payload from the shell's own stdin and answers. Where the host cannot reach that stdin it
+asks for a copy; where there is no host the fallback judge runs. Whatever goes wrong, the call is
+refused.
 
 The agent's own processes can open every pipe of the hook (`/proc/PID/fd`). So the pipe on which the
 hook waits only wakes it up: the answer is a file in the guard's folder, which a confined agent
 cannot write, named by the hook's process id and by a number that the hook draws for this one
-question. A line that somebody else writes into the pipe leads to a file that is not there, and so
-to a refusal. The program that judges alone allows by its exit status, which only the kernel tells.
+question. A line that another process writes into the pipe leads to a file that does not exist, and
+so to a refusal. The fallback judge allows by its exit status, which only the kernel reports.
 
 Once the judge has taken a call, it alone holds the pipe's other end, so that the hook's waiting
 ends with the judge. Before that, and against a judge that lives and does not answer, the hook looks
@@ -20,7 +20,7 @@ at the clock once a second, unless the runtime stops a tool whose hook takes too
 import shlex
 import shutil
 
-from bridle.guard.hooks.alone import BLOCKED
+from bridle.guard.hooks.fallback import BLOCKED
 from bridle.turns.guard_contract import HookShape
 
 SECONDS = 25
@@ -32,7 +32,7 @@ LOST = "the guard cannot be reached and could not judge alone; the call is refus
 
 PAYLOAD, COPY, ANSWERS = 5, 4, 3
 """Descriptors of the hook: its payload, a copy of it on demand, the pipe that it waits on. A shell
-moves its stdin about while it reads from elsewhere, so the payload gets a number of its own."""
+moves its stdin while it reads from elsewhere, so the payload has its own number."""
 
 _SCRIPT = """\
 {foretold}refuse() {{ printf '%s\\n' {silent}; exit {status}; }}
@@ -144,7 +144,7 @@ def hook_script(
 ) -> str:
     """The script of a session's hooks.
 
-    `pid` and `born` (its start time, as `/proc` tells it) name the process that judges; `alone` is
+    `pid` and `born` (its start time in `/proc`) name the process that answers; `alone` is
     the command that judges when that one is gone. `answers` is how the paths of answers begin
     (`answer_path`).
     """
@@ -177,7 +177,7 @@ def hook_script(
 
 
 _OWN_ID = "read -r me stat </proc/self/stat || alone\n"
-"""A subshell's own process id, which `$$` does not tell."""
+"""The subshell's own process id; `$$` is that of its parent."""
 
 
 def answer_path(answers: str, pid: int, key: str) -> str:

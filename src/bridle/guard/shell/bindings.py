@@ -1,11 +1,11 @@
-"""What a command is bound to: the files of its redirections, the values of its variables."""
+"""What a command is bound to: the files of its redirections, the values of its variables, and words
+that run something although they look like names."""
 
 import re
 from typing import TYPE_CHECKING
 
 from bridle.guard.budget import spend
 from bridle.guard.shell import tree
-from bridle.guard.shell.hidden import check_words
 from bridle.guard.shell.scope import Scope
 from bridle.guard.shell.values import (
     EMPTY,
@@ -66,7 +66,7 @@ def _redirect(
 
 
 _TABLES = frozenset({"BASH_CMDS", "BASH_ALIASES", "aliases", "commands", "functions", "galiases"})
-"""Arrays in which a shell keeps what names of commands stand for; zsh's are in lower case."""
+"""Arrays in which a shell keeps what command names mean; zsh's are in lower case."""
 
 
 def assigned(node: tree.Assign, expander: Expander, scope: Scope) -> tuple[Value, ...]:
@@ -136,3 +136,23 @@ def declare(walk: "Walk", node: tree.Declare, scope: Scope) -> Output:
 
 def _all_atoms(value: Value) -> bool:
     return all(isinstance(p, Hole) and p.kind == "atom" for p in value.parts)
+
+
+_EVALUATING = frozenset(
+    {"test", "[", "unset", "read", "wait", "export", "declare", "typeset", "local", "readonly",
+     "mapfile", "readarray", "printf", "getopts"}
+)  # fmt: skip
+"""Builtins that evaluate the subscript of a variable name they are given."""
+_SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[[^]]*(?:\$\(|`)")
+
+
+def check_words(name: str, argv: tuple[Value, ...]) -> None:
+    """Refuse a command whose words hide another. Raises `Blocked`."""
+    path = argv[0].text or ""
+    if name != "declare" and path.startswith("-") and path != "-":
+        # `time -o FILE cmd`: whether the word is a command or an option depends on the shell.
+        raise Blocked("command-unresolved", f"the command {path}")
+    if name in _EVALUATING:
+        for arg in argv[1:]:
+            if _SUBSCRIPT.match(arg.text or ""):
+                raise Blocked("command-unresolved", f"{name} evaluates {arg.text}")

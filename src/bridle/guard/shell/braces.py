@@ -120,7 +120,7 @@ def _sequence(text: str) -> list[str] | None:
     high = int(last) if numeric else ord(last)
     stride = max(1, abs(int(step or 1)))
     if abs(high - low) // stride >= MAX_BRACES:
-        # Long counts are plain numbers: their two ends stand for all of them.
+        # Long counts are plain numbers: their two ends represent all of them.
         return [first, last]
     span = range(low, high + 1, stride) if low <= high else range(low, high - 1, -stride)
     return [str(n) if numeric else chr(n) for n in span]

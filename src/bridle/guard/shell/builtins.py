@@ -207,7 +207,7 @@ def _alias(walk: "Walk", args: tuple[Value, ...], scope: Scope, stdin: Input) ->
 
 
 def _alias_body(walk: "Walk", name: str, text: str) -> tree.Stmt:
-    """What the name stands for from here on: the text with the words after it."""
+    """What the name means from here on: the text with the words after it."""
     first = (text.split() or [""])[0]
     if first in walk.aliases - {name}:
         raise Blocked("command-unresolved", f"the alias {name} of an alias")

@@ -15,7 +15,7 @@ _LEAVING = frozenset({"exit", "return", "break", "continue"})
 
 
 def compound(walk: "Walk", command: Compound, scope: Scope, stdin: Input) -> Output:
-    """Judge a compound command; `scope` is then what any of its ways through can leave behind."""
+    """Judge a compound command; `scope` then holds what any path through it can result in."""
     match command:
         case tree.Binary():
             return _binary(walk, command, scope, stdin)
@@ -104,7 +104,7 @@ def _for(walk: "Walk", node: tree.For, scope: Scope, stdin: Input) -> Output:
     expander.arithmetic(node.words)
     count(node.words, scope)
     if node.name in scope.references:
-        # The loop lets it stand for one variable after the other.
+        # The loop makes it refer to one variable after the other.
         scope.references[node.name] = None
     if node.name:
         values: list[Value] = []

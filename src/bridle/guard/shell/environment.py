@@ -2,10 +2,10 @@
 
 import re
 
-from bridle.guard.commands.given import given_variable
+from bridle.guard.commands.given_paths import given_variable
 from bridle.guard.effects import Deny, Effect, Mutates, hook
-from bridle.guard.names import names
 from bridle.guard.shell.values import Value
+from bridle.guard.tables import names
 
 RUNS = names("""
     GIT_SSH_COMMAND GIT_SSH GIT_EXTERNAL_DIFF GIT_PAGER PAGER MANPAGER SYSTEMD_PAGER EDITOR VISUAL

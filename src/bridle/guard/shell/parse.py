@@ -9,10 +9,10 @@ import re
 import msgspec
 
 from bridle.guard.budget import seconds_left, spend
-from bridle.guard.names import names
 from bridle.guard.shell import tree
 from bridle.guard.shell.shfmt import ParseError, run_shfmt
 from bridle.guard.shell.shfmt_tree import expect, read_stmts
+from bridle.guard.tables import names
 
 MAX_COMMAND = 1 << 18
 """Longest command text that is parsed, in characters. Linux starts no process with an argument of

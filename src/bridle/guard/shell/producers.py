@@ -8,7 +8,6 @@ from bridle.guard.budget import spend
 from bridle.guard.commands.options import Parsed, read
 from bridle.guard.commands.system import kill_by_name
 from bridle.guard.effects import Command, Deny
-from bridle.guard.names import names
 from bridle.guard.paths import is_directory
 from bridle.guard.shell.values import (
     AGENTS,
@@ -28,6 +27,7 @@ from bridle.guard.shell.values import (
     literal,
     summarize,
 )
+from bridle.guard.tables import names
 
 _ATOMS = names(
     "nproc whoami id uname arch uuidgen hostid seq wc md5sum sha1sum sha256sum cksum stat "

@@ -12,12 +12,12 @@ from bridle.guard.shell.values import SCRATCH, UNKNOWN, Value, join, literal, su
 
 MAX_DIRECTORIES = 8
 MAX_DOUBTS = 32
-"""Most directories that steps which may have failed can leave us in."""
+"""Most directories that the shell can be in after steps that may have failed."""
 MAX_VALUE = 1 << 14
 """Longest text a variable keeps; a longer one is only known at run time."""
 
 MAX_REFERENCES = 8
-"""Longest chain of names that stand for one another."""
+"""Longest chain of names that refer to one another."""
 
 MAX_PATH = 4096
 """Longest directory that is followed, as in the kernel."""
@@ -50,7 +50,7 @@ class Scope:
         self.arrays: dict[str, tuple[Value, ...]] = {}
         self.functions: dict[str, tree.Stmt] = {}
         self.references: dict[str, str | None] = {}
-        """Names that stand for another variable (declare -n); None when it is not known which."""
+        """Names that refer to another variable (declare -n); None when that is not known."""
         self.positional: tuple[Value, ...] | None = None
         self.doubt: tuple[str | None, ...] = ()
         """Directories we would still be in had a `cd` of this statement failed."""
@@ -65,7 +65,7 @@ class Scope:
         """Whether a failing statement ends the shell (set -e)."""
 
     def copy(self) -> "Scope":
-        """A state of its own that starts as this one."""
+        """A copy of this state."""
         spend(1 + ((len(self.variables) + len(self.arrays) + len(self.functions)) >> 5))
         twin = Scope("", dict(self.variables))
         twin.directories = self.directories
@@ -100,7 +100,7 @@ class Scope:
                 self.arrays[name] = (UNKNOWN,)
         for name, body in other.functions.items():
             if self.functions.setdefault(name, body) is not body:
-                # Either body may be the one that runs: a block that runs both stands for them.
+                # Either body may run: a block that runs both represents them.
                 both = (self.functions[name], body)
                 self.functions[name] = tree.Stmt(tree.Block(both))
         if self.positional != other.positional:
@@ -119,7 +119,7 @@ class Scope:
         if before.stack != self.stack:
             self.stack = None
 
-    def settle(self) -> None:
+    def assume_success(self) -> None:
         """A statement ended: a `cd` in it may have failed, and the next one runs all the same."""
         if self.doubt and not self.strict:
             self.directories = tuple(dict.fromkeys(self.directories + self.doubt))
@@ -128,16 +128,16 @@ class Scope:
         self.doubt = ()
 
     def refer(self, name: str, target: Value | None) -> None:
-        """Let the name stand for the variable that the target names."""
+        """Make the name refer to the variable that the target names."""
         text = target.text if target is not None else ""
         if text == "":
-            # It stands for what it is given first.
+            # It refers to the first value that it gets.
             self.references[name] = ""
         else:
             self.references[name] = text if text is not None and text.isidentifier() else None
 
     def meant(self, name: str) -> str | None:
-        """The variable that a name stands for, None when it is not known which."""
+        """The variable that a name refers to; None when that is not known."""
         found: str | None = name
         for _ in range(MAX_REFERENCES):
             if found is None or found not in self.references:
@@ -185,7 +185,7 @@ class Scope:
         self.variables.pop("OLDPWD", None)
         self.previous = before
         if target.parts and target.parts[0] == SCRATCH and "TMPDIR" in self.variables:
-            # A fresh directory there: any name stands for it.
+            # A fresh directory there: any name represents it.
             target = join([*self.variables["TMPDIR"][0].parts, "/fresh", *target.parts[1:]])
         text = target.text
         found = False

@@ -13,7 +13,7 @@ _IGNORED = frozenset({"Comments", "Last", "Semicolon"})
 
 
 def expect(node: Json, *known: str) -> None:
-    """Refuse a field we do not know, unless it only tells a position."""
+    """Refuse an unknown field, unless it is only a position."""
     for key, value in node.items():
         if key in known or key in _IGNORED:
             continue
@@ -178,7 +178,7 @@ _ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "
 
 
 def _test_words(node: Json, found: list[tree.Word], depth: int) -> bool:
-    """Collect the words of a [[ ]] expression; tells whether one is read as arithmetic."""
+    """Collect the words of a [[ ]] expression; returns whether one is read as arithmetic."""
     if depth > MAX_DEPTH:
         raise ParseError("the command is nested too deeply")
     kind = node.get("Type")

@@ -3,7 +3,8 @@
 The tree keeps what decides a verdict and drops the rest (positions, comments, semicolons).
 """
 
-from typing import TypeAlias
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -199,3 +200,31 @@ class Stmt(Node, frozen=True):
 
 
 Script: TypeAlias = tuple[Stmt, ...]
+
+
+def nodes(script: Script) -> Iterator[Node]:
+    """Every node of the script, those inside of words and substitutions too, in no order."""
+    waiting: list[Any] = list(script)
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, tuple):
+            waiting.extend(found)
+        elif isinstance(found, Node):
+            yield found
+            waiting.extend(getattr(found, field) for field in found.__struct_fields__)
+
+
+def plain_text(word: Word) -> str | None:
+    """The text of a word whose quotes and backslashes are taken away; None when it holds anything
+    that is only known at run time."""
+    texts: list[str] = []
+    for part in word.parts:
+        inner = part.parts if isinstance(part, Double) else (part,)
+        for each in inner:
+            if not isinstance(each, Lit | Quoted) or (isinstance(each, Quoted) and each.ansi):
+                return None
+            if isinstance(each, Lit) and "{" in each.text and each is part:
+                # Brace expansion may make several words of it.
+                return None
+            texts.append(each.text.replace("\\", "") if isinstance(each, Lit) else each.text)
+    return "".join(texts)

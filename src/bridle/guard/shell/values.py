@@ -1,6 +1,6 @@
 """What is known of a word after expansion: text with holes.
 
-A hole stands for text that is only known at run time; its kind tells what it may be. The judge
+A hole is text that is only known at run time; its kind says what it may be. The judge
 treats a path with a hole by the worst that the kind allows.
 """
 
@@ -136,7 +136,7 @@ def summarize(values: tuple[Value, ...], limit: int = 12) -> tuple[Value, ...]:
 
 
 class Output(msgspec.Struct, frozen=True):
-    """What a command prints, as far as it is known: each value stands for lines of that shape."""
+    """What a command prints, as far as it is known: each value represents lines of that shape."""
 
     lines: tuple[Value, ...] = ()
     file: Value | None = None

@@ -7,11 +7,10 @@ from bridle.guard.commands.registry import base_name, effects_of
 from bridle.guard.effects import Command, Effect, Run, Shell
 from bridle.guard.rules import Rules
 from bridle.guard.shell import producers, tree
-from bridle.guard.shell.bindings import assigned, declare, redirected
+from bridle.guard.shell.bindings import assigned, check_words, declare, redirected
 from bridle.guard.shell.builtins import BUILTINS
 from bridle.guard.shell.compounds import compound, count
 from bridle.guard.shell.environment import check_variable
-from bridle.guard.shell.hidden import check_words, is_text
 from bridle.guard.shell.parse import parse
 from bridle.guard.shell.scope import Scope
 from bridle.guard.shell.shfmt import ParseError
@@ -91,7 +90,7 @@ class Walk:
         output = SILENT
         for statement in script:
             output = merge(output, self.statement(statement, scope, stdin))
-            scope.settle()
+            scope.assume_success()
         return output
 
     def statement(self, statement: tree.Stmt, scope: Scope, stdin: Input) -> Output:
@@ -258,7 +257,7 @@ class Walk:
         self.rules.check_denied(argv)
         name = base_name(path)
         check_words(name, argv)
-        if is_text(path):
+        if _is_text(path):
             # No program has such a name: whatever runs this word hands it to a shell.
             self.nested(Shell(argv[0]), scope, stdin)
         if name in _SAME_SHELL:
@@ -294,7 +293,7 @@ class Walk:
     def _pipes_in(self, argv: tuple[Value, ...]) -> tuple[tuple[str, Output], ...]:
         if not self.pipes:
             return ()
-        # A name may stand at the end of a word, after an option's letter or `=`.
+        # A name may be at the end of a word, after an option's letter or `=`.
         given = (value.lead[value.lead.rfind("/dev/fd/") :] for value in argv)
         return tuple((name, self.pipes[name]) for name in given if name in self.pipes)
 
@@ -379,3 +378,8 @@ def _seen_by(env: Environment, scope: Scope) -> Environment:
 
 def _shown(argv: tuple[Value, ...]) -> str:
     return " ".join(value.show() for value in argv)
+
+
+def _is_text(path: str) -> bool:
+    """Whether a command word can only be a shell text that some program will split."""
+    return any(c in path for c in " \t\n;|&") and not path.startswith(("/", "./", "../"))

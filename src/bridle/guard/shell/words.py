@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from bridle.guard.budget import spend
-from bridle.guard.names import names
 from bridle.guard.shell import braces, tree
 from bridle.guard.shell.scope import Scope
 from bridle.guard.shell.values import (
@@ -21,6 +20,7 @@ from bridle.guard.shell.values import (
     join,
     literal,
 )
+from bridle.guard.tables import names
 from bridle.guard.verdict import Blocked
 
 MAX_WORLDS = 16
@@ -393,7 +393,7 @@ def _ansi(text: str) -> str:
 
 
 def _trim(text: str, pattern: str, op: str) -> str:
-    """What ${x%p} and its kin leave of a known text."""
+    """What ${x%p} and the like make of a known text."""
     spend(len(text) * (len(text) + len(pattern)) >> 5)
     regex = re.compile(fnmatch.translate(pattern))
     cuts = range(len(text) + 1)

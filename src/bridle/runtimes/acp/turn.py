@@ -20,7 +20,7 @@ from bridle.runtimes.acp.opening import result_of
 from bridle.runtimes.acp.plan import SessionPlan
 from bridle.runtimes.acp.updates import Tool, UpdateTranslator
 from bridle.runtimes.acp.usage import model_of, usage_of
-from bridle.turns.guard_contract import GuardVerdict
+from bridle.turns.guard_contract import Verdict
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Question
 
@@ -104,7 +104,7 @@ class Turns:
         self._judging[str(call.id)] = call
         self.goes_on()
 
-        def hear(verdict: GuardVerdict) -> None:
+        def hear(verdict: Verdict) -> None:
             if self._judging.pop(str(call.id), None) is None:
                 # The turn was ended meanwhile, and with it the request.
                 return

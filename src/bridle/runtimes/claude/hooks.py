@@ -132,7 +132,7 @@ _LOCAL_SETTINGS = os.path.join(".claude", "settings.local.json")
 
 def deploy_hooks(worktree: str, command: str | None, mark: str) -> str:
     """See `Guarded.deploy_guard`: hooks in the worktree's own settings."""
-    from bridle.runtimes.deployed_files import put_hooks
+    from bridle.runtimes.worktree_hooks import put_hooks
 
     entries = None if command is None else hook_entries(command)
     return put_hooks(

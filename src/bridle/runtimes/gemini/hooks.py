@@ -63,7 +63,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
 def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str, str]) -> str:
     """See `Guarded.deploy_guard`. Gemini takes hooks from a folder only that its user has
     trusted, and says nothing where it does not; so such a folder is refused."""
-    from bridle.runtimes.deployed_files import put_hooks
+    from bridle.runtimes.worktree_hooks import put_hooks
 
     root = os.path.realpath(worktree)
     settings = home.user_settings(env)

@@ -73,7 +73,7 @@ def plugin_code(where: GuardAddress | str, *, deployed: bool = False) -> str:
 
 def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
     """See `Guarded.deploy_guard`. OpenCode loads a project's plugins without asking."""
-    from bridle.runtimes.deployed_files import put_plugin
+    from bridle.runtimes.worktree_hooks import put_plugin
 
     code = None if command is None else plugin_code(command, deployed=True)
     return put_plugin(worktree, os.path.join(".opencode", "plugins", PLUGIN_FILE), code, mark)

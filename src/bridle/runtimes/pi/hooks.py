@@ -52,7 +52,7 @@ def deploy_extension(
 ) -> str:
     """See `Guarded.deploy_guard`. Where Pi knows of trust (`trusts`), it passes over the
     extensions of other folders without a word; so those are refused."""
-    from bridle.runtimes.deployed_files import put_plugin
+    from bridle.runtimes.worktree_hooks import put_plugin
 
     if command is not None and trusts and not _is_trusted(os.path.realpath(worktree), env):
         raise GuardRefused(

@@ -1,7 +1,8 @@
 """The guard's files in a worktree, for agents that are started there by hand.
 
-Contract of all here: may be repeated, and undone; what others wrote stays as it is, or is an error;
-nothing is written through a link, nor into a file under version control. Ours is what holds `mark`.
+Contract of every function: it may be repeated and undone. Content by others is kept, or is an
+error. Nothing is written through a link or into a file under version control. Bridle's own content
+holds `mark`.
 """
 
 import os
@@ -20,10 +21,10 @@ _BEFORE, _WRITTEN = "settings-before", "settings-written"
 
 
 def put_plugin(worktree: str, name: str, code: str | None, mark: str) -> str:
-    """Write a plugin of ours as the file `name` of the worktree, or take it out (None). Returns its
+    """Write Bridle's plugin as the file `name` of the worktree, or remove it (None). Returns its
     path.
 
-    A copy stands in the guard's own folder, which is `mark`: by it a run knows ours from others'.
+    A copy is kept in the guard's folder, which is `mark`: by it a run recognises the plugin.
     """
     root, path = _checked(worktree, name)
     if os.path.lexists(path) and mark.encode() not in _bytes_of(path):
@@ -49,8 +50,9 @@ def put_hooks(
     runtime: str,
     switched_off: Callable[[dict[str, Any]], bool],
 ) -> str:
-    """Add `entries` to the `hooks` of the settings `name` of the worktree, or take ours out (None).
-    Returns their path. `GuardRefused` for settings that switch all hooks off."""
+    """Add `entries` to the `hooks` of the settings `name` of the worktree, or remove Bridle's
+    (None). Returns the path of the settings. Raises `GuardRefused` where they switch all hooks
+    off."""
     root, path = _checked(worktree, name)
     there = os.path.exists(path)
     settings = _settings(path) if there else {}
@@ -69,7 +71,7 @@ def put_hooks(
     kept = {event: there for event, there in kept.items() if there}
     held = any(ours in msgspec.json.encode(entry) for each in hooks.values() for entry in each)
     if there and entries is not None and not held:
-        # Nothing of ours yet: this is what undoing gives back, as long as nobody else changes it.
+        # Nothing of Bridle's yet: undoing restores this, unless others change the file.
         write_private(mark, _BEFORE, _bytes_of(path))
     rest = {key: value for key, value in settings.items() if key != "hooks"}
     whole = with_hooks({**rest, "hooks": kept}, entries or {})
@@ -91,14 +93,6 @@ def put_hooks(
     elif not settings:
         hide_from_status(root, name)
     return path
-
-
-def is_copy(path: str, folder: str) -> bool:
-    """Whether the plugin at `path` is the one that was put there from the guard's own `folder`."""
-    try:
-        return _bytes_of(path) == _bytes_of(os.path.join(folder, os.path.basename(path)))
-    except OSError:
-        return False
 
 
 def _is_ours(path: str, folder: str) -> bool:

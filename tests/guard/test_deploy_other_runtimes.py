@@ -11,8 +11,9 @@ import pytest
 
 from bridle.config import load_config
 from bridle.core.errors import GuardRefused, WrongUse
+from bridle.guard.deploy import deploy, status, undo
 from bridle.runtimes.contract import Adapter, as_guarded
-from bridle.runtimes.deployed_guard import deploy, status, undo
+from bridle.runtimes.guards import as_deployable
 from bridle.runtimes.registry import get_adapter
 from tests.guard.agents import AGENTS, DRIVES, by_hand, play
 from tests.sandbox.bench import Bench, bench
@@ -48,14 +49,14 @@ def trust(place: Bench, gemini: str, pi: bool) -> None:
 def put(place: Bench, name: str, runtime: Adapter | None = None) -> Path:
     config = load_config(str(place.worktree))
     deploy(
-        runtime or get_adapter(name), config, str(place.worktree), capability="builder",
-        agent="alice", env=place.env,
+        as_deployable(runtime or get_adapter(name)), config, str(place.worktree),
+        capability="builder", agent="alice", env=place.env,
     )  # fmt: skip
     return place.worktree / FILES[name]
 
 
 def take_out(place: Bench, name: str) -> None:
-    undo(get_adapter(name), str(place.worktree), place.env)
+    undo(as_deployable(get_adapter(name)), str(place.worktree), place.env)
 
 
 def holds(place: Bench) -> list[bool]:
@@ -190,7 +191,7 @@ def test_a_worktree_that_is_not_trusted_is_refused(place: Bench, name: str) -> N
 def test_runtimes_that_take_none_say_why(place: Bench, name: str) -> None:
     with pytest.raises(GuardRefused, match="takes no guard from a worktree: it "):
         deploy(
-            get_adapter(name), load_config(str(place.worktree)), str(place.worktree),
+            as_deployable(get_adapter(name)), load_config(str(place.worktree)), str(place.worktree),
             capability="builder", env=place.env,
         )  # fmt: skip
 

@@ -6,10 +6,14 @@ A program that is not known may change anything; one that takes a command runs i
 import itertools
 import re
 
-from bridle.guard.commands.given import TEXTS as _TEXTS
+from bridle.guard.budget import spend
+from bridle.guard.commands.given_paths import TEXTS as _TEXTS
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell
-from bridle.guard.names import names
-from bridle.guard.shell.values import literal
+from bridle.guard.shell import tree
+from bridle.guard.shell.parse import parse
+from bridle.guard.shell.shfmt import ParseError
+from bridle.guard.shell.values import Value, literal
+from bridle.guard.tables import names
 
 _GIT_CHANGES = names("""
     push send-pack reset checkout switch restore branch config update-ref stash worktree clean
@@ -26,11 +30,14 @@ _TEXT = re.compile(
     r"-[A-Za-z]{0,3}[cx]|-e|--(?:exec|command|run|cmd|shell-command|on-change|call)", re.ASCII
 )
 """Options whose value is a command text."""
+_JOINED_TEXT = re.compile(r"(--[\w-]{1,40})=|(?!--)(-[A-Za-z]{0,3}?[cxe])(?=.)", re.DOTALL)
+"""An option with its value in the same word."""
 _CODE = re.compile(r"-[ecE]|-{1,2}(?:eval|exec|ex|iex|execute|command|expression|eval-command)")
-"""Options whose value is program text, perhaps of a language of its own."""
+"""Options whose value is program text, perhaps of its own language."""
 _SHELLS_OUT = re.compile(r"\s*(?:platform\s+)?(?:!|(?:shell|pipe|make)\b)\s*(.*)", re.DOTALL)
 """How debuggers start a command."""
-_ASSIGNED = re.compile(r"(?:\w+=\S*\s+)*(?:\S*/)?([^\s/]+)")
+_PROGRAM_LIKE = re.compile(r"[\s;|&(){}<>$`'\"\\]")
+"""Characters that a command text has and a plain word has not."""
 
 
 def program_texts(command: Command) -> list[Effect]:
@@ -46,11 +53,28 @@ def program_texts(command: Command) -> list[Effect]:
     return found + [Code(literal(script), command.name) for script in scripts]
 
 
-def _is_prose(text: str) -> bool:
-    """Whether a text that begins with a command's name goes on like a sentence."""
-    words = text.split()
-    follows = words[1] if len(words) > 1 else ""
-    return words[0] == "git" and follows not in _GIT_CHANGES and follows[:1] != "-"
+def _is_shell(text: str, programs: frozenset[str]) -> bool:
+    """Whether a text can be a shell program that runs one of `programs`; any program when that is
+    empty. Of git only the subcommands that change something count: sentences name git too."""
+    try:
+        script = parse(text)
+    except ParseError:
+        # A shell may read what the parser does not: `! ! git push`.
+        words = re.findall(r"[^\s!(){};|&]+", text)
+        return bool(words) and words[0].rsplit("/", 1)[-1] in (programs or _CARRIED | {"git"})
+    if not programs:
+        return True
+    for node in tree.nodes(script):
+        spend(1)
+        match node:
+            case tree.Call(args=(first, *rest)):
+                name = tree.plain_text(first)
+                base = "" if name is None else name.rsplit("/", 1)[-1]
+                follows = (tree.plain_text(rest[0]) if rest else None) or ""
+                reads = base == "git" and follows not in _GIT_CHANGES and follows[:1] != "-"
+                if name is None or (base in programs and not reads):
+                    return True
+    return False
 
 
 def carried(command: Command, known: frozenset[str]) -> list[Effect]:
@@ -59,28 +83,20 @@ def carried(command: Command, known: frozenset[str]) -> list[Effect]:
     effects: list[Effect] = []
     for number, arg in enumerate(args):
         name = (arg.text or "").rsplit("/", 1)[-1]
-        before = args[number - 1].text if number else ""
+        before = (args[number - 1].text or "") if number else ""
         if before == "--" and arg.text is not None:
             return effects + ([Run(args[number:], functions=False)] if name in known else [])
-        if arg.text is not None and " " in arg.text.strip():
-            alone = number == 0 and len(args) == 1
-            if "(" in arg.text and (before or "").lstrip("-") not in _TEXTS:
-                effects.append(Code(arg, command.name))
-            joined = re.fullmatch(r"-[^=\s]{1,40}=\s*shell\s(.*)", arg.text, re.DOTALL)
+        # What is only known at run time counts as some word.
+        shown = "".join(part if isinstance(part, str) else "x" for part in arg.parts)
+        if _PROGRAM_LIKE.search(shown.strip()):
+            joined = _JOINED_TEXT.match(arg.lead)
             if joined is not None:
-                effects.append(Shell(literal(joined[1])))
-            option = (before or "").lstrip("-")
-            program = arg.text.split()[0].rsplit("/", 1)[-1]
-            runs = program == "git" or (program in _CARRIED and (before or "")[:1] == "-")
-            if runs and option not in _TEXTS and not _is_prose(arg.text):
-                effects.append(Shell(arg))
-                continue
-            first = _ASSIGNED.match(arg.text.strip())
-            if (alone or _TEXT.fullmatch(before or "")) and first and first[1] in known:
-                effects.append(Shell(arg))
+                length = joined.end()
+                arg, shown, before = arg.after(length), shown[length:], joined[1] or joined[2]
+            effects.extend(_carried_text(command, arg, shown, before))
             continue
         # `--shell bash` names a program, `-f git push` runs one.
-        named = re.fullmatch(r"--[^=]*|-p", before or "") is not None
+        named = re.fullmatch(r"--[^=]*|-p", before) is not None
         if name == "git" and number + 1 < len(args) and not named:
             follows = args[number + 1].text or ""
             if follows in _GIT_CHANGES or follows.startswith("-"):
@@ -88,6 +104,24 @@ def carried(command: Command, known: frozenset[str]) -> list[Effect]:
         elif name in _CARRIED and not named and number + 1 < len(args):
             return [*effects, Run(args[number:], functions=False)]
     return effects
+
+
+def _carried_text(command: Command, arg: Value, shown: str, before: str) -> list[Effect]:
+    """The effects of a text, `shown` with its unknown parts filled in, after the word `before`."""
+    effects: list[Effect] = []
+    option = before.lstrip("-")
+    spaced = " " in shown.strip()
+    if "(" in shown and spaced and option not in _TEXTS:
+        effects.append(Code(arg, command.name))
+    started = re.match(r"\s*shell\s+(?=\S)", arg.lead) if before[:1] == "-" else None
+    if started is not None:
+        effects.append(Shell(arg.after(started.end())))
+    programs: frozenset[str] = frozenset()
+    if not (_TEXT.fullmatch(before) or (spaced and len(command.args) == 1)):
+        programs = (_CARRIED if before[:1] == "-" else programs) | {"git"}
+        if option in _TEXTS or not any(name in shown for name in programs):
+            return effects
+    return [*effects, Shell(arg)] if _is_shell(shown, programs) else effects
 
 
 _RELEASERS = names("release-it semantic-release np goreleaser")

@@ -1,4 +1,4 @@
-"""Turning a process into a confined one."""
+"""Starts a process under a sandbox policy."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ REFUSAL_LINE = "bridle sandbox: "
 
 
 def refuse_if_impossible(can: Enforcement) -> None:
-    """Raise `GuardRefused` when a machine that can do no more than `can` cannot hold an agent."""
+    """Raise `GuardRefused` when a machine that enforces only `can` cannot confine an agent."""
     if not can.holds_writes:
         raise GuardRefused(
             f"this machine cannot confine an agent: {'; '.join(can.gaps)}",
@@ -39,7 +39,7 @@ def confine(
     """
     can = enforcement or preflight()
     refuse_if_impossible(can)
-    told = {
+    settings = {
         "writable": policy.writable,
         "files": policy.files,
         "protected": policy.protected,
@@ -52,7 +52,7 @@ def confine(
         "seccomp": can.seccomp,
     }
     # Not msgspec: a path need not be Unicode text.
-    argv = (sys.executable, "-I", "-S", LAUNCHER, json.dumps(told), "--", *spec.argv)
+    argv = (sys.executable, "-I", "-S", LAUNCHER, json.dumps(settings), "--", *spec.argv)
     env = {name: value for name, value in spec.env.items() if name not in WAYS_OUT}
     return msgspec.structs.replace(spec, argv=argv, env=env)
 

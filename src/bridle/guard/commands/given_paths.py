@@ -9,8 +9,8 @@ import os
 import re
 
 from bridle.guard.effects import Command, Deny, Effect, Given, Write
-from bridle.guard.names import names
 from bridle.guard.shell.values import Hole, Value, literal
+from bridle.guard.tables import names
 
 _MOST_WORDS = 2000
 _LONGEST = 1 << 16
@@ -95,7 +95,7 @@ _LOOKUPS = names("""
     SSH_AUTH_SOCK BASH_ENV ENV ZDOTDIR GIT_EXEC_PATH
     """)
 """Variables that name where programs, libraries and certificates are found; and those of git and
-of shells, which have rules of their own."""
+of shells, which have their own rules."""
 
 _PROGRAM = re.compile(r"(?:/usr|/usr/local)?/s?bin/[\w.+-]+")
 _PLACE = re.compile(r"\w*(?:DIR|HOME|CACHE|PREFIX|TARGET|LOG|DEST\w*|OUT\w*)|GIT_TRACE\w*")

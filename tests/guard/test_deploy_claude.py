@@ -12,8 +12,8 @@ import pytest
 
 from bridle.config import load_config
 from bridle.core.errors import GuardRefused, WrongUse
+from bridle.guard.deploy import deploy, status, undo
 from bridle.runtimes.claude import ClaudeRuntime
-from bridle.runtimes.deployed_guard import deploy, status, undo
 from tests.guard.agents import by_hand
 from tests.sandbox.bench import Bench, bench
 from tests.support.real_cli import pinned, versions

@@ -18,8 +18,8 @@ from bridle.core.options import RunOptions
 from bridle.core.results import GuardReport, RunResult
 from bridle.runs import Prepared, prepare, run_interactive
 from bridle.runtimes.codex.sandbox import sandbox_mode
-from bridle.runtimes.confined import held_as
 from bridle.runtimes.registry import get_adapter
+from bridle.runtimes.sandbox_plan import held_as
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sandbox import launcher, preflight
 from bridle.sessions.host import close_hosts

@@ -1,4 +1,4 @@
-"""Puts the OS sandbox around a run of any runtime that has none of its own."""
+"""Plans with the OS sandbox around the agent, for every runtime that does not confine itself."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from bridle.process.spec import SESSION_MARK, ProcessExit, ProcessSpec
 from bridle.runtimes.routing import routed
 from bridle.runtimes.supporting import as_interactive, as_live, as_terminal
 from bridle.sandbox import cannot_hold, confine, policy_for, preflight, warnings_of
-from bridle.sandbox.confine import REFUSAL_LINE, REFUSED, refuse_if_impossible
+from bridle.sandbox.process import REFUSAL_LINE, REFUSED, refuse_if_impossible
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Normalizer, StderrReader
 
@@ -48,13 +48,13 @@ def held_as(
             )
             return msgspec.structs.replace(options, sandbox=mode), no_commits
         if mode == "worktree" and options.permission_mode == "ask":
-            # What it does by itself is as narrow, and it can still ask to leave it.
+            # Its own sandbox is as narrow, and the agent can still ask for more.
             return options, ()
         place = find_git(folder) if mode == "worktree" else None
-        told: tuple[str, ...] = ()
+        warnings: tuple[str, ...] = ()
         if place is not None and not place.linked:
-            told = (f"sandbox: {runtime.id} can write all of {place.git_dir}",)
-        return msgspec.structs.replace(options, sandbox=mode), told
+            warnings = (f"sandbox: {runtime.id} can write all of {place.git_dir}",)
+        return msgspec.structs.replace(options, sandbox=mode), warnings
     can = preflight()
     problem = "; ".join(can.gaps) if not can.holds_writes else ""
     problem = problem or cannot_hold(mode, folder, mounts=can.mounts)
@@ -74,7 +74,7 @@ def planned(
 ) -> "RunPlan":
     """The plan of a run whose caller said something about the sandbox. `adapt` may change it
     before the sandbox is put around it. `scratch` is the scratch folder of the session that the
-    process belongs to (`session_scratch`); without any it gets one of its own.
+    process belongs to (`session_scratch`); by default a new one.
 
     Raises what `plan_run` raises, and `GuardRefused` when this machine cannot hold the agent.
     """
@@ -185,7 +185,7 @@ def planned_interactive(
 def watched(
     runtime: "Adapter", options: RunOptions, inner: Normalizer, recorder: Recorder
 ) -> Normalizer:
-    """`inner`, told apart from a start that the launcher refused."""
+    """`inner`, which also reports a start that the launcher refused."""
     return WatchedStart(inner, recorder) if _ours(runtime, options) else inner
 
 
@@ -209,7 +209,7 @@ def _confined(
 ) -> tuple[ProcessSpec, tuple[str, ...], tuple[str, ...]]:
     """The process, held by the OS; the folders of the run alone; what stays open.
 
-    It gets a scratch folder as its temporary folder: `scratch`, or one of its own.
+    Its temporary folder is `scratch`, or a new scratch folder.
     """
     assert options.sandbox not in (None, "off")
     can = preflight()
@@ -273,13 +273,13 @@ class WatchedStart:
 
 
 def start_refusal(exit: ProcessExit) -> AgentError | None:
-    """What is told of a process that ended as the launcher does when it cannot confine itself; None
-    for any other end. Whoever tells it has the machine tried again (`not_as_remembered`)."""
-    # Below it a terminal tells how the process ended.
+    """The error for a process that ended as the launcher does when it cannot confine itself; None
+    for any other end. The caller has the machine probed again (`not_as_remembered`)."""
+    # A terminal prints below it how the process ended.
     lines = [each for each in exit.stderr_tail.splitlines() if each.startswith(REFUSAL_LINE)]
     if exit.code != REFUSED or not lines:
         return None
     return GuardRefused(
         f"the sandbox could not be put in force: {lines[-1][len(REFUSAL_LINE) :].strip()}",
-        hint="try again: what this machine can hold is then tried anew",
+        hint="try again: what this machine can enforce is then probed again",
     )
