@@ -466,7 +466,7 @@ def test_what_a_session_cannot_be(shell: Shell) -> None:
     for words in (
         ("--runtime", "scripted", "--drive", "tmux"),
         ("--runtime", "aider", "--drive", "tmux"),
-        ("--runtime", "gemini", "--drive", "rpc"),
+        ("--runtime", "aider", "--drive", "rpc"),
     ):
         refused = shell.run("session", "start", *words)
         assert refused.returncode == 4, refused.stderr

@@ -137,6 +137,18 @@ AGENTS = (
         drives=ACP,
     ),
     Agent(name="scripted", drives=("print", "print-hooks", "rpc")),
+    # Their conversations go over ACP, where other means ask than in their runs.
+    Agent(name="copilot", version="1.0.102", options=UNPACKED, drives=("rpc",), asks_driver=True),
+    Agent(
+        name="gemini",
+        version="0.61.0",
+        own_boundary=True,
+        drives=("rpc",),
+        asks_driver=True,
+        has_hooks=False,
+    ),
+    Agent(name="opencode", version="1.18.33", drives=("rpc",)),
+    Agent(name="cline", version="3.0.65", drives=("rpc",), asks_driver=True),
 )
 
 WITHOUT_GUARD = (Agent(name="aider", version="0.86.2", drives=("print",), in_text=True),)

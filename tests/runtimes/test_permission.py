@@ -9,6 +9,7 @@ from bridle.core import events as ev
 from bridle.core.features import Features
 from bridle.core.options import ModelServer, RunOptions
 from bridle.runs import prepare
+from bridle.runtimes.acp.adapter import AcpAdapter
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.permission import Way, unasked_in, way_of
 from bridle.runtimes.preset import PresetRuntime
@@ -26,7 +27,7 @@ def way(runtime: str, *, answered: bool = True, **options: Any) -> Way:
     return way_of(get_adapter(runtime), RunOptions(prompt="x", **options), answered=answered)
 
 
-@pytest.mark.parametrize("runtime", BY_PROTOCOL)
+@pytest.mark.parametrize("runtime", [*BY_PROTOCOL, *BY_ACP])
 def test_a_run_with_somebody_there_takes_the_protocol(runtime: str) -> None:
     found = way(runtime)
     assert (found.live, found.warnings, found.runtime.id) == (True, (), runtime)
@@ -34,17 +35,12 @@ def test_a_run_with_somebody_there_takes_the_protocol(runtime: str) -> None:
 
 
 @pytest.mark.parametrize("runtime", BY_ACP)
-def test_or_acp_under_the_name_of_the_product(runtime: str) -> None:
+def test_which_is_acp_for_a_product_that_speaks_it(runtime: str) -> None:
     asked = get_adapter(runtime)
-    asked.use_binary("/somewhere/else")
+    assert isinstance(asked, AcpAdapter)
     found = way_of(asked, RunOptions(prompt="x"), answered=True)
-    assert (found.live, found.warnings, found.runtime.id) == (False, (), runtime)
-    assert found.runtime.settings.binary == "/somewhere/else"
-    assert "acp" in type(found.runtime).id
-    # The name belongs to this run alone.
-    assert get_adapter(asked.asking_sibling).id == asked.asking_sibling
-    plain = way(runtime, permission_mode="bypass")
-    assert type(plain.runtime) is type(asked)
+    assert found.runtime is asked
+    assert asked.features.over["rpc"] == asked.features_over_acp()
 
 
 @pytest.mark.parametrize("runtime", ["claude", "scripted", "gemini-acp"])
@@ -136,8 +132,7 @@ def test_every_registered_runtime_says_where_it_asks() -> None:
     for name in available_runtimes():
         runtime = get_adapter(name)
         features = runtime.features_of(runtime.dialect(None)[0])
-        assert set(features.asks) <= {*features.drives, "acp"}, name
-        assert ("acp" in features.asks) is bool(runtime.asking_sibling), name
+        assert set(features.asks) <= set(features.drives), name
 
 
 class ByProtocol(ScriptedRuntime):

@@ -21,6 +21,7 @@ from bridle.core import entry_points
 from bridle.core.errors import AdapterRefused, ConfigError
 from bridle.doctor.diagnosis import examine_all
 from bridle.runtimes import registration
+from bridle.runtimes.acp.quirks import AcpQuirks
 from bridle.runtimes.registry import available_runtimes, create_acp_adapter, get_adapter
 from bridle.runtimes.report import report_runtimes
 from bridle.runtimes.scripted import ScriptedRuntime
@@ -202,7 +203,9 @@ def test_every_built_in_adapter_passes(name: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(registration, "_checked", set())
     adapter = get_adapter(name)
     assert registration.check_adapter(adapter) is adapter
-    module: ModuleType = sys.modules[type(adapter).__module__]
-    testdata = Path(module.__file__ or "").parent / "testdata"
     for row in adapter.dialects:
+        # Captures of the protocol are with the protocol, those of a product with the product.
+        owner = row if isinstance(row, AcpQuirks) else adapter
+        module: ModuleType = sys.modules[type(owner).__module__]
+        testdata = Path(module.__file__ or "").parent / "testdata"
         assert (testdata / row.capture).exists(), row.name

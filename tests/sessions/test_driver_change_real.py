@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(400)]
 
 AGENTS: list[tuple[str, Drive]] = [
     *(("claude", "rpc"), ("codex", "rpc"), ("pi", "rpc"), ("opencode-acp", "rpc")),
+    *(("cline", "rpc"), ("copilot", "rpc"), ("opencode", "rpc")),
     *(("claude", "tmux"), ("codex", "tmux"), ("pi", "tmux"), ("copilot", "tmux")),
 ]
 TURNS = [

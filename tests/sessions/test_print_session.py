@@ -158,10 +158,10 @@ def test_a_program_that_is_gone_fails_the_turn_alone(place: Place, tmp_path: Pat
 
 
 def test_the_default_is_rpc_where_it_is_there_and_print_elsewhere() -> None:
-    wanted = {"claude": "rpc", "opencode-acp": "rpc"}
-    others = dict.fromkeys(("aider", "cline", "gemini", "opencode", "copilot"), "print")
-    for name, drive in (wanted | others).items():
-        assert default_drive(get_adapter(name)) == drive
+    over_acp = ("cline", "copilot", "gemini", "opencode", "opencode-acp")
+    for name in ("claude", "codex", "pi", *over_acp):
+        assert default_drive(get_adapter(name)) == "rpc"
+    assert default_drive(get_adapter("aider")) == "print"
 
 
 def test_features_of_a_print_session_say_what_it_cannot() -> None:

@@ -49,14 +49,18 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     """A session of the drive `rpc` can be asked to compact its context."""
     drives: tuple[str, ...] = ("print",)
     asks: tuple[str, ...] = ()
-    """Where its permission requests reach the caller: drives, and `acp` for a product whose
-    runs ask by its ACP mode. Empty where it asks nowhere."""
+    """Drives in which its permission requests reach the caller. A run in which somebody answers
+    them uses such a drive. Empty where it asks nowhere."""
     instruction_file: str | None = None
+    over: dict[str, "Features"] = {}
+    """What it can do in a drive, where that differs from what this says of its runs."""
 
     def in_session(self, drive: str) -> "Features":
         """The abilities in a session of `drive`. With a process for each turn, nothing can reach
         the agent while it works or between turns; a terminal has no way to copy a conversation or
         to ask for compaction."""
+        if drive in self.over:
+            return self.over[drive]
         if drive == "print":
             return msgspec.structs.replace(
                 self, steer=False, fork=False, compact=False, follow_up=self.resume, abort=True

@@ -23,6 +23,7 @@ from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Availability, Ready, ReadyState, TranscriptSummary
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.history import Spent
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.product import RoutingFacts, ToolPieces, ToolTable
@@ -95,9 +96,6 @@ class Adapter(ABC):
     """The path of a provider's address that the CLI expects."""
     scripted_model: ClassVar[str] = "scripted"
     """The model that a one-shot call to a scripted model uses if it names none."""
-    asking_sibling: ClassVar[str] = ""
-    """The registered runtime that drives the same product by ACP, where `Features.asks` names
-    `acp`: it plays the runs in which somebody answers permission requests."""
     tools: ClassVar[ToolTable | None] = None
     """The names of its tools. An adapter that supports `allowed_tools` or `denied_tools` has a
     table and translates by it (`tool_names.native_tools`). Without one, names pass unchanged."""
@@ -448,6 +446,11 @@ class History(Adapter):
         """What `parse_transcript` takes for the agent's own session `session_id`, which ran in
         `env`; None if there is none, or if its place is unknown."""
         return None
+
+    def prompt_history(self, path: str) -> list[Spent]:
+        """What each prompt in the transcript at `path` used, the oldest first; empty if the
+        transcript does not say."""
+        return []
 
 
 def is_guardable(adapter: Adapter) -> bool:

@@ -15,6 +15,7 @@ from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.process.process_tree import kill_marked
 from bridle.runtimes.planner import agent_env, working_dir
+from bridle.runtimes.routing import NO_PROXY
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -142,5 +143,5 @@ def _scripted(
     provider = Provider(
         base_url=f"{server.url.rstrip('/')}{runtime.provider_path}", auth_token_env=_KEY
     )
-    env = {**places, "NO_PROXY": "127.0.0.1"}
+    env = {**places, **NO_PROXY}
     return ResolvedModel(model=model or runtime.scripted_model, env=env, provider=provider)

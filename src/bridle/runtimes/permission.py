@@ -8,7 +8,6 @@ import msgspec
 
 from bridle.core.options import RunOptions, options_in_use
 from bridle.runtimes.contract import Adapter
-from bridle.runtimes.registry import get_adapter
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,13 +37,12 @@ def way_of(runtime: Adapter, options: RunOptions, *, answered: bool) -> Way:
         return _unasked(runtime, options, "it asks nobody in the sandbox that was named")
     if "print" in asks:
         return Way(runtime=runtime)
-    way = _asking(runtime, asks)
-    if way is None:
+    if "rpc" not in asks:
         return _unasked(runtime, options, "it asks for permission only at its own terminal")
-    lost = _lost(runtime, way.runtime, options)
+    lost = _lost(runtime, options)
     if lost:
         return _unasked(runtime, options, f"it cannot ask and honour {', '.join(lost)} in one run")
-    return way
+    return Way(runtime=runtime, live=True)
 
 
 def unasked_in(runtime: Adapter, options: RunOptions, drive: str) -> tuple[str, ...]:
@@ -55,28 +53,18 @@ def unasked_in(runtime: Adapter, options: RunOptions, drive: str) -> tuple[str, 
     return _unasked(runtime, options, f"it asks nobody in a session of the drive {drive}").warnings
 
 
-def _asking(runtime: Adapter, asks: tuple[str, ...]) -> Way | None:
-    if "rpc" in asks:
-        return Way(runtime=runtime, live=True)
-    if "acp" not in asks or not runtime.asking_sibling:
-        return None
-    sibling = get_adapter(runtime.asking_sibling)
-    sibling.settings = runtime.settings
-    # Results, events and errors name the product that the caller asked for.
-    vars(sibling)["id"] = runtime.id
-    return Way(runtime=sibling)
-
-
-def _lost(runtime: Adapter, asking: Adapter, options: RunOptions) -> list[str]:
-    """Options that a run honours without asking and would lose by asking."""
-    used = options_in_use(options)
+def _lost(runtime: Adapter, options: RunOptions) -> list[str]:
+    """Options that a run honours without asking and would lose in the drive `rpc`."""
     lost = ["raw_args"] if options.raw_args else []
-    if asking is runtime:
-        # Only its one-shot command takes a schema of its own.
-        return [*lost, *(["output_schema"] if options.output_schema is not None else [])]
-    honoured = runtime.features.options - asking.features.options
-    # Its provider options have the same field but other names.
-    return [*(name for name in used if name in honoured or name == "provider_options"), *lost]
+    # Only the one-shot command takes a schema.
+    lost += ["output_schema"] if options.output_schema is not None else []
+    features = runtime.features
+    if "rpc" not in features.over:
+        return lost
+    missing = features.options - features.over["rpc"].options
+    # The same field, but with other keys.
+    missing |= {"provider_options"}
+    return [*(name for name in options_in_use(options) if name in missing), *lost]
 
 
 def _unasked(runtime: Adapter, options: RunOptions, why: str) -> Way:

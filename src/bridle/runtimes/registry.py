@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_RUNTIME = "claude"
 
 _PLAIN_TEXT = "bridle.runtimes.preset:PresetRuntime"
-_ACP = "bridle.runtimes.acp:declared_agent"
+_ACP = "bridle.runtimes.acp.declared:declared_agent"
 """What makes the adapters that a configuration declares."""
 
 
@@ -94,7 +94,7 @@ def create_acp_adapter(
         flags=tuple(flag for flag in flags if flag),
         instruction_file=instruction_file,
         install=install,
-        guard="asks" if asks else "",
+        asks=asks,
     )
     return check_adapter(adapter)
 

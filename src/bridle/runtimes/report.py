@@ -65,7 +65,7 @@ def report_runtime(name: str, config: "Config") -> RuntimeReport:
     here = runtime.is_available()
     features = runtime.features_of(runtime.dialect(here.version)[0])
     told: dict[str, Any] = msgspec.to_builtins(features)
-    for beside in ("options", "drives", "instruction_file"):
+    for beside in ("options", "drives", "instruction_file", "over"):
         told.pop(beside)
     return RuntimeReport(
         name=name,

@@ -74,7 +74,9 @@ PRODUCTS = (CLAUDE, CODEX, GEMINI, COPILOT, CLINE, PI, OPENCODE, AIDER)
 PROXIES = frozenset(
     name for word in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") for name in (word, word.lower())
 )
-"""Variables that would lead calls to a model on loopback astray."""
+"""Variables that would send calls to a model on loopback to a proxy."""
+NO_PROXY = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost,::1")
+"""Variables that keep calls to loopback away from any proxy."""
 
 
 class NamedProvider(msgspec.Struct, frozen=True, kw_only=True):

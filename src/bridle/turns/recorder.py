@@ -206,6 +206,11 @@ class Recorder(Outbox):
         return self._writer.state
 
     @property
+    def live(self) -> bool:
+        """Whether turns follow one another; False for a run of one prompt."""
+        return self._live
+
+    @property
     def is_ready(self) -> bool:
         """Whether the agent waits for a prompt."""
         return self._writer.state == "ready"

@@ -8,10 +8,10 @@ from bridle.core import events as ev
 from bridle.core.errors import Aborted
 from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.acp import agents
-from bridle.runtimes.acp.agents import AcpAgent
+from bridle.runtimes.acp import quirks
 from bridle.runtimes.acp.live import AcpWire, CompactingWire, PromptHistory
 from bridle.runtimes.acp.plan import SessionPlan
+from bridle.runtimes.acp.quirks import AcpQuirks
 from bridle.testing.contract import check_event_order
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Delivery, Outgoing, Question
@@ -38,7 +38,7 @@ class LiveDesk:
 
     def __init__(
         self,
-        agent: AcpAgent = agents.PLAIN,
+        agent: AcpQuirks = quirks.PLAIN,
         *,
         session: dict[str, Any] | None = None,
         history: PromptHistory | None = None,
@@ -164,7 +164,7 @@ class LiveDesk:
         return [word(event) for event in self.events]
 
 
-def opened(agent: agents.AcpAgent = agents.PLAIN, **fields: Any) -> LiveDesk:
+def opened(agent: quirks.AcpQuirks = quirks.PLAIN, **fields: Any) -> LiveDesk:
     """A conversation with `agent` that is ready."""
     desk = LiveDesk(agent, **fields)
     desk.open()

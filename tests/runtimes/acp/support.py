@@ -10,9 +10,9 @@ from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.core.results import RunResult
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.acp import agents
-from bridle.runtimes.acp.agents import AcpAgent
+from bridle.runtimes.acp import quirks
 from bridle.runtimes.acp.plan import SessionPlan
+from bridle.runtimes.acp.quirks import AcpQuirks
 from bridle.runtimes.acp.stream import AcpNormalizer
 from bridle.runtimes.retries import RetryReader
 from bridle.testing.contract import check_event_order
@@ -21,19 +21,19 @@ from bridle.turns.recorder import Recorder
 TESTDATA = Path(__file__).parents[3] / "src/bridle/runtimes/acp/testdata"
 CAPTURES = sorted(path.name for path in TESTDATA.glob("*.jsonl"))
 
-ROWS: dict[str, AcpAgent] = {
-    "claude-agent-acp": agents.CLAUDE,
-    "cline": agents.CLINE,
-    "codex-acp": agents.CODEX,
-    "copilot": agents.COPILOT,
-    "gemini": agents.GEMINI,
-    "opencode": agents.OPENCODE,
+ROWS: dict[str, AcpQuirks] = {
+    "claude-agent-acp": quirks.CLAUDE,
+    "cline": quirks.CLINE,
+    "codex-acp": quirks.CODEX,
+    "copilot": quirks.COPILOT,
+    "gemini": quirks.GEMINI,
+    "opencode": quirks.OPENCODE,
 }
 
 Message = dict[str, Any]
 
 
-def row_of(capture: str) -> AcpAgent:
+def row_of(capture: str) -> AcpQuirks:
     return next(row for name, row in ROWS.items() if capture.startswith(name))
 
 
@@ -115,7 +115,7 @@ class Played:
     def __init__(
         self,
         part: Part,
-        agent: AcpAgent,
+        agent: AcpQuirks,
         *,
         exit: ProcessExit | None = None,
         **options: Any,
@@ -242,7 +242,7 @@ class Desk:
 
     def __init__(
         self,
-        agent: AcpAgent = agents.PLAIN,
+        agent: AcpQuirks = quirks.PLAIN,
         *,
         session: dict[str, Any] | None = None,
         history: "Callable[[str], Any] | None" = None,

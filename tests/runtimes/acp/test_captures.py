@@ -6,7 +6,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
-from bridle.runtimes.acp import agents
+from bridle.runtimes.acp import quirks
 from tests.runtimes.acp.support import CAPTURES, Played, parts, row_of, short
 
 EVERY = [(name, number) for name in CAPTURES for number in range(len(parts(name)))]
@@ -200,7 +200,7 @@ def test_old_turns_that_are_told_again_are_no_events(name: str) -> None:
 
 
 def test_the_table_names_a_capture_for_each_row() -> None:
-    rows = (agents.CLAUDE, agents.CLINE, agents.CODEX, agents.COPILOT, agents.GEMINI)
-    for row in (*rows, agents.OPENCODE):
+    rows = (quirks.CLAUDE, quirks.CLINE, quirks.CODEX, quirks.COPILOT, quirks.GEMINI)
+    for row in (*rows, quirks.OPENCODE):
         assert row.capture in CAPTURES
         assert row.seen

@@ -15,14 +15,14 @@ from bridle.guard.hooks.guard_folder import append_note, read_notes
 from bridle.guard.hooks.hook_judge import HookJudge
 from bridle.guard.hooks.host import HookHost, HostedGuard, WireJudgement
 from bridle.guard.policy import Policy
-from bridle.runtimes.acp import agents
-from bridle.runtimes.acp.asking import wire_call
-from bridle.runtimes.acp.hooks import ASKING, guard_plan
+from bridle.runtimes.acp import quirks
+from bridle.runtimes.acp.hooks import ASKING
 from bridle.runtimes.acp.plan import AcpPlan
+from bridle.runtimes.acp.turn import wire_call
 from bridle.runtimes.acp.updates import Tool
 from bridle.runtimes.acp.wire import Update
 from bridle.runtimes.asking_js import mechanism_of
-from bridle.runtimes.contract import is_guardable
+from bridle.runtimes.contract import as_guarded, is_guardable
 from bridle.runtimes.opencode import hooks as opencode
 from bridle.runtimes.registry import create_acp_adapter, get_adapter
 from bridle.turns.guard_contract import (
@@ -70,7 +70,8 @@ def plans(tmp_path: Path) -> PlanDesk:
 def guarded(plans: PlanDesk, name: str, **options: Any) -> AcpPlan:
     folder = plans.folder / "guard"
     folder.mkdir()
-    plan = guard_plan(plans.plan(name, **options), Hook(folder), runtime=name)
+    plan = READY[name]().guard_plan(plans.plan(name, **options), Hook(folder))
+    assert isinstance(plan, AcpPlan)
     assert plan.guard is not None
     return plan
 
@@ -134,7 +135,7 @@ def test_codex_gets_hooks_and_no_shell_that_is_typed_into(plans: PlanDesk) -> No
     assert any(word.startswith("hooks=") and "PreToolUse" in word for word in argv)
     plan = plans.plan("codex-acp", raw_args=("-c", "hooks={}"))
     with pytest.raises(GuardRefused, match="would replace the guard's"):
-        guard_plan(plan, Hook(plans.folder), runtime="codex-acp")
+        READY["codex-acp"]().guard_plan(plan, Hook(plans.folder))
 
 
 def test_gemini_is_told_to_ask_about_everything(plans: PlanDesk) -> None:
@@ -148,11 +149,11 @@ def test_opencode_gets_a_plugin_and_can_do_nothing_without(plans: PlanDesk) -> N
     plan = plans.plan("opencode-acp", permission_mode="bypass")
     hook = Hook(plans.folder)
     hook.lasting = True
-    plan = guard_plan(plan, hook, runtime="opencode-acp")
-    config = msgspec.json.decode(plan.spec.env["OPENCODE_CONFIG_CONTENT"])
+    held = READY["opencode-acp"]().guard_plan(plan, hook)
+    config = msgspec.json.decode(held.spec.env["OPENCODE_CONFIG_CONTENT"])
     assert config["permission"] == {opencode.CLOSED: "deny"}
     assert config["plugin"] == [f"file://{plans.folder}/bridle-guard.js"]
-    assert plan.guard == mechanism_of(opencode.PLUGIN, hook)
+    assert held.guard == mechanism_of(opencode.PLUGIN, hook)
 
 
 @pytest.mark.parametrize(("name", "mode"), [("gemini-acp", "yolo"), ("cline-acp", "yolo")])
@@ -162,9 +163,11 @@ def test_a_mode_that_does_not_ask_is_refused(plans: PlanDesk, name: str, mode: s
 
 
 def test_an_agent_that_is_not_known_to_ask_is_refused(plans: PlanDesk) -> None:
-    plan = msgspec.structs.replace(plans.plan("cline-acp"), agent=agents.PLAIN)
+    plan = plans.plan("cline-acp")
     with pytest.raises(GuardRefused, match="not known to ask") as refusal:
-        guard_plan(plan, Hook(plans.folder), runtime="mine")
+        as_guarded(create_acp_adapter(id="mine", binary="mine")).guard_plan(
+            plan, Hook(plans.folder)
+        )
     assert "--unguarded" in (refusal.value.hint or "")
     assert exit_code_of(refusal.value.kind) == 9
     assert not is_guardable(create_acp_adapter(id="mine", binary="mine"))
@@ -183,29 +186,29 @@ def test_plain_text_has_no_questions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("agent", "known", "asked", "args"),
+    ("row", "known", "asked", "args"),
     [
         # Gemini tells the command as a title, and where it runs beside it.
         (
-            agents.GEMINI,
+            quirks.GEMINI,
             Tool(id="t", title="rm x"),
             Update(kind="execute"),
             {"command": "rm x"},
         ),
         (
-            agents.GEMINI,
+            quirks.GEMINI,
             Tool(id="t", title="rm x"),
             Update(kind="execute", content=[{"type": "content", "content": {"text": "[in a/b]"}}]),
             {"command": "rm x", "dir_path": "a/b"},
         ),
         (
-            agents.GEMINI,
+            quirks.GEMINI,
             Tool(id="t", title="rm x"),
             Update(kind="execute", content=[{"type": "content", "content": {"text": "Clean up"}}]),
             {UNSEEN: True},
         ),
         (
-            agents.GEMINI,
+            quirks.GEMINI,
             Tool(id="t", title="Writing to a"),
             Update(
                 kind="edit",
@@ -215,33 +218,33 @@ def test_plain_text_has_no_questions() -> None:
             {"path": ["/w/a", "/w/b"]},
         ),
         # Any other agent's title is no command.
-        (agents.PLAIN, Tool(id="t", title="rm x"), Update(kind="execute"), {UNSEEN: True}),
+        (quirks.PLAIN, Tool(id="t", title="rm x"), Update(kind="execute"), {UNSEEN: True}),
         (
-            agents.PLAIN,
+            quirks.PLAIN,
             Tool(id="t", args={"command": "ls"}),
             Update(kind="execute", raw_input={"command": "rm x"}),
             {"command": "rm x"},
         ),
         (
-            agents.PLAIN,
+            quirks.PLAIN,
             Tool(id="t", args={"path": "a"}),
             Update(kind="move", locations=[{"path": "b"}]),
             {"path": ["b", "a"]},
         ),
         # OpenCode's first words on a call are not all of them; its question has what counts.
         (
-            agents.OPENCODE,
+            quirks.OPENCODE,
             Tool(id="t", args={"cwd": "/elsewhere"}),
             Update(kind="execute", raw_input={"command": "rm x"}),
             {"command": "rm x"},
         ),
-        (agents.OPENCODE, Tool(id="t", args={"x": 1}), Update(kind="read"), {UNSEEN: True}),
+        (quirks.OPENCODE, Tool(id="t", args={"x": 1}), Update(kind="read"), {UNSEEN: True}),
     ],
 )
 def test_what_is_judged(
-    agent: agents.AcpAgent, known: Tool, asked: Update, args: dict[str, Any]
+    row: quirks.AcpQuirks, known: Tool, asked: Update, args: dict[str, Any]
 ) -> None:
-    assert wire_call(agent, known, "name", asked, "/w").args == args
+    assert wire_call(row, known, "name", asked, "/w").args == args
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.acp import agents
+from bridle.runtimes.acp import quirks
 from tests.runtimes.acp.live_support import CAN, CANCELLED, MESSAGE, LiveDesk, opened
 from tests.runtimes.acp.support import short
 
@@ -60,7 +60,7 @@ def test_a_message_is_taken_when_the_agent_works_on_it(kind: str, taken: bool) -
 
 
 def test_a_failed_turn_is_followed_by_a_good_one() -> None:
-    desk = opened(agents.COPILOT)
+    desk = opened(quirks.COPILOT)
     desk.prompt()
     desk.answer_last("session/prompt", code=-32603, message="Internal error: HTTP 401")
     desk.prompt()
@@ -230,7 +230,7 @@ def test_words_between_turns_are_kept_and_open_nothing() -> None:
 
 
 def test_turns_of_the_agents_own() -> None:
-    desk = opened(agents.CLAUDE)
+    desk = opened(quirks.CLAUDE)
     desk.text("The build has ended.")
     assert desk.recorder.state == "working"
     assert desk.recorder.patience is None
@@ -287,7 +287,7 @@ def test_a_session_that_is_gone_is_refused() -> None:
 
 
 def test_old_turns_are_no_news() -> None:
-    desk = LiveDesk(agents.GEMINI, session={"resume": "s1"})
+    desk = LiveDesk(quirks.GEMINI, session={"resume": "s1"})
     desk.answer(0, {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
     desk.text("an old answer")
     desk.answer(1, {})

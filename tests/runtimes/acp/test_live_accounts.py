@@ -8,10 +8,9 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.acp import agents
-from bridle.runtimes.acp.history import History
+from bridle.runtimes.acp import quirks
 from bridle.runtimes.acp.live import CompactingWire
-from bridle.runtimes.acp.prompt_history import Span
+from bridle.runtimes.history import Span, Spent
 from tests.runtimes.acp.live_support import LiveDesk, opened
 
 # -- usage ----------------------------------------------------------------------------------------
@@ -22,7 +21,7 @@ def told(count: int) -> dict[str, Any]:
 
 
 def test_usage_of_agents_that_count_each_prompt() -> None:
-    desk = opened(agents.CLAUDE)
+    desk = opened(quirks.CLAUDE)
     for count in (10, 30):
         desk.prompt()
         desk.text("x")
@@ -32,7 +31,7 @@ def test_usage_of_agents_that_count_each_prompt() -> None:
 
 
 def test_usage_of_agents_that_count_the_session() -> None:
-    desk = opened(agents.COPILOT)
+    desk = opened(quirks.COPILOT)
     for count in (10, 40):
         desk.prompt()
         desk.text("x")
@@ -45,13 +44,13 @@ def test_usage_and_cost_from_files() -> None:
     spent = [1, 2, 30, 400]
     asked: list[Span] = []
 
-    def read(session_id: str, span: Span) -> History | None:
+    def read(session_id: str, span: Span) -> Spent | None:
         asked.append(span)
         counts = spent[span.first : span.first + span.count]
         usage = Usage(input_tokens=sum(counts))
-        return History(usage=usage, model="p/m", cost_usd=sum(counts) / 1000)
+        return Spent(usage=usage, model="p/m", cost_usd=sum(counts) / 1000)
 
-    desk = opened(agents.OPENCODE, history=read, earlier=2)
+    desk = opened(quirks.OPENCODE, history=read, earlier=2)
     for _ in range(2):
         desk.prompt()
         desk.text("x")
@@ -65,11 +64,11 @@ def test_usage_and_cost_from_files() -> None:
 def test_commands_that_no_file_holds_do_not_count() -> None:
     asked: list[int] = []
 
-    def read(session_id: str, span: Span) -> History | None:
+    def read(session_id: str, span: Span) -> Spent | None:
         asked.append(span.count)
-        return History(usage=Usage(input_tokens=span.count))
+        return Spent(usage=Usage(input_tokens=span.count))
 
-    desk = opened(agents.GEMINI, history=read)
+    desk = opened(quirks.GEMINI, history=read)
     nothing: dict[str, Any] = {"_meta": {"quota": {"model_usage": []}}}
     some = {"_meta": {"quota": {"model_usage": [{"model": "m"}]}}}
     for text, quota in (("go", some), ("/memory", nothing), ("/tmp is full", some), ("?", nothing)):
@@ -81,7 +80,7 @@ def test_commands_that_no_file_holds_do_not_count() -> None:
 
 
 def test_silence_keeps_its_own_reason() -> None:
-    desk = opened(agents.GEMINI, session={"silence_timeout": 5.0})
+    desk = opened(quirks.GEMINI, session={"silence_timeout": 5.0})
     desk.prompt()
     assert desk.recorder.patience is not None
     error = desk.recorder.patience.error
@@ -98,7 +97,7 @@ def test_silence_keeps_its_own_reason() -> None:
 
 def test_the_cost_of_a_loaded_session() -> None:
     cost = {"amount": 0.5, "currency": "USD"}
-    for row, expected in ((agents.CLAUDE, 0.5), (agents.OPENCODE, None)):
+    for row, expected in ((quirks.CLAUDE, 0.5), (quirks.OPENCODE, None)):
         desk = LiveDesk(row, session={"resume": "s1"})
         desk.open()
         desk.prompt()
@@ -208,7 +207,7 @@ def compacting(desk: LiveDesk) -> CompactingWire:
 
 
 def test_compaction_is_no_turn() -> None:
-    desk = opened(agents.CLAUDE)
+    desk = opened(quirks.CLAUDE)
     compacting(desk)
     desk.text("Compacting...")
     desk.text("\n\nCompacting completed.")
@@ -224,7 +223,7 @@ def test_compaction_is_no_turn() -> None:
 
 
 def test_a_compaction_that_fails_says_why() -> None:
-    desk = opened(agents.CLAUDE)
+    desk = opened(quirks.CLAUDE)
     compacting(desk)
     desk.text("\n\nCompacting failed: too short")
     desk.done()

@@ -1,6 +1,8 @@
 """What a live conversation of each ready-made agent is started with, and its wire built from."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,6 +12,7 @@ from bridle.core.errors import Unavailable, UnsupportedOption
 from bridle.core.options import ModelServer, RunOptions
 from bridle.runtimes.acp.plan import AcpPlan
 from bridle.runtimes.contract import Adapter, AdapterSettings
+from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.supporting import as_live
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, ModelSwitch
@@ -18,6 +21,15 @@ from tests.runtimes.acp.test_plans import READY, SERVER, Desk, desk
 __all__ = ["desk"]
 
 each = pytest.mark.parametrize("name", sorted(READY))
+MCP_BY_FILE: dict[str, Callable[[AcpPlan], str]] = {
+    "cline-acp": lambda plan: plan.spec.env["CLINE_MCP_SETTINGS_PATH"],
+    "copilot-acp": lambda plan: next(
+        word.partition("=@")[2]
+        for word in plan.spec.argv
+        if word.startswith("--additional-mcp-config=")
+    ),
+}
+"""Agents that ignore the servers of the protocol, and where the file with them is."""
 SERVERS = '{"mcpServers": {"files": {"command": "sh", "env": {"TOKEN": "a-secret-token-7"}}}}'
 
 
@@ -79,12 +91,43 @@ def test_the_facts_hold_no_secret_and_are_all_a_wire_needs(name: str, desk: Desk
     assert initialize["method"] == "initialize"
     assert (new["method"], new["params"]["cwd"]) == ("session/new", str(desk.folder))
     assert new["params"]["mcpServers"] == plan.session.mcp_servers
+    assert bool(plan.session.mcp_servers) is (name not in MCP_BY_FILE)
+    if name in MCP_BY_FILE:
+        path = MCP_BY_FILE[name](plan)
+        assert "a-secret-token-7" in Path(path).read_text()
+        assert os.stat(path).st_mode & 0o077 == 0
+        assert any(path.startswith(folder) for folder in plan.private_dirs)
+        return
     servers = facts.own["servers"]
     assert os.stat(servers).st_mode & 0o077 == 0
     assert any(servers.startswith(folder) for folder in plan.private_dirs)
     os.unlink(servers)
     with pytest.raises(Unavailable, match="MCP servers"):
         first_words(desk, name, facts)
+
+
+@pytest.mark.parametrize("product", ["cline", "copilot", "gemini", "opencode"])
+def test_a_product_and_its_alias_are_one(product: str, desk: Desk) -> None:
+    """The same conversation under both names; a run of the product does not use the protocol."""
+    alias = runtime_of(desk, f"{product}-acp")
+    runtime = get_adapter(product)
+    runtime.use_binary(str(desk.bin / runtime.binary))
+    wanted = RunOptions(prompt="", cwd=str(desk.folder))
+    around = {"HOME": str(desk.folder), "PATH": str(desk.bin)}
+    one, other = (as_live(each).plan_live(wanted, around, "sid") for each in (runtime, alias))
+    assert isinstance(one, AcpPlan)
+    assert one.spec == other.spec
+    assert one.live is not None
+    assert (one.live.runtime, other.live and other.live.runtime) == (product, f"{product}-acp")
+    assert runtime.routing_facts() is alias.routing_facts()
+    assert runtime.tool_table() is alias.tool_table()
+    assert runtime.instruction_places(".") == alias.instruction_places(".")
+    features = runtime.features
+    assert {"print", "rpc"} <= set(features.drives)
+    assert features.in_session("rpc") == alias.features
+    assert features.in_session("print").over == features.over
+    assert runtime.session_by_print
+    assert not alias.session_by_print
 
 
 @each

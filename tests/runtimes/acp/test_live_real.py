@@ -19,7 +19,7 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
-from bridle.runtimes.acp import AcpRuntime
+from bridle.runtimes.acp.adapter import AcpAdapter
 from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
@@ -55,7 +55,7 @@ PNG = (
 )
 
 
-def runtime_of(name: str) -> AcpRuntime:
+def runtime_of(name: str) -> AcpAdapter:
     cls, package, version = AGENTS[name]
     return cls(AdapterSettings(binary=str(real_cli(package, version))))
 
@@ -360,10 +360,10 @@ def test_an_image_and_a_megabyte(name: str, place: Place) -> None:
 def test_another_model(name: str, place: Place) -> None:
     chosen, shown = "haiku", "haiku"
     if name == "opencode-acp":
-        chosen = shown = "bridle/other"
+        chosen = shown = "scripted/other"
         folder = account_of(place) / "config" / "opencode"
         folder.mkdir(parents=True)
-        text = '{"provider": {"bridle": {"models": {"other": {"name": "Other"}}}}}'
+        text = '{"provider": {"scripted": {"models": {"other": {"name": "Other"}}}}}'
         (folder / "opencode.json").write_text(text)
     with ScriptedModel([{"text": "One."}, {"text": "Two."}, {"text": "Three."}]) as model:
         runtime = runtime_of(name)

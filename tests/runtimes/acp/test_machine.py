@@ -8,7 +8,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import Aborted
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.acp import agents
+from bridle.runtimes.acp import quirks
 from bridle.runtimes.gemini.logs import GeminiLog
 from tests.runtimes.acp.support import Desk, Message, update
 
@@ -124,7 +124,7 @@ def test_a_copy_is_proved_or_refused() -> None:
 
 
 def test_a_replay_that_goes_on_after_the_answer_is_waited_for() -> None:
-    desk = Desk(agents.GEMINI, session={"resume": "s1"})
+    desk = Desk(quirks.GEMINI, session={"resume": "s1"})
     desk.answer(0, {"protocolVersion": 1, "agentCapabilities": CAN})
     assert desk.answer(1, {}) == []
     desk.text("an old answer")
@@ -200,7 +200,7 @@ def test_an_error_that_looks_like_text_needs_a_silent_model_or_known_words() -> 
         ("Error: is what the program printed.", 20, "completed"),
         ("Error: Could not connect to local model provider", 20, "failed"),
     ):
-        desk = Desk(agents.COPILOT)
+        desk = Desk(quirks.COPILOT)
         desk.open()
         desk.text(text)
         usage = {"inputTokens": output, "outputTokens": output}
@@ -307,7 +307,7 @@ def test_permission_is_answered_by_kind(allowed: bool, kinds: list[str], chosen:
 
 def test_a_question_names_what_only_the_request_tells() -> None:
     """OpenCode may ask before it has told the command anywhere else."""
-    desk = Desk(agent=agents.OPENCODE)
+    desk = Desk(agent=quirks.OPENCODE)
     desk.open()
     told = {"toolCallId": "t", "title": "bash", "kind": "execute", "status": "pending"}
     desk.update("tool_call", **told, rawInput={"cwd": "/repo"})
@@ -349,7 +349,7 @@ LIMIT = (
 
 @pytest.mark.parametrize("told", [LIMIT, ()])
 def test_silence_has_the_reason_that_the_log_tells_at_the_end(told: tuple[bytes, ...]) -> None:
-    desk = Desk(agents.GEMINI, log=GeminiLog())
+    desk = Desk(quirks.GEMINI, log=GeminiLog())
     desk.open()
     patience = desk.recorder.patience
     assert patience is not None
@@ -364,7 +364,7 @@ def test_silence_has_the_reason_that_the_log_tells_at_the_end(told: tuple[bytes,
 
 
 def test_a_failed_call_in_the_log_does_not_replace_another_reason() -> None:
-    desk = Desk(agents.GEMINI, log=GeminiLog())
+    desk = Desk(quirks.GEMINI, log=GeminiLog())
     desk.open()
     desk.recorder.fail(Aborted("enough"))
     for line in LIMIT:
@@ -375,7 +375,7 @@ def test_a_failed_call_in_the_log_does_not_replace_another_reason() -> None:
 
 
 def test_thoughts_without_a_heading_lose_its_empty_place() -> None:
-    desk = Desk(agents.GEMINI)
+    desk = Desk(quirks.GEMINI)
     desk.open()
     for text in ("****\nI think", "****\nso."):
         desk.update("agent_thought_chunk", content={"type": "text", "text": text})
@@ -409,7 +409,7 @@ def test_a_death_in_the_turn_is_a_crash_with_the_last_words() -> None:
 
 
 def test_a_sub_agents_steps_belong_to_its_tool() -> None:
-    desk = Desk(agents.CLAUDE)
+    desk = Desk(quirks.CLAUDE)
     desk.open()
     desk.update("tool_call", toolCallId="t", title="Task", status="pending", rawInput={"p": 1})
     inner = {"claudeCode": {"parentToolUseId": "t"}}

@@ -9,21 +9,24 @@ import pytest
 
 from bridle.core.errors import GuardRefused, NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions
-from bridle.runtimes import acp
-from bridle.runtimes.acp.history import read_history
+from bridle.runtimes.acp.adapter import OverAcp
+from bridle.runtimes.acp.declared import ClaudeAcp, CodexAcp
 from bridle.runtimes.acp.plan import AcpPlan
-from bridle.runtimes.cline import ClineRuntime
+from bridle.runtimes.cline import ClineAcp, ClineRuntime
 from bridle.runtimes.contract import AdapterSettings
-from bridle.runtimes.opencode import OpenCodeRuntime
+from bridle.runtimes.copilot import CopilotAcp
+from bridle.runtimes.gemini import GeminiAcp
+from bridle.runtimes.history import read_history
+from bridle.runtimes.opencode import OpencodeAcp, OpenCodeRuntime
 from bridle.runtimes.registry import available_runtimes, get_adapter
 
-READY = {
-    "claude-acp": acp.ClaudeAcp,
-    "cline-acp": acp.ClineAcp,
-    "codex-acp": acp.CodexAcp,
-    "copilot-acp": acp.CopilotAcp,
-    "gemini-acp": acp.GeminiAcp,
-    "opencode-acp": acp.OpencodeAcp,
+READY: dict[str, type[OverAcp]] = {
+    "claude-acp": ClaudeAcp,
+    "cline-acp": ClineAcp,
+    "codex-acp": CodexAcp,
+    "copilot-acp": CopilotAcp,
+    "gemini-acp": GeminiAcp,
+    "opencode-acp": OpencodeAcp,
 }
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 8
 SERVER = ModelServer(url="http://127.0.0.1:1", api_key="server-key-123")
@@ -128,7 +131,14 @@ def test_the_model(name: str, words: list[str], variable: str | None, desk: Desk
             },
         ),
         ("codex-acp", {"BRIDLE_MODEL_KEY": "own-key-456"}),
-        ("opencode-acp", {"BRIDLE_MODEL_KEY": "own-key-456"}),
+        (
+            "gemini-acp",
+            {
+                "GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:2/v1",
+                "GEMINI_API_KEY": "own-key-456",
+            },
+        ),
+        ("opencode-acp", {"BRIDLE_PROVIDER_KEY": "own-key-456"}),
     ],
 )
 def test_a_provider(
@@ -150,18 +160,20 @@ def test_options_each_agent_cannot_honour_are_refused_by_name(desk: Desk) -> Non
     refused: dict[str, Any] = {
         "max_turns": 3,
         "budget_usd": 1.0,
-        "settings": "{}",
     }
     for name in READY:
         for option, value in refused.items():
             with pytest.raises(UnsupportedOption, match=option):
                 desk.plan(name, **{option: value})
-    for name in ("gemini-acp", "cline-acp", "claude-acp", "codex-acp"):
+    for name in ("copilot-acp", "claude-acp", "codex-acp"):
+        with pytest.raises(UnsupportedOption, match="settings"):
+            desk.plan(name, settings="{}")
+    for name in ("cline-acp", "copilot-acp", "codex-acp"):
+        with pytest.raises(UnsupportedOption, match="system_prompt"):
+            desk.plan(name, system_prompt="All.")
+    for name in ("cline-acp", "claude-acp", "codex-acp"):
         with pytest.raises(UnsupportedOption, match="allowed_tools"):
             desk.plan(name, allowed_tools=("read_file",))
-    for name in ("gemini-acp", "cline-acp"):
-        with pytest.raises(UnsupportedOption, match="provider"):
-            desk.plan(name, provider=Provider(base_url="http://127.0.0.1:2"))
     fork: dict[str, Any] = {"resume": "s0", "provider_options": {"fork": True}}
     for name in ("gemini-acp", "cline-acp", "codex-acp", "copilot-acp"):
         with pytest.raises(UnsupportedOption, match=r"fork.*claude-acp.*opencode-acp"):
@@ -285,10 +297,10 @@ def test_clines_file_is_summed_up_exactly(tmp_path: Path) -> None:
     usage = found.usage
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (115, 21, 30)
     assert (usage.cache_write_tokens, found.model) == (5, "m")
-    summary = acp.ClineAcp().parse_transcript(str(path))
+    summary = ClineAcp().parse_transcript(str(path))
     assert summary is not None
     assert (summary.input_tokens, summary.model) == (115, "m")
-    assert acp.ClineAcp().parse_transcript(str(tmp_path / "none")) is None
+    assert ClineAcp().parse_transcript(str(tmp_path / "none")) is None
 
 
 def test_a_broken_database_is_no_history(tmp_path: Path) -> None:

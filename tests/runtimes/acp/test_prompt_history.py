@@ -10,8 +10,16 @@ import msgspec
 import pytest
 
 from bridle.core.errors import ResumeRefused
-from bridle.runtimes.acp.prompt_history import Span, count_prompts, spent_on
-from bridle.runtimes.acp.resuming import CHECKS
+from bridle.runtimes.contract import History
+from bridle.runtimes.gemini import GeminiRuntime
+from bridle.runtimes.history import Span, count_prompts, spent_on
+from bridle.runtimes.registry import get_adapter
+
+
+def reader(name: str) -> History:
+    product = get_adapter(name)
+    assert isinstance(product, History)
+    return product
 
 
 def opencode(folder: Path) -> dict[str, str]:
@@ -115,51 +123,52 @@ def gemini(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("made", [opencode, cline, codex, gemini], ids=lambda made: made.__name__)
 def test_prompts_are_told_apart(made: Any, tmp_path: Path) -> None:
-    kind, places = made.__name__, made(tmp_path)
-    assert count_prompts(kind, places, "s") == 2
+    product, places = reader(made.__name__), made(tmp_path)
+    assert count_prompts(product, places, "s") == 2
     for span, count, calls in (
         (Span(0, 1), 123, 3),
         (Span(1, 1), 4000, 1),
         (Span(0, 2), 4123, 4),
         (Span(1, 5), 4000, 1),
     ):
-        told = spent_on(kind, places, "s", span)
+        told = spent_on(product, places, "s", span)
         assert told is not None
         usage = told.usage
         assert (usage.input_tokens, usage.output_tokens) == (count, calls)
         assert usage.cache_read_tokens == 2 * calls
         assert told.model == "p/m"
-    assert spent_on(kind, places, "s", Span(2, 1)) is None
-    assert spent_on(kind, places, "other", Span(0, 1)) is None
-    assert count_prompts(kind, places, "other") == 0
-    assert count_prompts(kind, {"HOME": str(tmp_path / "none")}, "s") == 0
+    assert spent_on(product, places, "s", Span(2, 1)) is None
+    assert spent_on(product, places, "other", Span(0, 1)) is None
+    assert count_prompts(product, places, "other") == 0
+    assert count_prompts(product, {"HOME": str(tmp_path / "none")}, "s") == 0
 
 
 def test_what_they_cost(tmp_path: Path) -> None:
     places = opencode(tmp_path)
-    costs = [spent_on("opencode", places, "s", Span(first, 1)) for first in (0, 1)]
+    costs = [spent_on(reader("opencode"), places, "s", Span(first, 1)) for first in (0, 1)]
     assert [told and told.cost_usd for told in costs] == [0.75, 1.0]
 
 
 def test_broken_files_tell_nothing(tmp_path: Path) -> None:
     (tmp_path / "opencode").mkdir()
     (tmp_path / "opencode" / "opencode.db").write_text("no database")
-    assert spent_on("opencode", {"XDG_DATA_HOME": str(tmp_path)}, "s", Span(0, 1)) is None
+    assert spent_on(reader("opencode"), {"XDG_DATA_HOME": str(tmp_path)}, "s", Span(0, 1)) is None
     place = tmp_path / ".gemini" / "tmp" / "repo" / "chats"
     place.mkdir(parents=True)
     (place / "session-2026-01-02T00-00-s.jsonl").write_text("no session")
-    assert spent_on("gemini", {"GEMINI_CLI_HOME": str(tmp_path)}, "s", Span(0, 1)) is None
+    assert spent_on(reader("gemini"), {"GEMINI_CLI_HOME": str(tmp_path)}, "s", Span(0, 1)) is None
     place = tmp_path / "data" / "sessions" / "s"
     place.mkdir(parents=True)
     (place / "s.messages.json").write_text("[")
-    assert spent_on("cline", {"CLINE_DIR": str(tmp_path)}, "s", Span(0, 1)) is None
+    places = {"CLINE_DIR": str(tmp_path)}
+    assert spent_on(reader("cline"), places, "s", Span(0, 1)) is None
 
 
 def test_gemini_must_not_load_a_session_in_the_minute_it_began(tmp_path: Path) -> None:
     chats = tmp_path / ".gemini" / "tmp" / "repo" / "chats"
     chats.mkdir(parents=True)
     env = {"GEMINI_CLI_HOME": str(tmp_path)}
-    check = CHECKS["gemini"]
+    check = GeminiRuntime().check_load
     header = (
         '{"sessionId":"12345678-rest","kind":"main"}\n{"$set":{"messages":[{"type":"user"}]}}\n'
     )

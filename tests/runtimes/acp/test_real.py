@@ -15,14 +15,19 @@ import msgspec
 import pytest
 
 from bridle.core import events as ev
-from bridle.core.options import ModelServer, RunOptions
+from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.core.results import RunResult
 from bridle.core.usage import Usage
 from bridle.drives.print_run import PermissionPolicy, refuse_all
 from bridle.process.process_tree import marked_processes
 from bridle.runs import prepare
-from bridle.runtimes import acp
+from bridle.runtimes.acp.adapter import OverAcp
+from bridle.runtimes.acp.declared import ClaudeAcp, CodexAcp
+from bridle.runtimes.cline import ClineAcp
 from bridle.runtimes.contract import AdapterSettings
+from bridle.runtimes.copilot import CopilotAcp
+from bridle.runtimes.gemini import GeminiAcp
+from bridle.runtimes.opencode import OpencodeAcp
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
 from bridle.turns.wire import Question
@@ -34,13 +39,13 @@ pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(240)]
 SCRATCH = Path(__file__).parents[3] / ".tmp" / "acp"
 LIMIT = 100.0
 
-AGENTS: dict[str, tuple[type[acp.AcpRuntime], str, str]] = {
-    "claude-acp": (acp.ClaudeAcp, "claude-agent-acp", "0.49.0"),
-    "cline-acp": (acp.ClineAcp, "cline", "3.0.65"),
-    "codex-acp": (acp.CodexAcp, "codex-acp", "0.16.0"),
-    "copilot-acp": (acp.CopilotAcp, "copilot", "1.0.102"),
-    "gemini-acp": (acp.GeminiAcp, "gemini", "0.61.0"),
-    "opencode-acp": (acp.OpencodeAcp, "opencode", "1.18.33"),
+AGENTS: dict[str, tuple[type[OverAcp], str, str]] = {
+    "claude-acp": (ClaudeAcp, "claude-agent-acp", "0.49.0"),
+    "cline-acp": (ClineAcp, "cline", "3.0.65"),
+    "codex-acp": (CodexAcp, "codex-acp", "0.16.0"),
+    "copilot-acp": (CopilotAcp, "copilot", "1.0.102"),
+    "gemini-acp": (GeminiAcp, "gemini", "0.61.0"),
+    "opencode-acp": (OpencodeAcp, "opencode", "1.18.33"),
 }
 each_agent = pytest.mark.parametrize("name", sorted(AGENTS))
 
@@ -288,3 +293,35 @@ def test_a_failing_service(name: str, place: Place) -> None:
         done = run(name, place, model.url, provider_options={"max_retries": 1})
     assert done.result.error is not None
     assert done.result.error.kind == "overloaded", done.result.error
+
+
+@pytest.mark.parametrize("name", ["cline-acp", "copilot-acp", "gemini-acp", "opencode-acp"])
+def test_servers_that_are_named_are_started(name: str, place: Place) -> None:
+    """Also by the two that ignore the servers of the protocol."""
+    mark = place.home / "started"
+    server = {"command": "/bin/sh", "args": ["-c", f"touch '{mark}'; exec cat >/dev/null"]}
+    servers = msgspec.json.encode({"mcpServers": {"mine": server}}).decode()
+    with ScriptedModel([{"text": "Hello."}]) as model:
+        run(name, place, model.url, mcp_config=servers, timeout=60)
+    assert mark.exists()
+
+
+@pytest.mark.parametrize("name", ["cline-acp", "copilot-acp", "gemini-acp", "opencode-acp"])
+def test_a_provider_and_added_instructions(name: str, place: Place) -> None:
+    """A model service of the caller's own, in the user's own home."""
+    with ScriptedModel([{"text": "Hello."}], token="provider-key-1") as model:
+        path = "" if name == "gemini-acp" else "/v1"
+        provider = Provider(base_url=f"{model.url}{path}", auth_token_env="MY_KEY")
+        done = run(
+            name,
+            place,
+            "",
+            model_server=None,
+            provider=provider,
+            model="gemini-2.5-pro" if name == "gemini-acp" else "big",
+            append_system_prompt="Mind the purple rule.",
+            env={"MY_KEY": "provider-key-1"},
+        )
+        asked = [str(request.body) for request in model.requests if request.outcome != "side"]
+    assert (done.result.status, done.result.text) == ("completed", "Hello.")
+    assert "Mind the purple rule." in asked[0]

@@ -39,6 +39,7 @@ CONFINED = "tests/sandbox/test_real_other_agents.py::"
                 f"{GUARDED}test_the_guard_alone_holds_a_builder[gemini-0.61.0-print]",
                 f"{GUARDED}test_a_scout_writes_nothing[gemini-0.61.0-print]",
                 f"{GUARDED}test_the_guard_alone_holds_a_builder[gemini-acp-0.61.0-print]",
+                f"{GUARDED}test_the_guard_alone_holds_a_builder[gemini-0.61.0-rpc]",
                 f"{DEPLOYED}test_the_real_agent_honours_it_for_agents_alone"
                 "[gemini-0.61.0-own2-agent]",
             ),

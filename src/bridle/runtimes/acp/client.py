@@ -4,13 +4,15 @@ What is to be written is handed back as bytes; what was read is handed in line b
 nothing of runs, recorders or particular agents, so a live session uses it as it is.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from bridle._version import __version__
 from bridle.runtimes.acp import wire
 from bridle.turns.rpc import Requests, encode_line
+
+T = TypeVar("T")
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -83,6 +85,11 @@ class AcpClient:
         error = message.error if isinstance(message.error, wire.RpcError) else None
         result = message.result if isinstance(message.result, msgspec.Raw) else None
         return Answer(method, result, error)
+
+
+def result_of(answer: Answer, type_: type[T]) -> T:
+    """An answer's result as `type_`; raises `msgspec.MsgspecError`."""
+    return msgspec.json.decode(answer.result if answer.result is not None else b"{}", type=type_)
 
 
 def initialize_params() -> dict[str, Any]:

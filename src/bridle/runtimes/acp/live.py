@@ -4,34 +4,36 @@ The protocol has no way to reach a turn that runs: a second prompt cancels the f
 never run, as the agent likes. So there is no `steer`, and whoever drives this queues.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
 
 from bridle.core.errors import Aborted, AgentError, Crashed, Unavailable, WrongUse
+from bridle.core.files import new_private_dir, write_private
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import client as acp
 from bridle.runtimes.acp import wire
-from bridle.runtimes.acp.agents import AcpAgent
+from bridle.runtimes.acp.client import result_of
 from bridle.runtimes.acp.errors import error_of_call
-from bridle.runtimes.acp.machine import AcpMachine
-from bridle.runtimes.acp.opening import no_model_choice, result_of
-from bridle.runtimes.acp.plan import SessionPlan, content_blocks
-from bridle.runtimes.acp.prompt_history import Span
+from bridle.runtimes.acp.plan import AcpPlan, SessionPlan, content_blocks
+from bridle.runtimes.acp.product import AcpProduct
+from bridle.runtimes.acp.quirks import AcpQuirks
+from bridle.runtimes.acp.session import AcpMachine, no_model_choice
+from bridle.runtimes.acp.turn import asked_no_model
 from bridle.runtimes.acp.updates import begins_work, is_known, is_silent, shows_receipt
-from bridle.runtimes.acp.usage import asked_no_model
+from bridle.runtimes.history import Span, Spent, count_prompts, spent_on
 from bridle.runtimes.raw import raw_of
 from bridle.turns.recorder import Recorder
-from bridle.turns.wire import Outgoing
-
-if TYPE_CHECKING:
-    from bridle.runtimes.acp.history import History
+from bridle.turns.wire import LiveFacts, Outgoing
 
 COMPACTION = "asked for"
 """The reason of a compaction that a caller wanted."""
 CANCEL_GRACE = 45.0
 """Seconds for a turn to end once the agent was told to; one agent gives itself 30."""
 
-PromptHistory = Callable[[str, Span], "History | None"]
+PromptHistory = Callable[[str, Span], Spent | None]
 """What some prompts of a session used; None where the files tell nothing."""
 
 
@@ -46,13 +48,16 @@ class AcpWire(AcpMachine):
     def __init__(
         self,
         recorder: Recorder,
-        agent: AcpAgent,
+        quirks: AcpQuirks,
         plan: SessionPlan,
         *,
         history: PromptHistory | None = None,
         earlier: int = 0,
     ) -> None:
-        super().__init__(recorder, agent, plan)
+        if plan.silence_timeout is None and not recorder.live:
+            # A session has clocks for its turns; a run of one prompt has none for silence.
+            plan = msgspec.structs.replace(plan, silence_timeout=quirks.silence)
+        super().__init__(recorder, quirks, plan)
         self._history = history
         self._earlier = earlier
         self._played = 0
@@ -90,7 +95,7 @@ class AcpWire(AcpMachine):
             recorder.message_refused(message.id, blocks)
         else:
             self._message = message.id
-            self._maybe_command = message.text.lstrip().startswith(self._agent.unrecorded)
+            self._maybe_command = message.text.lstrip().startswith(self._quirks.unrecorded)
             recorder.turn_started(evidence="session/prompt")
             params = {**self._opening.params, "prompt": blocks}
             if self._changing is None:
@@ -216,7 +221,7 @@ class AcpWire(AcpMachine):
             self._end_turn()
         elif self._recorder.turn_open:
             self._turns.take(update, line)
-        elif self._agent.own_turns and begins_work(update):
+        elif self._quirks.own_turns and begins_work(update):
             self._begin_own_turn(f"session/update {update.session_update}")
             self._turns.take(update, line)
         elif not is_silent(update):
@@ -229,7 +234,7 @@ class AcpWire(AcpMachine):
         self._recorder.turn_started(evidence=evidence)
 
     def _asked(self, call: acp.Call, line: bytes) -> None:
-        if not self._recorder.turn_open and self._agent.own_turns:
+        if not self._recorder.turn_open and self._quirks.own_turns:
             self._begin_own_turn("session/request_permission")
         if self._recorder.turn_open:
             self._taken()
@@ -256,7 +261,7 @@ class AcpWire(AcpMachine):
         return asked_no_model(result_of(answer, wire.PromptDone))
 
     def _note_failure(self, text: str) -> None:
-        start = self._agent.compact_failure
+        start = self._quirks.compact_failure
         if start and text.startswith(start):
             self._compact_failure = text
 
@@ -308,10 +313,72 @@ class CompactingWire(AcpWire):
         """Shorten the context. The agent answers as it answers a prompt; no turn is shown."""
         self._compacting = True
         self._recorder.compaction_started(COMPACTION)
-        blocks = content_blocks(self._agent.compact_command, ())
+        blocks = content_blocks(self._quirks.compact_command, ())
         self._call("session/prompt", {**self._opening.params, "prompt": blocks})
 
     def abort_compaction(self) -> None:
         """Give it up; the agent then answers."""
         if self._compacting:
             self._recorder.reply(self._client.notify("session/cancel", self._opening.params))
+
+
+# -- plans and wires of conversations -------------------------------------------------------------
+
+_SERVERS = "mcp-servers.json"
+
+
+class AcpFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """`LiveFacts.own` of a conversation."""
+
+    session: SessionPlan
+    servers: str = ""
+    """File with the MCP servers, which may contain keys."""
+    places: dict[str, str] = {}
+    """Where the agent keeps its files, where these say what a turn used."""
+    earlier: int = 0
+    """Prompts of the session before this process."""
+
+
+def conversation(adapter: AcpProduct, plan: AcpPlan, env: Mapping[str, str]) -> AcpPlan:
+    """`plan` as that of a conversation, with the facts that its wire needs."""
+
+    session, folders = plan.session, plan.private_dirs
+    servers = ""
+    if session.mcp_servers:
+        folder = folders[0] if folders else new_private_dir(env, adapter.id)
+        folders = (folder,)
+        servers = write_private(folder, _SERVERS, msgspec.json.encode(session.mcp_servers))
+    places: dict[str, str] = {}
+    earlier = 0
+    if plan.quirks.history:
+        places = adapter.history_places(plan.spec.env)
+        if session.resume:
+            earlier = count_prompts(adapter, places, session.resume)
+    own = AcpFacts(
+        session=msgspec.structs.replace(session, prompt=[], mcp_servers=[]),
+        servers=servers,
+        places=places,
+        earlier=earlier,
+    )
+    live = plan.conversing(adapter.id, resume=session.resume, own=msgspec.to_builtins(own))
+    return msgspec.structs.replace(live, private_dirs=folders)
+
+
+def wire_of(adapter: AcpProduct, facts: LiveFacts, recorder: Recorder) -> AcpWire:
+    """The wire of the conversation that `facts` describe."""
+
+    own = msgspec.convert(facts.own, AcpFacts)
+    session, quirks = own.session, adapter.quirks
+    if own.servers:
+        session = msgspec.structs.replace(session, mcp_servers=_stored_servers(own.servers))
+    history = partial(spent_on, adapter, own.places) if quirks.history else None
+    cls = CompactingWire if quirks.compact_command else AcpWire
+    return cls(recorder, quirks, session, history=history, earlier=own.earlier)
+
+
+def _stored_servers(path: str) -> list[dict[str, Any]]:
+    try:
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(), type=list[dict[str, Any]])
+    except (OSError, msgspec.MsgspecError) as problem:
+        raise Unavailable(f"the conversation's MCP servers cannot be read: {problem}") from None

@@ -1,19 +1,41 @@
-"""What one session is to be opened with, in the protocol's own terms."""
+"""Plans a process that speaks the protocol, and the session that is opened in it.
 
+adapter.acp_start    how the product is started: variables, arguments, private files
+plan_session         the checks, and the plan of the process with its session
+conversation         the same plan for many prompts, with what its wire needs after a restart
+"""
+
+import os
+import signal
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
-from bridle.runtimes.acp.agents import AcpAgent
-from bridle.runtimes.install import find_executable
+from bridle.process.private_folders import remove_folders
+from bridle.process.spec import ProcessSpec, StopStep
+from bridle.runtimes.acp import client as acp
+from bridle.runtimes.acp.product import AcpOptions, AcpProduct, AcpStart
+from bridle.runtimes.acp.quirks import AcpQuirks
+from bridle.runtimes.dialects import choose_dialect
+from bridle.runtimes.install import Installation, find_executable
 from bridle.runtimes.options import added_instructions
 from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
+from bridle.runtimes.provider_options import read_provider_options, refuse_fork
+
+STOP = (
+    # To the group: a signal to an npm launcher alone leaves the agent running.
+    StopStep(signal=signal.SIGTERM, grace=3.0, to="group"),
+    StopStep(signal=signal.SIGKILL, grace=2.0, to="group"),
+)
 
 
 class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is said to the agent before and with the prompt."""
+    """Everything the agent is sent before and with the prompt."""
 
     cwd: str
     prompt: list[dict[str, Any]]
@@ -23,30 +45,184 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """`_meta` of `session/new`, where the agent takes options there."""
     resume: str | None = None
     fork: bool = False
-    """Go on in a copy of `resume`, which stays as it is."""
+    """Continue in a copy of `resume`, which stays unchanged."""
     mode: str | None = None
     """Mode to set before the prompt."""
     model: str | None = None
-    """Model to choose by the protocol; None where it is chosen at the start or left as it is."""
+    """Model to choose by the protocol; None where it is chosen at the start or not at all."""
     start_timeout: float = 90.0
     silence_timeout: float | None = 180.0
-    """None leaves that to the clocks of whoever drives."""
+    """None leaves this to the driver's clocks."""
 
 
 class AcpPlan(RunPlan, frozen=True, kw_only=True):
-    """A run's plan together with its session's."""
+    """A plan of a process together with that of its session."""
 
     session: SessionPlan
-    agent: AcpAgent
+    quirks: AcpQuirks
 
 
-def prompt_blocks(options: RunOptions) -> list[dict[str, Any]]:
-    """The prompt with its images, as content blocks."""
-    return content_blocks(options.prompt, options.images)
+# -- plans ----------------------------------------------------------------------------------------
+
+
+def plan_session(
+    adapter: AcpProduct,
+    options: RunOptions,
+    env: Mapping[str, str],
+    session_id: str,
+    *,
+    live: bool,
+) -> AcpPlan:
+    """The plan of one prompt, or of the process of a conversation.
+
+    Contract: that of `plan_run`.
+    """
+    quirks = adapter.quirks
+    found = adapter.installation()
+    _, _, warning = _dialect(adapter, found)
+    ignored = check_options(adapter, options, adapter.features_of(quirks))
+    options = native_options(adapter, options)
+    own = read_provider_options(adapter.id, options.provider_options, AcpOptions)
+    if quirks.seen and not quirks.forks:
+        refuse_fork(adapter.id, options, own.fork, "it offers no copies of sessions")
+    cwd = working_dir(options)
+    mode = _mode(adapter, options, own)
+    _check_sandbox(adapter, found, mode or "", env)
+    start = adapter.acp_start(options, own, env, cwd)
+    try:
+        child = {**agent_env(start.env, options, session_id, cwd), **start.routing}
+        if options.resume is not None:
+            adapter.check_load(child, options.resume)
+        session = _session(options, own, cwd, quirks, mode, start, live=live)
+    except BaseException:
+        remove_folders(start.private_dirs)
+        raise
+    first = acp.AcpClient().request("initialize", acp.initialize_params())
+    flags = (*quirks.flags, *start.flags, *quirks.mode_flags.get(mode or "", ()))
+    if options.model and not options.model_server:
+        flags += tuple(word.format(options.model) for word in quirks.model_flags)
+    return AcpPlan(
+        spec=ProcessSpec(
+            argv=(*found.command, *flags, *options.raw_args),
+            env=child,
+            cwd=cwd,
+            stdin=None if live else first,
+            keep_stdin=True,
+            # Nobody reads standard error while the process of a conversation runs unattended.
+            watch_stderr=quirks.failure_log and not live,
+            stop=STOP,
+        ),
+        session_id=session_id,
+        installation=found,
+        dialect=quirks,
+        secrets=start.secrets,
+        ignored_options=ignored,
+        warnings=(*((warning,) if warning else ()), *_cautions(adapter, options)),
+        private_dirs=start.private_dirs,
+        native_session_id=None if own.fork else options.resume,
+        session=session,
+        quirks=quirks,
+    )
+
+
+def with_session(plan: AcpPlan, session: SessionPlan) -> AcpPlan:
+    """`plan` with another mode and `_meta` of its session, in a conversation too."""
+    live = plan.live
+    if live is not None:
+        kept = {**live.own["session"], "meta": session.meta, "mode": session.mode}
+        live = msgspec.structs.replace(live, own={**live.own, "session": kept})
+    return msgspec.structs.replace(plan, session=session, live=live)
+
+
+def _dialect(adapter: AcpProduct, found: Installation) -> tuple[AcpQuirks, bool, str]:
+    quirks = adapter.quirks
+    if not quirks.seen:
+        return quirks, False, ""
+    return choose_dialect(adapter.id, (quirks,), found.version)
+
+
+def _session(
+    options: RunOptions,
+    own: AcpOptions,
+    cwd: str,
+    quirks: AcpQuirks,
+    mode: str | None,
+    start: AcpStart,
+    *,
+    live: bool,
+) -> SessionPlan:
+    silence = own.silence_timeout
+    if silence is None and not live:
+        silence = quirks.silence
+    by_start = bool(quirks.model_flags or quirks.model_variable or start.model_chosen)
+    by_protocol = options.mcp_config is not None and not start.mcp_chosen
+    return SessionPlan(
+        cwd=cwd,
+        prompt=content_blocks(options.prompt, options.images),
+        mcp_servers=mcp_list(options.mcp_config or "") if by_protocol else [],
+        meta=_meta(options, quirks, start.settings),
+        resume=options.resume,
+        fork=own.fork and options.resume is not None,
+        mode=None if mode in quirks.mode_flags else mode,
+        model=None if by_start else options.model,
+        start_timeout=own.start_timeout,
+        silence_timeout=silence,
+    )
+
+
+def _mode(adapter: AcpProduct, options: RunOptions, own: AcpOptions) -> str | None:
+    """The mode that the agent is to work in; None leaves it in its default one."""
+    quirks = adapter.quirks
+    if options.sandbox is not None and quirks.sandbox_modes:
+        if options.sandbox not in quirks.sandbox_modes:
+            raise UnsupportedOption(
+                adapter.id,
+                f"sandbox={options.sandbox}",
+                [],
+                reason="its sandbox opens the worktree or nothing",
+            )
+        return quirks.sandbox_modes[options.sandbox]
+    return own.mode or quirks.mode
+
+
+def _check_sandbox(
+    adapter: AcpProduct, found: Installation, mode: str, env: Mapping[str, str]
+) -> None:
+    """Refuse an agent whose sandbox cannot work: all its commands would fail, and the run would
+    still succeed."""
+    quirks = adapter.quirks
+    if not quirks.sandbox_program or mode == quirks.open_mode or sys.platform != "linux":
+        return
+    beside = os.path.join(os.path.dirname(found.binary), "codex-resources")
+    path = os.pathsep.join([env.get("PATH", os.defpath), beside])
+    if find_executable(quirks.sandbox_program, path) is None:
+        raise GuardRefused(
+            f"{adapter.id}: its sandbox needs `{quirks.sandbox_program}`, which was not found",
+            hint="install bubblewrap, or run without a sandbox (--sandbox off)",
+        )
+
+
+def _cautions(adapter: AcpProduct, options: RunOptions) -> tuple[str, ...]:
+    if options.permission_mode == "ask" and adapter.quirks.sandbox_modes:
+        return (f"{adapter.id}: nobody is asked before it changes files in its worktree",)
+    return ()
+
+
+def account_folder(options: RunOptions) -> str | None:
+    """The folder of another account of the user; `WrongUse` when it does not exist."""
+    if options.account_dir is None:
+        return None
+    folder = os.path.abspath(os.path.expanduser(options.account_dir))
+    if not os.path.isdir(folder):
+        raise WrongUse(f"no such account folder: {folder}", hint="log in there first")
+    return folder
+
+
+# -- what the session is opened with --------------------------------------------------------------
 
 
 def content_blocks(text: str, images: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A message as content blocks; `WrongUse` for a file that is no image."""
+    """A message as content blocks; `WrongUse` for a file that is not an image."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}]
     for path in images:
         from bridle.runtimes.user_files import image_data
@@ -73,27 +249,18 @@ def mcp_list(text_or_path: str) -> list[dict[str, Any]]:
     return servers
 
 
-def session_meta(options: RunOptions) -> dict[str, Any]:
-    """`_meta` of a session for an agent that takes its system prompt and options there."""
-    denied = {"disallowedTools": list(options.denied_tools)}
-    return {
-        **_system_meta(options),
-        **({"claudeCode": {"options": denied}} if options.denied_tools else {}),
-    }
-
-
-def with_settings(session: SessionPlan, settings: Mapping[str, Any]) -> SessionPlan:
-    """`session` with these settings of the product, as JSON in its `_meta`."""
-    if not settings:
-        return session
-    options = session.meta.get("claudeCode", {}).get("options", {})
-    text = msgspec.json.encode(settings).decode()
-    meta = {**session.meta, "claudeCode": {"options": {**options, "settings": text}}}
-    return msgspec.structs.replace(session, meta=meta)
-
-
-def _system_meta(options: RunOptions) -> dict[str, Any]:
-    added = added_instructions(options)
-    if options.system_prompt is not None:
-        return {"systemPrompt": "\n\n".join(filter(None, (options.system_prompt, added)))}
-    return {"systemPrompt": {"append": added}} if added else {}
+def _meta(options: RunOptions, quirks: AcpQuirks, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`_meta` of the session: the system prompt, and options of Claude behind its bridge."""
+    meta: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    if quirks.system_prompt_meta:
+        added = added_instructions(options)
+        if options.system_prompt is not None:
+            meta["systemPrompt"] = "\n\n".join(filter(None, (options.system_prompt, added)))
+        elif added:
+            meta["systemPrompt"] = {"append": added}
+        if options.denied_tools:
+            own["disallowedTools"] = list(options.denied_tools)
+    if settings:
+        own["settings"] = msgspec.json.encode(settings).decode()
+    return {**meta, "claudeCode": {"options": own}} if own else meta

@@ -10,14 +10,14 @@ from bridle.core.errors import AgentError
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import client as acp
 from bridle.runtimes.acp import wire
-from bridle.runtimes.acp.agents import AcpAgent
-from bridle.runtimes.acp.machine import AcpMachine
 from bridle.runtimes.acp.plan import SessionPlan
+from bridle.runtimes.acp.quirks import AcpQuirks
+from bridle.runtimes.acp.session import AcpMachine
 from bridle.runtimes.retries import RetryReader
 from bridle.turns.recorder import Recorder
 
 if TYPE_CHECKING:
-    from bridle.runtimes.acp.history import History
+    from bridle.runtimes.history import Spent
 
 
 class AcpNormalizer(AcpMachine):
@@ -32,13 +32,13 @@ class AcpNormalizer(AcpMachine):
     def __init__(
         self,
         recorder: Recorder,
-        agent: AcpAgent,
+        quirks: AcpQuirks,
         plan: SessionPlan,
         *,
-        history: "Callable[[str], History | None] | None" = None,
+        history: "Callable[[str], Spent | None] | None" = None,
         log: RetryReader | None = None,
     ) -> None:
-        super().__init__(recorder, agent, plan)
+        super().__init__(recorder, quirks, plan)
         self._log = log
         self._failed_call: AgentError | None = None
         self._failed_in: AgentError | None = None

@@ -1,26 +1,31 @@
-"""A turn: what is told between a prompt and its answer, and how the answer is judged.
+"""A turn: what the agent reports between a prompt and its answer, and how the answer is judged.
 
-A run plays one, a live conversation one after another.
+A run plays one turn, a conversation one after another. The protocol has no names of tools and need
+not carry their arguments. An agent that sends both in other fields is judged by these; otherwise by
+the kind of the call, the paths it names and, where its quirks say so, the title it shows. Arguments
+that the agent does not send are marked as unseen, and then only what changes nothing is allowed.
 """
+
+import re
+from typing import Any
 
 import msgspec
 
 from bridle.core.errors import AgentError, Unavailable
+from bridle.core.usage import Usage
 from bridle.runtimes.acp import client as acp
 from bridle.runtimes.acp import wire
-from bridle.runtimes.acp.agents import AcpAgent
-from bridle.runtimes.acp.asking import wire_call
+from bridle.runtimes.acp.client import result_of
 from bridle.runtimes.acp.errors import (
     error_of_call,
     error_of_silence,
     error_of_stop,
     error_of_text,
 )
-from bridle.runtimes.acp.opening import result_of
 from bridle.runtimes.acp.plan import SessionPlan
+from bridle.runtimes.acp.quirks import AcpQuirks
 from bridle.runtimes.acp.updates import Tool, UpdateTranslator
-from bridle.runtimes.acp.usage import model_of, usage_of
-from bridle.turns.guard_contract import Verdict
+from bridle.turns.guard_contract import UNSEEN, Verdict, WireCall
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Question
 
@@ -32,11 +37,11 @@ class Turns:
     translates what comes meanwhile. A permission request is answered once, whoever answers it.
     """
 
-    def __init__(self, recorder: Recorder, agent: AcpAgent, plan: SessionPlan) -> None:
+    def __init__(self, recorder: Recorder, quirks: AcpQuirks, plan: SessionPlan) -> None:
         self._recorder = recorder
-        self._agent = agent
+        self._quirks = quirks
         self._plan = plan
-        self._translator = UpdateTranslator(recorder, agent)
+        self._translator = UpdateTranslator(recorder, quirks)
         self._asking: dict[str, tuple[acp.Call, Question]] = {}
         """Permission requests without an answer, by the id that is shown."""
         self._judging: dict[str, acp.Call] = {}
@@ -56,9 +61,9 @@ class Turns:
     def cost(self, update: wire.Update) -> None:
         """Note what an update tells of the cost so far."""
         cost = update.cost
-        if not self._agent.reports_cost or cost is None:
+        if not self._quirks.reports_cost or cost is None:
             return
-        counts_anew = self._agent.cost_restarts or not self._plan.resume
+        counts_anew = self._quirks.cost_restarts or not self._plan.resume
         # An agent that knows no price tells 0, which is not a price.
         if cost.currency == "USD" and cost.amount > 0 and counts_anew:
             self._recorder.set_cost(cost.amount, "provider")
@@ -116,7 +121,7 @@ class Turns:
             recorder.reply(acp.permission_answer(call.id, asked.options, allowed=False))
 
         name = self._translator.name_of(tool)
-        about = wire_call(self._agent, tool, name, asked.tool_call, self._plan.cwd)
+        about = wire_call(self._quirks, tool, name, asked.tool_call, self._plan.cwd)
         recorder.verdicts.ask_later(about, hear)
 
     def _ask_user(self, call: acp.Call, asked: wire.PermissionRequest, tool: Tool) -> None:
@@ -192,7 +197,7 @@ class Turns:
             done = result_of(answer, wire.PromptDone)
             error = error_of_stop(done.stop_reason) or translator.failure
             if error is None and not translator.saw_work:
-                error = error_of_silence(self._agent.silent_error)
+                error = error_of_silence(self._quirks.silent_error)
             before = recorder.usage
             self._count(done)
             # Words like a failure's, and no token was used: nothing came from a model.
@@ -212,10 +217,10 @@ class Turns:
         return error.message if error else ""
 
     def _count(self, done: wire.PromptDone) -> None:
-        usage = usage_of(done, self._agent)
+        usage = usage_of(done, self._quirks)
         if usage is None:
             return
-        whole = usage if self._agent.usage == "session" else self._recorder.usage + usage
+        whole = usage if self._quirks.usage == "session" else self._recorder.usage + usage
         self._recorder.set_usage(whole)
 
     def close(self) -> None:
@@ -225,3 +230,85 @@ class Turns:
         if self._recorder.message_open:
             self._recorder.message_ended()
         self.cancelled = self.unhurried = False
+
+
+# -- what a turn used ------------------------------------------------------------------------------
+
+
+def usage_of(done: wire.PromptDone, quirks: AcpQuirks) -> Usage | None:
+    """What the only prompt of a process used; None where the agent tells nothing of use."""
+    if quirks.usage == "none" or done.usage is None:
+        return None
+    told = done.usage
+    read, written = told.cached_read_tokens or 0, told.cached_write_tokens or 0
+    fresh = told.input_tokens - (read + written if quirks.cached_in_input else 0)
+    return Usage(
+        input_tokens=max(0, fresh),
+        output_tokens=told.output_tokens,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=told.thought_tokens or 0,
+    )
+
+
+def model_of(done: wire.PromptDone) -> str | None:
+    """The model that a prompt's quota names, where exactly one did the work."""
+    used = _part(_part(done.meta, "quota"), "model_usage")
+    if isinstance(used, list) and len(used) == 1:
+        name = _part(used[0], "model")
+        return name if isinstance(name, str) else None
+    return None
+
+
+def asked_no_model(done: wire.PromptDone) -> bool:
+    """Whether a prompt's quota says that no model was asked."""
+    used = _part(_part(done.meta, "quota"), "model_usage")
+    return isinstance(used, list) and not used
+
+
+def _part(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, dict) else None
+
+
+# -- what a permission request is about ------------------------------------------------------------
+
+
+_CHANGES = ("edit", "delete", "move")
+_FOLDER = re.compile(r"\[in ([^][()]+)\]")
+_HERE = "[current working directory "
+
+
+def wire_call(quirks: AcpQuirks, tool: Tool, name: str, asked: wire.Update, cwd: str) -> WireCall:
+    """The call that `asked` is about; `tool` is what is known of it, under the name `name`."""
+    own = asked.raw_input if isinstance(asked.raw_input, dict) else {}
+    known = tool.args if isinstance(tool.args, dict) and not quirks.late_input else {}
+    args: dict[str, Any] = {**known, **own}
+    told = bool(args)
+    kind = asked.kind or tool.kind
+    paths = _paths(asked)
+    if kind in _CHANGES and paths:
+        named = args.get("path")
+        args["path"] = [*paths, named] if isinstance(named, str) else paths
+        told = True
+    if kind == "execute" and not told and quirks.title_is_command and tool.title:
+        args, told = _command(tool.title, wire.text_of(asked.content)), True
+    if not told:
+        args = {UNSEEN: True}
+    return WireCall(tool_call_id=tool.id, tool_name=name, args=args, cwd=cwd)
+
+
+def _command(title: str, explanation: str) -> dict[str, Any]:
+    """A command that is told as a title, with a text that begins with the folder it runs in."""
+    if not explanation or explanation.startswith(_HERE):
+        return {"command": title}
+    folder = _FOLDER.match(explanation)
+    if folder is None:
+        return {UNSEEN: True}
+    return {"command": title, "dir_path": folder.group(1)}
+
+
+def _paths(asked: wire.Update) -> list[str]:
+    """The files that the request names."""
+    parts = [each for each in (asked.locations, asked.content) if isinstance(each, list)]
+    found = [entry.get("path") for part in parts for entry in part if isinstance(entry, dict)]
+    return list(dict.fromkeys(path for path in found if isinstance(path, str)))

@@ -12,8 +12,8 @@ import msgspec
 
 from bridle.core.errors import AgentError
 from bridle.runtimes.acp import wire
-from bridle.runtimes.acp.agents import AcpAgent
 from bridle.runtimes.acp.errors import error_of_text
+from bridle.runtimes.acp.quirks import AcpQuirks
 from bridle.runtimes.raw import raw_of
 from bridle.turns.recorder import Recorder
 
@@ -83,12 +83,12 @@ class UpdateTranslator:
     that it translates, after which it takes the updates of the next.
     """
 
-    def __init__(self, recorder: Recorder, agent: AcpAgent) -> None:
+    def __init__(self, recorder: Recorder, quirks: AcpQuirks) -> None:
         self._recorder = recorder
-        self._agent = agent
-        self._notice = _either(agent.notices)
-        self._retry = _either(agent.retry_notices)
-        self._error = _either(agent.error_notices)
+        self._quirks = quirks
+        self._notice = _either(quirks.notices)
+        self._retry = _either(quirks.retry_notices)
+        self._error = _either(quirks.error_notices)
         self._tools: dict[str, Tool] = {}
         self._past: set[str] = set()
         self._text_id: str | None = None
@@ -149,13 +149,13 @@ class UpdateTranslator:
             return
         self.saw_work = True
         self.failure = None
-        start = self._agent.error_start
+        start = self._quirks.error_start
         first = not recorder.message_open and not thought
         self.suspect = text if start and first and text.startswith(start) else ""
         self._start_held()
         self._end_refused()
         if thought:
-            recorder.thinking_delta(text.removeprefix(self._agent.thought_prefix))
+            recorder.thinking_delta(text.removeprefix(self._quirks.thought_prefix))
             return
         if self._text_id and update.message_id and update.message_id != self._text_id:
             recorder.message_ended()
@@ -237,7 +237,7 @@ class UpdateTranslator:
             tool.args = update.raw_input
         elif isinstance(tool.args, dict) and isinstance(update.raw_input, dict):
             # With late arguments, what it asks about may stand nowhere else yet.
-            more = update.raw_input if self._agent.late_input else {}
+            more = update.raw_input if self._quirks.late_input else {}
             tool.args = {**more, **tool.args}
         if update.status and not asking:
             tool.status = update.status
@@ -250,7 +250,7 @@ class UpdateTranslator:
         """Whether the arguments are there, as far as can be told before the tool ends."""
         if tool.status != "pending":
             return bool(tool.args) or tool.status == "in_progress"
-        return bool(tool.args) and not self._agent.late_input
+        return bool(tool.args) and not self._quirks.late_input
 
     def _start(self, tool: Tool) -> None:
         if tool.started:
@@ -294,7 +294,7 @@ class UpdateTranslator:
 
     def name_of(self, tool: Tool) -> str:
         """The tool's name: told beside the protocol, or read where this agent puts it."""
-        source = self._agent.names
+        source = self._quirks.names
         name = tool.name
         if not name and source == "title":
             name = tool.title

@@ -9,7 +9,7 @@ import msgspec
 from bridle.core.files import write_new
 from bridle.core.options import ModelServer, Provider
 from bridle.runtimes.options import provider_key
-from bridle.runtimes.routing import CLAUDE, CLAUDE_MODELS, PROXIES
+from bridle.runtimes.routing import CLAUDE, CLAUDE_MODELS, NO_PROXY, PROXIES
 
 CONFIG_HOME = "CLAUDE_CONFIG_DIR"
 RETRIES = "CLAUDE_CODE_MAX_RETRIES"
@@ -90,7 +90,7 @@ def server_env(env: Mapping[str, str], server: ModelServer, config_home: str) ->
         **_QUIET,
         "ANTHROPIC_BASE_URL": server.url,
         "ANTHROPIC_API_KEY": server.api_key,
-        "NO_PROXY": "127.0.0.1,localhost",
+        **NO_PROXY,
         SANDBOXED: "1",
         CONFIG_HOME: config_home,
     }

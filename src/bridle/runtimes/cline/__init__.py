@@ -1,5 +1,5 @@
 """The runtime `cline`: the Cline CLI."""
 
-from bridle.runtimes.cline.product import ClineRuntime
+from bridle.runtimes.cline.product import ClineAcp, ClineRuntime
 
-__all__ = ["ClineRuntime"]
+__all__ = ["ClineAcp", "ClineRuntime"]

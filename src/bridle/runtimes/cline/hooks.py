@@ -15,6 +15,8 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
 from bridle.core.git import find_git
+from bridle.runtimes.acp.hooks import refuse_unasked
+from bridle.runtimes.acp.plan import AcpPlan
 from bridle.runtimes.asking_js import (
     PLUGIN_FILE,
     asking_code,
@@ -122,6 +124,9 @@ def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dic
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `Guarded.guard_plan`."""
     spec = plan.spec
+    if isinstance(plan, AcpPlan):
+        # It must ask over ACP too, so that nothing runs where the plugin is missing.
+        refuse_unasked(plan)
     for flag in ("--config", "--data-dir"):
         if any(word == flag or word.startswith(f"{flag}=") for word in spec.argv):
             raise GuardRefused(

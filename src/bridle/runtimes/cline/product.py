@@ -1,7 +1,6 @@
 """Cline as a runtime: how it is found, asked, started and stopped."""
 
 import os
-import shutil
 import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -12,8 +11,11 @@ from bridle.core.files import make_private_dir, new_private_dir, write_private
 from bridle.core.ids import new_session_id
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import ReadyState, TranscriptSummary
+from bridle.process.private_folders import remove_folders
 from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes import routing
+from bridle.runtimes.acp import quirks
+from bridle.runtimes.acp.adapter import AcpAdapter, AcpAlias
 from bridle.runtimes.cline import settings
 from bridle.runtimes.cline.dialects import DIALECTS, TOOLS, ClineDialect
 from bridle.runtimes.cline.environment import base_env, image_words
@@ -23,11 +25,12 @@ from bridle.runtimes.cline.run_log import find_session, read_log
 from bridle.runtimes.cline.transcript import (
     last_text,
     noted_usage,
+    prompt_history,
     sessions_dir,
     settings_file,
     summarize,
 )
-from bridle.runtimes.contract import Guarded, History, Interactive
+from bridle.runtimes.contract import Interactive
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -42,12 +45,13 @@ from bridle.runtimes.planner import (
     native_options,
     working_dir,
 )
-from bridle.runtimes.product import ToolPieces
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Normalizer
 
 if TYPE_CHECKING:
+    from bridle.runtimes.acp.product import AcpOptions, AcpStart
+    from bridle.runtimes.history import Spent
     from bridle.runtimes.instructions import Place
     from bridle.sandbox import SandboxNeeds
 
@@ -90,27 +94,33 @@ STOP = (
 """SIGTERM ends the run with a closing line; SIGINT ends the process without a word."""
 
 
-class ClineRuntime(Interactive, Guarded, History):
-    """The Cline CLI, one process for each prompt. See `docs/runtimes/cline.md`."""
+class ClineRuntime(AcpAdapter, Interactive):
+    """The Cline CLI: runs in its JSON mode, conversations over ACP."""
 
     id: ClassVar[str] = "cline"
     binary: ClassVar[str] = "cline"
     instruction_path: ClassVar[str] = "AGENTS.md"
-    dialects = DIALECTS
+    dialects: ClassVar[tuple[Dialect, ...]] = DIALECTS
     install_hint: ClassVar[str] = "npm install -g cline"
     key_variable: ClassVar[str] = _KEYS[0]
-    asking_sibling: ClassVar[str] = "cline-acp"
     routing = routing.CLINE
     tools = TOOLS
+    quirks = quirks.CLINE
+    history_variables = ("HOME", "CLINE_DIR", "CLINE_DATA_DIR", "CLINE_SESSION_DATA_DIR")
 
     # -- identity and availability --------------------------------------------------------------
 
-    def dialect(self, version: str | None) -> tuple[ClineDialect, bool, str]:
+    def dialect(self, version: str | None) -> tuple[Dialect, bool, str]:
         """The dialect of `version`, whether that version was ever run, and a warning if not."""
+        return self._dialect(version)
+
+    def _dialect(self, version: str | None) -> tuple[ClineDialect, bool, str]:
         return choose_dialect(self.id, DIALECTS, version)
 
     def features_of(self, dialect: Dialect) -> Features:
-        """What Cline can do; the same in every line so far."""
+        """What Cline can do; the same in every version so far."""
+        if dialect is self.quirks:
+            return self.features_over_acp()
         return Features(
             options=_HONOURED,
             interactive=True,
@@ -120,9 +130,10 @@ class ClineRuntime(Interactive, Guarded, History):
             reports_cost=True,
             abort=True,
             compaction=True,
-            drives=("print",),
-            asks=("acp",),
+            drives=("print", "rpc"),
+            asks=("rpc",),
             instruction_file=self.instruction_path,
+            over={"rpc": self.features_over_acp()},
         )
 
     def find(self) -> Installation | None:
@@ -144,7 +155,7 @@ class ClineRuntime(Interactive, Guarded, History):
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything, then make the private files that the run needs."""
         found = self.installation()
-        dialect, _, warning = self.dialect(found.version)
+        dialect, _, warning = self._dialect(found.version)
         options, ignored = self._checked(options, dialect)
         own = read_options(options.provider_options)
         cwd = working_dir(options)
@@ -159,7 +170,7 @@ class ClineRuntime(Interactive, Guarded, History):
                 write_private(folder, _RULES_FILE, f"{added.rstrip()}\n")
             images = image_words(options.images, folder)
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folders((folder,))
             raise
         warnings = [warning] if warning else []
         if not kept_private and (options.model or own.provider):
@@ -264,33 +275,11 @@ class ClineRuntime(Interactive, Guarded, History):
         dialect: ClineDialect,
     ) -> tuple[dict[str, str], bool, str | None]:
         """The environment, whether the user's own settings stay untouched, and a key in them."""
-        base = base_env(options, env, dialect)
-        key: str | None = None
         private = True
-        if options.model_server is not None:
-            kept = base["CLINE_DIR"] if options.account_dir is not None else None
-            home = kept or os.path.join(folder, "home")
-            base = {
-                name: value for name, value in base.items() if not name.startswith("CLINE_")
-            } | {
-                dialect.local_backend[0]: dialect.local_backend[1],
-                "CLINE_DIR": home,
-                "CLINE_DATA_DIR": os.path.join(home, "data"),
-            }
-            base |= settings.write_server_settings(folder, options.model_server, options.model)
-            key = options.model_server.api_key
-        elif options.provider is not None:
-            routed, key = settings.write_provider_settings(
-                folder, options.provider, options.model, own, {**env, **options.env}
-            )
-            base |= routed
-        else:
+        base, key = self._routed(options, own, env, folder, dialect)
+        if options.model_server is None and options.provider is None:
             copied, private = settings.copy_user_settings(folder, base)
             base |= copied
-        if options.settings is not None or options.denied_tools:
-            base |= settings.write_global_settings(folder, options, base)
-        if options.mcp_config is not None:
-            base |= settings.write_mcp_settings(folder, options.mcp_config, base)
         base |= {
             "CLINE_NO_AUTO_UPDATE": "1",
             "CLINE_LOG_PATH": os.path.join(folder, _LOG),
@@ -299,14 +288,84 @@ class ClineRuntime(Interactive, Guarded, History):
         base.pop("CLINE_LOG_ENABLED", None)
         return base, private, key
 
-    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> ToolPieces:
-        """A copy of the general settings."""
-        if not options.denied_tools:
-            return ToolPieces()
-        variable, name = settings.GLOBAL
-        return ToolPieces(
-            env={variable: os.path.join(folder, name)},
-            files={name: settings.without_tools(options.denied_tools, env)},
+    def _routed(
+        self,
+        options: RunOptions,
+        own: ClineOptions,
+        env: Mapping[str, str],
+        folder: str,
+        dialect: ClineDialect,
+        *,
+        over_acp: bool = False,
+    ) -> tuple[dict[str, str], str | None]:
+        """The variables of the account, the model service, the settings and the MCP servers; and a
+        key that is in the files they name."""
+        base = base_env(options, env, dialect)
+        key: str | None = None
+        if options.model_server is not None:
+            kept = base["CLINE_DIR"] if options.account_dir is not None else None
+            home = kept or os.path.join(folder, "home")
+            base = {
+                name: value
+                for name, value in base.items()
+                if not name.startswith("CLINE_") and name not in routing.PROXIES
+            } | {
+                dialect.local_backend[0]: dialect.local_backend[1],
+                "CLINE_DIR": home,
+                "CLINE_DATA_DIR": os.path.join(home, "data"),
+            }
+            server, key = options.model_server, options.model_server.api_key
+            if over_acp:
+                api = settings.ACP_API
+                base |= settings.write_server_settings(folder, server, options.model, api)
+                base |= settings.acp_env(api, key, options.model)
+            else:
+                base |= settings.write_server_settings(folder, server, options.model)
+        elif options.provider is not None:
+            routed, key = settings.write_provider_settings(
+                folder, options.provider, options.model, own, {**env, **options.env}
+            )
+            base |= routed
+            if over_acp:
+                name = own.api if options.provider.base_url else own.provider or own.api
+                base |= settings.acp_env(name, key, options.model)
+        if options.settings is not None or options.denied_tools:
+            base |= settings.write_global_settings(folder, options, base)
+        if options.mcp_config is not None:
+            base |= settings.write_mcp_settings(folder, options.mcp_config, base)
+        return base, key
+
+    # -- over ACP -------------------------------------------------------------------------------
+
+    def acp_start(
+        self, options: RunOptions, own: "AcpOptions", env: Mapping[str, str], cwd: str
+    ) -> "AcpStart":
+        """`cline --acp`, with the environment of a run. Cline ignores the MCP servers of the
+        protocol, so these go by file."""
+        from bridle.runtimes.acp.product import AcpStart
+
+        found = self.find()
+        dialect, _, _ = self._dialect(found.version if found else None)
+        added = added_instructions(options)
+        given = (options.model_server, options.provider, options.settings, options.mcp_config)
+        needs_folder = bool(any(given) or options.denied_tools or added)
+        folder = new_private_dir(env, self.id) if needs_folder else ""
+        try:
+            child, key = self._routed(options, ClineOptions(), env, folder, dialect, over_acp=True)
+            if options.account_dir is not None:
+                child["CLINE_DATA_DIR"] = os.path.join(child["CLINE_DIR"], "data")
+            if added is not None:
+                child[_RULES_VARIABLE] = folder
+                write_private(folder, _RULES_FILE, f"{added.rstrip()}\n")
+        except BaseException:
+            remove_folders((folder,) if folder else ())
+            raise
+        return AcpStart(
+            env=child,
+            secrets=(key,) if key else (),
+            private_dirs=(folder,) if folder else (),
+            model_chosen=options.model_server is not None or options.provider is not None,
+            mcp_chosen=True,
         )
 
     # -- sessions a person drives ---------------------------------------------------------------
@@ -314,7 +373,7 @@ class ClineRuntime(Interactive, Guarded, History):
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """Cline's own terminal interface; the prompt is its first message."""
         found = self.installation()
-        dialect = self.dialect(found.version)[0]
+        dialect = self._dialect(found.version)[0]
         options, _ = self._checked(options, dialect)
         for name in _HEADLESS_ONLY:
             if getattr(options, name) and not options.ignore_unsupported:
@@ -365,7 +424,7 @@ class ClineRuntime(Interactive, Guarded, History):
         Cline takes an address and a key from a settings file only, so a provider of the caller's
         own makes one (it holds the key; private, one for each provider).
         """
-        variable, value = self.dialect(None)[0].local_backend
+        variable, value = self._dialect(None)[0].local_backend
         routed = {variable: value, "CLINE_NO_AUTO_UPDATE": "1", **model.env}
         if model.provider is None:
             return routed
@@ -408,6 +467,10 @@ class ClineRuntime(Interactive, Guarded, History):
         """What a conversation used; None when it is missing or unreadable."""
         return summarize(path)
 
+    def prompt_history(self, path: str) -> "list[Spent]":
+        """What each prompt of a conversation used."""
+        return prompt_history(path)
+
     def transcript_dir(self, project: str) -> str | None:
         """Cline keeps the conversations of all projects together, a folder each."""
         return sessions_dir(os.environ)
@@ -415,6 +478,13 @@ class ClineRuntime(Interactive, Guarded, History):
     def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
         """The folder of a conversation."""
         return os.path.join(sessions_dir(env), session_id)
+
+
+class ClineAcp(AcpAlias, ClineRuntime):
+    """Cline over ACP in runs too: the runtime `cline-acp`."""
+
+    id: ClassVar[str] = "cline-acp"
+    dialects: ClassVar[tuple[Dialect, ...]] = (quirks.CLINE,)
 
 
 def _flags(options: RunOptions, own: ClineOptions) -> list[str]:

@@ -25,14 +25,27 @@ MCP = ("CLINE_MCP_SETTINGS_PATH", "cline_mcp_settings.json")
 SCRIPTED_MODEL = "scripted"
 _SERVER_API = "anthropic"
 """For the scripted model: the one provider by which Cline tells cache writes and reasoning."""
+ACP_API = "openai-compatible"
+"""What a scripted model speaks over ACP, where Cline counts tokens in its own files."""
 
 
-def write_server_settings(folder: str, server: ModelServer, model: str | None) -> dict[str, str]:
+def acp_env(name: str, key: str | None, model: str | None) -> dict[str, str]:
+    """The variables without which `cline --acp` demands a login, whatever the settings say."""
+    return {
+        "CLINE_API_KEY": key or "none",
+        "CLINE_PROVIDER": name,
+        "CLINE_MODEL": model or SCRIPTED_MODEL,
+    }
+
+
+def write_server_settings(
+    folder: str, server: ModelServer, model: str | None, api: str = _SERVER_API
+) -> dict[str, str]:
     """Settings that point at the scripted model and nowhere else; the variables that name them."""
     url = f"{server.url.rstrip('/')}/v1"
-    entry = _entry(_SERVER_API, url, server.api_key, model or SCRIPTED_MODEL)
+    entry = _entry(api, url, server.api_key, model or SCRIPTED_MODEL)
     return {
-        **_write(folder, PROVIDERS, _providers(_SERVER_API, entry)),
+        **_write(folder, PROVIDERS, _providers(api, entry)),
         **_write(folder, GLOBAL, {"telemetryOptOut": True, "autoUpdateEnabled": False}),
     }
 
@@ -70,13 +83,6 @@ def write_global_settings(
         off = [*base.get("disabledTools", []), *changes.get("disabledTools", [])]
         changes["disabledTools"] = [*off, *options.denied_tools]
     return _write(folder, GLOBAL, {**base, **changes})
-
-
-def without_tools(denied: tuple[str, ...], env: Mapping[str, str]) -> bytes:
-    """The general settings that the user has in `env`, with tools switched off in them."""
-    base = _read(settings_file(env, *GLOBAL)) if env else {}
-    off = [*base.get("disabledTools", []), *denied]
-    return msgspec.json.encode({**base, "disabledTools": off})
 
 
 def write_mcp_settings(folder: str, given: str, env: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import msgspec
 
 from bridle.core.results import TranscriptSummary, transcript_summary
-from bridle.core.usage import NO_USAGE, Usage
+from bridle.core.usage import Usage
+from bridle.runtimes.history import Spent
 from bridle.runtimes.token_counts import InclusiveCounts
 
 
@@ -28,6 +29,22 @@ class _Message(msgspec.Struct, frozen=True, rename="camel"):
     content: list[_Block] | str = ""
     model_info: _Model | None = None
     metrics: _Metrics | None = None
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether a user wrote it; the results of tools have the role `user` too."""
+        blocks = self.content
+        given = isinstance(blocks, str) or any(block.type != "tool_result" for block in blocks)
+        return self.role == "user" and given
+
+    @property
+    def spent(self) -> Spent | None:
+        """What an answer used; None where the file does not say."""
+        if self.role != "assistant" or self.metrics is None:
+            return None
+        model = self.model_info.id if self.model_info else None
+        cost = self.metrics.cost or 0.0
+        return Spent(usage=self.metrics.usage(), model=model or None, cost_usd=cost)
 
 
 class _Transcript(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,13 +84,21 @@ def summarize(path: str) -> TranscriptSummary | None:
     transcript = _read(path)
     if transcript is None:
         return None
-    usage, cost, model = NO_USAGE, 0.0, ""
-    for message in transcript.messages:
-        if message.role == "assistant" and message.metrics is not None:
-            usage += message.metrics.usage()
-            cost += message.metrics.cost or 0.0
-            model = message.model_info.id if message.model_info else model
-    return transcript_summary(usage, model=model, cost_usd=cost or None)
+    answers = (message.spent for message in transcript.messages)
+    whole = sum((spent for spent in answers if spent is not None), start=Spent())
+    return transcript_summary(whole.usage, model=whole.model or "", cost_usd=whole.cost_usd or None)
+
+
+def prompt_history(path: str) -> list[Spent]:
+    """What each prompt of the conversation at `path` used."""
+    transcript = _read(path)
+    prompts: list[Spent] = []
+    for message in transcript.messages if transcript else ():
+        if message.is_prompt:
+            prompts.append(Spent())
+        elif message.spent is not None and prompts:
+            prompts[-1] += message.spent
+    return prompts
 
 
 def noted_usage(path: str) -> Usage | None:

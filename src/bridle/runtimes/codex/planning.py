@@ -30,7 +30,7 @@ from bridle.runtimes.options import added_instructions, provider_key
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
 from bridle.runtimes.provider_options import refuse_fork
-from bridle.runtimes.routing import CODEX
+from bridle.runtimes.routing import CODEX, NO_PROXY
 from bridle.runtimes.user_files import readable_file
 
 STOP = (
@@ -148,8 +148,7 @@ def route(options: RunOptions, env: Mapping[str, str], folder: str, own: CodexOp
             env={
                 "CODEX_HOME": home,
                 args.KEY_VARIABLE: server.api_key,
-                "NO_PROXY": "127.0.0.1,localhost,::1",
-                "no_proxy": "127.0.0.1,localhost,::1",
+                **NO_PROXY,
             },
             unset=("CODEX_HOME", *(name for name in env if CODEX.holds(name))),
             secrets=(server.api_key,),

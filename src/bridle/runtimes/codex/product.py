@@ -28,6 +28,7 @@ from bridle.turns.wire import LiveFacts, LiveWire, Normalizer
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.transcript_wire import TranscriptWire
+    from bridle.runtimes.history import Spent
     from bridle.runtimes.importing import PastMessage
     from bridle.runtimes.instructions import Place
     from bridle.turns.wire import LiveFacts
@@ -310,6 +311,12 @@ class CodexRuntime(Live, Terminal, Interactive, Guarded, History):
         from bridle.runtimes.codex.transcript import summarize
 
         return summarize(path)
+
+    def prompt_history(self, path: str) -> "list[Spent]":
+        """What each turn of a rollout used."""
+        from bridle.runtimes.codex.transcript import prompt_history
+
+        return prompt_history(path)
 
     def transcript_dir(self, project: str) -> str | None:
         """Codex keeps the threads of all projects together, in folders by day."""

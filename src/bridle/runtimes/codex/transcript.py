@@ -20,6 +20,7 @@ import msgspec
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.runtimes.codex.wire import WireUsage
+from bridle.runtimes.history import Spent
 
 _MARKS = (b"session_meta", b"token_usage_record", b"turn_context", b"token_count")
 _LONGEST_CHAIN = 100
@@ -100,6 +101,47 @@ def read_rollout(path: str, offset: int = 0) -> Part | None:
     except OSError:
         return None
     return tally.part()
+
+
+def prompt_history(path: str) -> list[Spent]:
+    """What each turn of the thread at `path` used."""
+    recorded: list[Spent] = []
+    grown: list[Spent] = []
+    seen: set[str] = set()
+    total = NO_USAGE
+    for line in _turn_lines(path):
+        payload = line.payload
+        if payload.type == "task_started":
+            recorded.append(Spent())
+            grown.append(Spent())
+        elif not grown:
+            continue
+        elif line.type == "turn_context" and payload.model:
+            recorded[-1] += Spent(model=payload.model)
+            grown[-1] += Spent(model=payload.model)
+        elif line.type == "token_usage_record" and payload.usage is not None:
+            if payload.response_id not in seen:
+                seen.add(payload.response_id)
+                recorded[-1] += Spent(usage=usage_of(payload.usage))
+        elif payload.info is not None and payload.info.total_token_usage is not None:
+            before, total = total, usage_of(payload.info.total_token_usage)
+            if (total - before).total > 0:
+                grown[-1] += Spent(usage=total - before)
+    return recorded if seen else grown
+
+
+def _turn_lines(path: str) -> Iterator[_Line]:
+    decode = msgspec.json.Decoder(_Line).decode
+    try:
+        with open(path, "rb") as file:
+            for line in file:
+                if any(mark in line for mark in (b"task_started", *_MARKS)):
+                    try:
+                        yield decode(line)
+                    except (msgspec.MsgspecError, UnicodeDecodeError):
+                        continue
+    except OSError:
+        return
 
 
 class _Tally:

@@ -14,6 +14,7 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
 from bridle.core.git import find_git
+from bridle.runtimes.acp.plan import AcpPlan
 from bridle.runtimes.copilot.transcript import copilot_home
 from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import REASON, GuardHook, GuardMechanism, HookShape
@@ -47,7 +48,11 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     asking = plan.with_arguments("--plugin-dir", write_plugin(hook))
     if asking is None:
         raise GuardRefused("copilot: its command was not found in the plan", runtime="copilot")
-    return msgspec.structs.replace(asking, guard=PLUGIN)
+    # The protocol does not name tools as the hooks do.
+    over_acp = isinstance(plan, AcpPlan)
+    return msgspec.structs.replace(
+        asking, guard=msgspec.structs.replace(PLUGIN, names_differ=over_acp)
+    )
 
 
 _SWITCH = re.compile(rb'"disableAllHooks"\s*:\s*true')

@@ -16,7 +16,9 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.private_folders import remove_folders
 from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.contract import Guarded, History, Interactive, Terminal
+from bridle.runtimes.acp import quirks
+from bridle.runtimes.acp.adapter import AcpAdapter, AcpAlias
+from bridle.runtimes.contract import Interactive, Terminal
 from bridle.runtimes.copilot import command, environment
 from bridle.runtimes.copilot.dialects import DIALECTS, TOOLS, CopilotDialect
 from bridle.runtimes.copilot.provider_options import CopilotOptions, read_options
@@ -44,7 +46,6 @@ from bridle.runtimes.planner import (
     native_options,
     working_dir,
 )
-from bridle.runtimes.product import ToolPieces
 from bridle.turns.guard_contract import GuardHook
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Normalizer
@@ -52,6 +53,7 @@ from bridle.turns.wire import Normalizer
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.transcript_wire import TranscriptWire
+    from bridle.runtimes.acp.product import AcpOptions, AcpStart
     from bridle.runtimes.instructions import Place
     from bridle.sandbox import SandboxNeeds
     from bridle.turns.wire import LiveFacts
@@ -77,28 +79,33 @@ STOP = (
 """SIGTERM ends the turn and its tools; the exit status is then 0."""
 
 
-class CopilotRuntime(Terminal, Interactive, Guarded, History):
-    """GitHub's Copilot CLI, one process for each prompt. See `docs/runtimes/copilot.md`."""
+class CopilotRuntime(AcpAdapter, Terminal, Interactive):
+    """GitHub's Copilot CLI: runs in its JSON mode, conversations over ACP."""
 
     id: ClassVar[str] = "copilot"
     binary: ClassVar[str] = "copilot"
     instruction_path: ClassVar[str] = ".github/copilot-instructions.md"
-    dialects = DIALECTS
+    dialects: ClassVar[tuple[Dialect, ...]] = DIALECTS
     install_hint: ClassVar[str] = "npm install -g @github/copilot"
     key_variable: ClassVar[str] = environment.TOKENS[0]
-    asking_sibling: ClassVar[str] = "copilot-acp"
     routing = routing.COPILOT
     tools = TOOLS
+    quirks = quirks.COPILOT
     worktree_hooks = "it passes over a repository's hooks where the folder is not trusted"
 
     # -- identity and availability --------------------------------------------------------------
 
-    def dialect(self, version: str | None) -> tuple[CopilotDialect, bool, str]:
+    def dialect(self, version: str | None) -> tuple[Dialect, bool, str]:
         """The dialect of `version`, whether that version was ever run, and a warning if not."""
+        return self._dialect(version)
+
+    def _dialect(self, version: str | None) -> tuple[CopilotDialect, bool, str]:
         return choose_dialect(self.id, DIALECTS, version)
 
     def features_of(self, dialect: Dialect) -> Features:
-        """What Copilot can do; the same in every line so far."""
+        """What Copilot can do; the same in every version so far."""
+        if dialect is self.quirks:
+            return self.features_over_acp()
         return Features(
             options=_HONOURED,
             interactive=True,
@@ -109,9 +116,10 @@ class CopilotRuntime(Terminal, Interactive, Guarded, History):
             follow_up=True,
             abort=True,
             compaction=True,
-            drives=("print", "tmux"),
-            asks=("acp", "tmux"),
+            drives=("print", "rpc", "tmux"),
+            asks=("rpc", "tmux"),
             instruction_file=self.instruction_path,
+            over={"rpc": self.features_over_acp()},
         )
 
     def find(self) -> Installation | None:
@@ -130,7 +138,7 @@ class CopilotRuntime(Terminal, Interactive, Guarded, History):
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything, then make the private files that the run needs."""
         found = self.installation()
-        dialect, _, warning = self.dialect(found.version)
+        dialect, _, warning = self._dialect(found.version)
         options, ignored = self._checked(options, dialect)
         own = read_options(options.provider_options)
         cwd = working_dir(options)
@@ -147,9 +155,7 @@ class CopilotRuntime(Terminal, Interactive, Guarded, History):
             flags += command.mcp_flags(options.mcp_config, folder) if options.mcp_config else []
             child = self._environment(options, own, env, session_id, cwd, folder, added)
         except BaseException:
-            import shutil
-
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folders((folder,))
             raise
         return RunPlan(
             spec=ProcessSpec(
@@ -280,6 +286,18 @@ class CopilotRuntime(Terminal, Interactive, Guarded, History):
         folder: str,
         added: str | None,
     ) -> dict[str, str]:
+        base = self._routed(options, own, env, folder, added)
+        return agent_env(base, options, session_id, cwd)
+
+    def _routed(
+        self,
+        options: RunOptions,
+        own: CopilotOptions,
+        env: Mapping[str, str],
+        folder: str,
+        added: str | None,
+    ) -> dict[str, str]:
+        """The variables of the account, the model service and the added instructions."""
         base = self._base_env(options, env)
         if options.model_server is not None:
             home = os.path.join(folder, "home")
@@ -302,12 +320,35 @@ class CopilotRuntime(Terminal, Interactive, Guarded, History):
                 )
             others = base.get(environment.INSTRUCTION_DIRS)
             base[environment.INSTRUCTION_DIRS] = f"{others},{place}" if others else place
-        return agent_env(base, options, session_id, cwd)
+        return base
 
-    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> ToolPieces:
-        """Its flags, which hold over the protocol too."""
-        return ToolPieces(
-            flags=tuple(command.tool_flags(options.allowed_tools, options.denied_tools))
+    # -- over ACP -------------------------------------------------------------------------------
+
+    def acp_start(
+        self, options: RunOptions, own: "AcpOptions", env: Mapping[str, str], cwd: str
+    ) -> "AcpStart":
+        """`copilot --acp`, with the environment of a run. Copilot ignores the MCP servers of the
+        protocol, so these go by file."""
+        from bridle.runtimes.acp.product import AcpStart
+
+        flags = command.tool_flags(options.allowed_tools, options.denied_tools)
+        added = added_instructions(options)
+        needs_folder = bool(options.model_server or options.mcp_config or added)
+        folder = new_private_dir(env, self.id) if needs_folder else ""
+        try:
+            flags += command.mcp_flags(options.mcp_config, folder) if options.mcp_config else []
+            child = self._routed(options, CopilotOptions(), env, folder, added)
+        except BaseException:
+            remove_folders((folder,) if folder else ())
+            raise
+        if options.model:
+            child[self.quirks.model_variable or ""] = options.model
+        return AcpStart(
+            env=child,
+            flags=tuple(flags),
+            secrets=tuple(child[name] for name in environment.SECRET if child.get(name)),
+            private_dirs=(folder,) if folder else (),
+            mcp_chosen=True,
         )
 
     # -- sessions a person drives ---------------------------------------------------------------
@@ -315,7 +356,7 @@ class CopilotRuntime(Terminal, Interactive, Guarded, History):
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """Copilot's own terminal interface; the prompt is its first message."""
         found = self.installation()
-        options, _ = self._checked(options, self.dialect(found.version)[0])
+        options, _ = self._checked(options, self._dialect(found.version)[0])
         for name in (*_HEADLESS_ONLY, "append_system_prompt_file"):
             if getattr(options, name) and not options.ignore_unsupported:
                 raise UnsupportedOption(
@@ -454,3 +495,21 @@ class CopilotRuntime(Terminal, Interactive, Guarded, History):
     def transcript_dir(self, project: str) -> str | None:
         """Copilot keeps the conversations of all projects together, a folder each."""
         return sessions_dir(copilot_home(os.environ))
+
+
+class CopilotAcp(AcpAlias, CopilotRuntime):
+    """Copilot over ACP in runs too: the runtime `copilot-acp`."""
+
+    id: ClassVar[str] = "copilot-acp"
+    dialects: ClassVar[tuple[Dialect, ...]] = (quirks.COPILOT,)
+
+    def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
+        """Refused: the protocol has no terminal interface."""
+        from bridle.runtimes.supporting import terminal_runtimes
+
+        raise UnsupportedOption(
+            self.id,
+            "drive tmux",
+            terminal_runtimes(self.id),
+            reason="it is not driven in a terminal",
+        )

@@ -18,7 +18,7 @@ from bridle.core.options import Provider, RunOptions
 from bridle.runtimes.json_settings import merged
 from bridle.runtimes.mcp_servers import McpServer, read_servers
 from bridle.runtimes.options import json_object, provider_key
-from bridle.runtimes.routing import PROXIES
+from bridle.runtimes.routing import NO_PROXY, PROXIES
 from bridle.runtimes.user_files import readable_file
 
 HOME_VARIABLE = "GEMINI_CLI_HOME"
@@ -244,6 +244,23 @@ def deny_policy(names: tuple[str, ...]) -> str:
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:*")
 
 
+def server_settings(max_retries: int) -> dict[str, Any]:
+    """The settings of a home in which Gemini knows nothing but a scripted model."""
+    return {
+        **_API_KEY_LOGIN,
+        **_OFF,
+        "general": {**_OFF["general"], "maxAttempts": max_retries + 1},
+    }
+
+
+def keep_settings(env: Mapping[str, str], settings: Mapping[str, Any]) -> None:
+    """Write settings into the home that `env` leads to, unless it has some."""
+    home, folder = os.path.split(config_dir(env))
+    name = os.path.join(folder, _SETTINGS)
+    if not os.path.exists(os.path.join(home, name)):
+        write_private(home, name, msgspec.json.encode(settings))
+
+
 def make_home(parent: str, settings: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, str]:
     """A home below `parent` with `settings`, and for all else the one that `env` leads to; returns
     the variables that lead to it. One that is there is brought up to date.
@@ -330,5 +347,5 @@ def server_env(env: Mapping[str, str], url: str, key: str, folder: str) -> dict[
         KEY_VARIABLE: key,
         SYSTEM_SETTINGS: os.path.join(folder, "no-settings.json"),
         SYSTEM_DEFAULTS: os.path.join(folder, "no-defaults.json"),
-        "NO_PROXY": "127.0.0.1,localhost",
+        **NO_PROXY,
     }

@@ -1,7 +1,8 @@
-"""How Gemini is made to ask before each tool call: hooks in settings of the run's own.
+"""Makes Gemini ask before each tool call: by hooks in settings of the run, over ACP by a policy.
 
-Those add up with the user's and the project's. A file that stands above them can switch all hooks
-off: one that does is refused, and hooks that do not run for another reason end the run as unproved.
+The hooks are added to the user's and the project's. A file with precedence over them can switch all
+hooks off: one that does is refused, and hooks that do not run for another reason end the run as
+unproved. Over ACP Gemini runs no hooks, but it asks on the wire where a policy says so.
 """
 
 import os
@@ -11,6 +12,9 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import GuardRefused, WrongUse
+from bridle.core.files import write_private
+from bridle.runtimes.acp.hooks import guard_by_asking
+from bridle.runtimes.acp.plan import AcpPlan, with_session
 from bridle.runtimes.gemini import home
 from bridle.runtimes.json_settings import with_hooks
 from bridle.runtimes.plan import RunPlan
@@ -39,6 +43,8 @@ HOOKS = GuardMechanism(
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `Guarded.guard_plan`."""
+    if isinstance(plan, AcpPlan):
+        return _guard_over_acp(plan, hook)
     env = plan.spec.env
     try:
         settings = home.user_settings(env)
@@ -58,6 +64,30 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
         plan.spec, env={**env, **home.make_home(hook.folder, whole, env)}
     )
     return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
+
+
+def _guard_over_acp(plan: AcpPlan, hook: GuardHook) -> AcpPlan:
+    """A policy above all others that makes Gemini ask about every tool."""
+    path = write_private(hook.folder, "policy/ask.toml", _ASK_ALWAYS)
+    spec = msgspec.structs.replace(plan.spec, argv=(*plan.spec.argv, "--admin-policy", path))
+    session = msgspec.structs.replace(plan.session, mode=plan.session.mode or "default")
+    return guard_by_asking(with_session(msgspec.structs.replace(plan, spec=spec), session), hook)
+
+
+_ASK_ALWAYS = """\
+[[rule]]
+toolName = "run_shell_command"
+argsPattern = "."
+decision = "ask_user"
+priority = 999
+
+[[rule]]
+toolName = "*"
+decision = "ask_user"
+priority = 998
+"""
+"""Gemini runs commands that it considers safe without asking, unless a rule matches the arguments.
+"""
 
 
 def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str, str]) -> str:

@@ -20,7 +20,9 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.private_folders import remove_folders
 from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.contract import Guarded, History, Interactive
+from bridle.runtimes.acp import quirks
+from bridle.runtimes.acp.adapter import AcpAdapter, AcpAlias
+from bridle.runtimes.contract import Interactive
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.gemini import home
 from bridle.runtimes.gemini.dialects import CREDENTIALS, DIALECTS, TOOLS, GeminiDialect
@@ -35,7 +37,6 @@ from bridle.runtimes.planner import (
     refuse_system_prompts,
     working_dir,
 )
-from bridle.runtimes.product import ToolPieces
 from bridle.runtimes.provider_options import check_range, read_provider_options
 from bridle.runtimes.retries import RetryReader
 from bridle.turns.guard_contract import GuardHook, HookShape
@@ -43,6 +44,8 @@ from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Normalizer
 
 if TYPE_CHECKING:
+    from bridle.runtimes.acp.product import AcpOptions, AcpStart
+    from bridle.runtimes.history import Spent
     from bridle.sandbox import SandboxNeeds
 
 _PACKAGE = "@google/gemini-cli"
@@ -81,29 +84,35 @@ class GeminiOptions(msgspec.Struct, frozen=True, kw_only=True):
 _POLICY = "deny.toml"
 
 
-class GeminiRuntime(Interactive, Guarded, History):
-    """Gemini CLI (`gemini`), one process for each prompt in its stream-json mode."""
+class GeminiRuntime(AcpAdapter, Interactive):
+    """Gemini CLI (`gemini`): runs in its stream-json mode, conversations over ACP."""
 
     id: ClassVar[str] = "gemini"
     binary: ClassVar[str] = "gemini"
     instruction_path: ClassVar[str] = "GEMINI.md"
-    dialects = DIALECTS
+    dialects: ClassVar[tuple[Dialect, ...]] = DIALECTS
     provider_path: ClassVar[str] = ""
-    scripted_model: ClassVar[str] = "gemini-2.5-flash"
+    scripted_model: ClassVar[str] = DIALECTS[-1].default_model
     install_hint: ClassVar[str] = "npm install -g @google/gemini-cli"
     key_variable: ClassVar[str] = CREDENTIALS[0]
-    asking_sibling: ClassVar[str] = "gemini-acp"
     routing = routing.GEMINI
     tools = TOOLS
+    quirks = quirks.GEMINI
+    history_variables = ("HOME", home.HOME_VARIABLE)
 
     # -- identity and availability --------------------------------------------------------------
 
-    def dialect(self, version: str | None) -> tuple[GeminiDialect, bool, str]:
+    def dialect(self, version: str | None) -> tuple[Dialect, bool, str]:
         """The dialect of `version`, whether that version was ever run, and a warning if not."""
+        return self._dialect(version)
+
+    def _dialect(self, version: str | None) -> tuple[GeminiDialect, bool, str]:
         return choose_dialect(self.id, DIALECTS, version)
 
     def features_of(self, dialect: Dialect) -> Features:
-        """What Gemini can do. It tells neither thoughts nor what a run cost."""
+        """What Gemini can do. A run shows no thoughts; no mode reports a cost."""
+        if dialect is self.quirks:
+            return self.features_over_acp()
         return Features(
             options=_HONOURED,
             interactive=True,
@@ -111,9 +120,10 @@ class GeminiRuntime(Interactive, Guarded, History):
             resume=True,
             follow_up=True,
             retries=True,
-            drives=("print",),
-            asks=("acp",),
+            drives=("print", "rpc"),
+            asks=("rpc",),
             instruction_file=self.instruction_path,
+            over={"rpc": self.features_over_acp()},
         )
 
     def find(self) -> Installation | None:
@@ -135,7 +145,7 @@ class GeminiRuntime(Interactive, Guarded, History):
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything, then make the private files that the run needs."""
         installation = self.installation()
-        dialect, _, warning = self.dialect(installation.version)
+        dialect, _, warning = self._dialect(installation.version)
         options, ignored = self._checked(options, dialect)
         own = self._own(options, dialect)
         cwd = working_dir(options)
@@ -317,13 +327,77 @@ class GeminiRuntime(Interactive, Guarded, History):
             flags += ["--policy", policy]
         return flags
 
-    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> ToolPieces:
-        """A policy file."""
-        if not options.denied_tools:
-            return ToolPieces()
-        path = os.path.join(folder, _POLICY)
-        policy = home.deny_policy(options.denied_tools).encode()
-        return ToolPieces(flags=("--policy", path), files={_POLICY: policy})
+    # -- over ACP -------------------------------------------------------------------------------
+
+    def acp_start(
+        self, options: RunOptions, own: "AcpOptions", env: Mapping[str, str], cwd: str
+    ) -> "AcpStart":
+        """`gemini --acp`. It gets private files only where an option needs them: otherwise it works
+        in the user's home, where what it writes lasts."""
+        from bridle.runtimes.acp.plan import account_folder
+        from bridle.runtimes.acp.product import AcpStart
+
+        server, account = options.model_server, account_folder(options)
+        routed: dict[str, str] = {}
+        if server is None and options.provider is not None:
+            routed = home.provider_env(options.provider, {**env, **options.env})
+        key = server.api_key if server else routed.get(home.KEY_VARIABLE)
+        changed = bool(
+            home.URL_VARIABLE in routed
+            or options.settings
+            or options.allowed_tools
+            or options.append_system_prompt
+            or options.append_system_prompt_file
+        )
+        needs_folder = changed or bool(server or options.denied_tools or options.system_prompt)
+        private = new_private_dir(env, self.id) if needs_folder else ""
+        try:
+            child = dict(env)
+            if server is not None:
+                child = home.server_env(env, server.url, server.api_key, private)
+            child |= {home.NO_RELAUNCH: "true", **routed}
+            child |= {home.HOME_VARIABLE: account} if account is not None else {}
+            flags = self._files(options, private)
+            if options.system_prompt is not None:
+                text = options.system_prompt
+                child[home.SYSTEM_PROMPT] = write_private(private, "system.md", text)
+            wanted = home.run_settings(
+                # The protocol carries the MCP servers.
+                msgspec.structs.replace(options, mcp_config=None),
+                max_retries=own.max_retries,
+                routed=server is not None or home.URL_VARIABLE in routed,
+            )
+            around = {**child, **options.env}
+            if server is not None:
+                home.keep_settings(child, home.server_settings(own.max_retries))
+            if changed:
+                home.refuse_overruled(wanted, cwd, around, free=frozenset({"general.maxAttempts"}))
+                settings = home.laid_over(home.user_settings(around), wanted)
+                child |= home.make_home(private, settings, around)
+        except BaseException:
+            remove_folders((private,) if private else ())
+            raise
+        if server is not None:
+            flags += ["-m", options.model or self._installed_dialect().default_model]
+        return AcpStart(
+            env=child,
+            flags=tuple(flags),
+            secrets=(key,) if key else (),
+            private_dirs=(private,) if private else (),
+        )
+
+    def check_load(self, env: Mapping[str, str], session_id: str) -> None:
+        """Refuse a session that began within this minute: Gemini would lose it."""
+        from bridle.runtimes.gemini.transcript import check_load
+
+        check_load(home.config_dir(env), session_id)
+
+    def history_places(self, env: Mapping[str, str]) -> dict[str, str]:
+        """The user's home, which lasts longer than the home of a process."""
+        places = super().history_places(env)
+        if home.HOME_VARIABLE in places:
+            places[home.HOME_VARIABLE] = os.path.dirname(home.user_config_dir(env))
+        return places
 
     # -- sessions a person drives ---------------------------------------------------------------
 
@@ -334,7 +408,7 @@ class GeminiRuntime(Interactive, Guarded, History):
             if getattr(options, name):
                 raise WrongUse(f"at the terminal gemini takes no {name}")
         installation = self.installation()
-        dialect, _, _ = self.dialect(installation.version)
+        dialect, _, _ = self._dialect(installation.version)
         options, _ = self._checked(options, dialect)
         own = self._own(options, dialect)
         cwd = working_dir(options)
@@ -398,7 +472,7 @@ class GeminiRuntime(Interactive, Guarded, History):
 
     def _installed_dialect(self) -> GeminiDialect:
         found = self.find()
-        return self.dialect(found.version if found else None)[0]
+        return self._dialect(found.version if found else None)[0]
 
     # -- worktree and history -------------------------------------------------------------------
 
@@ -418,6 +492,12 @@ class GeminiRuntime(Interactive, Guarded, History):
 
         return summarize(path)
 
+    def prompt_history(self, path: str) -> "list[Spent]":
+        """What each prompt of the session file at `path` used."""
+        from bridle.runtimes.gemini.transcript import prompt_history
+
+        return prompt_history(path)
+
     def transcript_dir(self, project: str) -> str | None:
         """The folder where Gemini keeps the sessions of `project`, once it has worked there."""
         from bridle.runtimes.gemini.transcript import chats_dir
@@ -435,6 +515,13 @@ class GeminiRuntime(Interactive, Guarded, History):
         from bridle.runtimes.gemini.logs import GeminiLog
 
         return GeminiLog()
+
+
+class GeminiAcp(AcpAlias, GeminiRuntime):
+    """Gemini CLI over ACP in runs too: the runtime `gemini-acp`."""
+
+    id: ClassVar[str] = "gemini-acp"
+    dialects: ClassVar[tuple[Dialect, ...]] = (quirks.GEMINI,)
 
 
 def _mode(options: RunOptions, own: GeminiOptions, dialect: GeminiDialect) -> str:

@@ -1,13 +1,17 @@
 """Gemini's session files: where they are, and what they say was used."""
 
+import calendar
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 
 import msgspec
 
+from bridle.core.errors import ResumeRefused
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
+from bridle.runtimes.history import Spent
 
 
 class _Tokens(msgspec.Struct, frozen=True):
@@ -18,12 +22,34 @@ class _Tokens(msgspec.Struct, frozen=True):
     cached: int = 0
     thoughts: int = 0
 
+    @property
+    def usage(self) -> Usage:
+        """The same in Bridle's meaning."""
+        return Usage(
+            input_tokens=self.input - self.cached,
+            output_tokens=self.output + self.thoughts,
+            cache_read_tokens=self.cached,
+            reasoning_tokens=self.thoughts,
+        )
+
+
+class _Part(msgspec.Struct, frozen=True):
+    result: msgspec.Raw | None = msgspec.field(name="functionResponse", default=None)
+
 
 class _Entry(msgspec.Struct, frozen=True):
     id: str = ""
     type: str = ""
     model: str = ""
+    content: list[_Part | str] | _Part | str = ""
     tokens: _Tokens | None = None
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether a user wrote it; the results of tools have the type `user` too."""
+        parts = self.content if isinstance(self.content, list) else [self.content]
+        given = any(isinstance(part, str) or part.result is None for part in parts)
+        return self.type == "user" and given
 
 
 class _Patch(msgspec.Struct, frozen=True):
@@ -106,13 +132,60 @@ def summarize(path: str) -> TranscriptSummary | None:
     usage, model = NO_USAGE, ""
     for tokens, name in entries.values():
         model = name or model
-        usage += Usage(
-            input_tokens=tokens.input - tokens.cached,
-            output_tokens=tokens.output + tokens.thoughts,
-            cache_read_tokens=tokens.cached,
-            reasoning_tokens=tokens.thoughts,
-        )
+        usage += tokens.usage
     return transcript_summary(usage, model=model)
+
+
+def prompt_history(path: str) -> list[Spent]:
+    """What each prompt of the session in `path` used.
+
+    An answer is written again when its tools have ended, possibly after the next prompt: the last
+    writing counts, at the place of the first. Lines that list older messages again do not count.
+    """
+    prompts: list[dict[str, Spent]] = []
+    places: dict[str, dict[str, Spent]] = {}
+    for entry in _lines(path):
+        if entry.is_prompt:
+            prompts.append({})
+        elif entry.type == "gemini" and entry.tokens is not None and prompts:
+            spent = Spent(usage=entry.tokens.usage, model=entry.model or None)
+            places.setdefault(entry.id, prompts[-1])[entry.id] = spent
+    return [sum(answers.values(), start=Spent()) for answers in prompts]
+
+
+def check_load(config_dir: str, session_id: str) -> None:
+    """Raise `ResumeRefused` for a session that Gemini would lose by loading it over ACP.
+
+    Gemini names the file of a session by its id and the minute, and begins such a file again when
+    it loads the session. In the minute in which the session began that is the session's own file,
+    whose messages are then gone.
+    """
+    projects = os.path.join(config_dir, "tmp")
+    now = time.gmtime()
+    name = f"session-{time.strftime('%Y-%m-%dT%H-%M', now)}-{session_id[:8]}.jsonl"
+    for folder in os.listdir(projects) if os.path.isdir(projects) else ():
+        path = os.path.join(projects, folder, "chats", name)
+        if any(entry.type in ("user", "gemini") for entry in _lines(path)):
+            raise ResumeRefused(
+                f"Gemini would lose session {session_id}, which began within this minute",
+                hint=f"try again in {60 - now.tm_sec} s",
+                until=time.strftime(
+                    "%Y-%m-%dT%H:%M:%SZ", time.gmtime(calendar.timegm(now) + 60 - now.tm_sec)
+                ),
+            )
+
+
+def _lines(path: str) -> Iterator[_Line]:
+    """The lines of a session's file that can be read; none when there is no such file."""
+    try:
+        with open(path, "rb") as file:
+            for line in file:
+                try:
+                    yield _decode(line)
+                except (msgspec.MsgspecError, UnicodeDecodeError):
+                    continue
+    except OSError:
+        return
 
 
 class _NoSession(Exception):

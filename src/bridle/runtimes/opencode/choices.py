@@ -22,6 +22,8 @@ KEY_VARIABLE = "BRIDLE_PROVIDER_KEY"
 """Holds a provider's key; the configuration only names it."""
 DEFAULT_AGENT = "build"
 SCRIPTED_PROVIDER = "scripted"
+OTHER_PROVIDER = "bridle"
+"""What a provider that the caller describes is called, where the model's name has no prefix."""
 
 
 class OpenCodeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,23 +75,33 @@ def full_model(name: str | None, *, scripted: bool) -> str | None:
     )
 
 
+def provider_model(name: str | None) -> str | None:
+    """The name of a model of a provider that the caller describes, with a prefix in any case."""
+    return f"{OTHER_PROVIDER}/{name}" if name and "/" not in name else name
+
+
 def run_config(
     options: RunOptions,
     own: OpenCodeOptions,
     model: str | None,
     folder: str | None,
     harmless: tuple[str, ...] = (),
+    *,
+    names_model: bool = False,
 ) -> dict[str, Any]:
     """What this run changes in OpenCode's configuration. `folder` is private, for long texts.
 
     `harmless` are the tools that stay where nobody can be asked for permission; empty where
-    somebody can.
+    somebody can. With `names_model` the configuration names the model of a provider, because no
+    argument does.
     """
     config: dict[str, Any] = {}
     if options.model_server is not None:
         config = server_config(options.model_server, model or "")
     elif options.provider is not None:
         config = provider_config(options.provider, model, own.api)
+        if names_model:
+            config |= _named_model(config["provider"], model or "")
     if options.system_prompt is not None:
         config["agent"] = {own.agent or DEFAULT_AGENT: {"prompt": options.system_prompt}}
     if harmless and options.permission_mode == "ask":
@@ -105,6 +117,8 @@ def run_config(
     tools |= dict.fromkeys(options.denied_tools, False)
     if tools:
         config["tools"] = tools
+        if not harmless and "permission" in config:
+            config["permission"] = _still_asked(config["permission"], options)
     if options.mcp_config is not None:
         config["mcp"] = {
             name: _mcp(name, s) for name, s in read_servers(options.mcp_config).items()
@@ -112,6 +126,18 @@ def run_config(
     if options.settings is not None:
         config = merged(config, json_object(options.settings, "settings"))
     return config
+
+
+def _still_asked(rules: dict[str, str], options: RunOptions) -> dict[str, str]:
+    """`rules` without those about tools that are switched off: a rule to ask about a tool would
+    switch it on again. The rule about `edit` holds `write` too."""
+    off = {*options.denied_tools, *(("edit",) if "write" in options.denied_tools else ())}
+    allowed = options.allowed_tools
+    return {
+        name: rule
+        for name, rule in rules.items()
+        if name not in off and (not allowed or name in allowed)
+    }
 
 
 def _instruction_files(options: RunOptions, folder: str | None) -> list[str]:
@@ -160,6 +186,20 @@ def provider_config(provider: Provider, model: str | None, api: str) -> dict[str
     return {"provider": {name: entry}}
 
 
+def _named_model(providers: dict[str, Any], model: str) -> dict[str, Any]:
+    """What makes `model` the one that OpenCode uses, and lets it take images."""
+    name, _, model_id = model.partition("/")
+    entry = {**providers[name], "models": {model_id: dict(_WITH_IMAGES)}}
+    return {"provider": {name: entry}, "model": model, "small_model": model}
+
+
+_WITH_IMAGES: dict[str, Any] = {
+    "attachment": True,
+    "modalities": {"input": ["text", "image"], "output": ["text"]},
+}
+"""OpenCode sends no images to a model unless its entry says that it takes them."""
+
+
 def server_config(server: ModelServer, model: str) -> dict[str, Any]:
     """What points OpenCode at the scripted model, and at nothing else."""
     name, _, model_id = model.partition("/")
@@ -180,8 +220,7 @@ def server_config(server: ModelServer, model: str) -> dict[str, Any]:
                 "models": {
                     model_id: {
                         "name": model_id,
-                        "attachment": True,
-                        "modalities": {"input": ["text", "image"], "output": ["text"]},
+                        **_WITH_IMAGES,
                         "limit": {"context": 128000, "output": 8192},
                     }
                 },

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from bridle.runtimes.routing import PROXIES
+from bridle.runtimes.routing import NO_PROXY, PROXIES
 
 
 def own_folders(home: str) -> dict[str, str]:
@@ -36,5 +36,5 @@ def server_env(env: Mapping[str, str]) -> dict[str, str]:
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         "OPENCODE_DISABLE_CLAUDE_CODE": "1",
         "NPM_CONFIG_OFFLINE": "true",
-        "NO_PROXY": "127.0.0.1,localhost",
+        **NO_PROXY,
     }

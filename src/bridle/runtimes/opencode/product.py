@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import msgspec
+
 from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.features import Features
 from bridle.core.files import new_private_dir
@@ -19,7 +21,9 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.private_folders import remove_folders
 from bridle.process.spec import ProcessSpec, StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.contract import Guarded, History, Interactive
+from bridle.runtimes.acp import quirks
+from bridle.runtimes.acp.adapter import AcpAdapter, AcpAlias
+from bridle.runtimes.contract import Interactive
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import (
     Installation,
@@ -33,12 +37,19 @@ from bridle.runtimes.opencode.choices import (
     config_variable,
     full_model,
     provider_config,
+    provider_model,
     read_options,
     run_config,
 )
 from bridle.runtimes.opencode.dialects import DIALECTS, KEY_VARIABLES, TOOLS, OpenCodeDialect
 from bridle.runtimes.opencode.environment import own_folders, server_env
-from bridle.runtimes.opencode.transcript import data_dir, database_path, model_of, summarize
+from bridle.runtimes.opencode.transcript import (
+    data_dir,
+    database_path,
+    model_of,
+    prompt_history,
+    summarize,
+)
 from bridle.runtimes.options import provider_key
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import (
@@ -54,6 +65,8 @@ from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Normalizer
 
 if TYPE_CHECKING:
+    from bridle.runtimes.acp.product import AcpOptions, AcpStart
+    from bridle.runtimes.history import Spent
     from bridle.runtimes.instructions import Place
     from bridle.sandbox import SandboxNeeds
 
@@ -78,27 +91,33 @@ STOP = (
 """SIGTERM ends OpenCode and its running tool at once."""
 
 
-class OpenCodeRuntime(Interactive, Guarded, History):
-    """OpenCode (`opencode`), one process for each prompt: `opencode run --format json`."""
+class OpenCodeRuntime(AcpAdapter, Interactive):
+    """OpenCode (`opencode`): runs by `opencode run --format json`, conversations over ACP."""
 
     id: ClassVar[str] = "opencode"
     binary: ClassVar[str] = "opencode"
     instruction_path: ClassVar[str] = "AGENTS.md"
-    dialects = DIALECTS
+    dialects: ClassVar[tuple[Dialect, ...]] = DIALECTS
     scripted_model: ClassVar[str] = "lab/scripted"
     install_hint: ClassVar[str] = "npm install -g opencode-ai"
-    asking_sibling: ClassVar[str] = "opencode-acp"
     routing = routing.OPENCODE
     tools = TOOLS
+    quirks = quirks.OPENCODE
+    history_variables = ("HOME", "XDG_DATA_HOME", "OPENCODE_DB")
 
     # -- identity and availability --------------------------------------------------------------
 
-    def dialect(self, version: str | None) -> tuple[OpenCodeDialect, bool, str]:
+    def dialect(self, version: str | None) -> tuple[Dialect, bool, str]:
         """The dialect of `version`, whether that version was ever run, and a warning if not."""
+        return self._dialect(version)
+
+    def _dialect(self, version: str | None) -> tuple[OpenCodeDialect, bool, str]:
         return choose_dialect(self.id, DIALECTS, version)
 
     def features_of(self, dialect: Dialect) -> Features:
-        """What OpenCode can do; text comes in whole blocks."""
+        """What OpenCode can do; in runs its text comes in whole blocks."""
+        if dialect is self.quirks:
+            return self.features_over_acp()
         return Features(
             options=_HONOURED,
             interactive=True,
@@ -109,9 +128,11 @@ class OpenCodeRuntime(Interactive, Guarded, History):
             follow_up=True,
             fork=True,
             retries=True,
-            drives=("print",),
-            asks=("acp",),
+            compact=True,
+            drives=("print", "rpc"),
+            asks=("rpc",),
             instruction_file=self.instruction_path,
+            over={"rpc": self.features_over_acp()},
         )
 
     def find(self) -> Installation | None:
@@ -138,7 +159,7 @@ class OpenCodeRuntime(Interactive, Guarded, History):
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """Check everything, then write down the process of one run."""
         installation = self.installation()
-        dialect, _, warning = self.dialect(installation.version)
+        dialect, _, warning = self._dialect(installation.version)
         options, ignored = self._checked(options, dialect)
         own = read_options(options.provider_options)
         cwd = working_dir(options)
@@ -247,6 +268,8 @@ class OpenCodeRuntime(Interactive, Guarded, History):
         env: Mapping[str, str],
         private: str | None,
         harmless: tuple[str, ...] = (),
+        *,
+        names_model: bool = False,
     ) -> tuple[dict[str, str], tuple[str, ...]]:
         """The agent's variables before the options' own, and the secrets among them."""
         base = dict(env)
@@ -258,7 +281,7 @@ class OpenCodeRuntime(Interactive, Guarded, History):
         home = options.account_dir or (private if options.model_server is not None else None)
         if home is not None:
             base |= own_folders(os.path.abspath(os.path.expanduser(home)))
-        config = run_config(options, own, model, private, harmless)
+        config = run_config(options, own, model, private, harmless, names_model=names_model)
         base |= {**_QUIET, **config_variable({**base, **options.env}, config)}
         if not own.plugins or options.model_server is not None:
             base["OPENCODE_PURE"] = "1"
@@ -266,12 +289,46 @@ class OpenCodeRuntime(Interactive, Guarded, History):
             base[KEY_VARIABLE] = key
         return base, (key,) if key else ()
 
+    # -- over ACP -------------------------------------------------------------------------------
+
+    def acp_start(
+        self, options: RunOptions, own: "AcpOptions", env: Mapping[str, str], cwd: str
+    ) -> "AcpStart":
+        """`opencode acp`, with the environment of a run in which somebody answers requests. With
+        the user's own providers the protocol chooses the model."""
+        from bridle.runtimes.acp.plan import account_folder
+        from bridle.runtimes.acp.product import AcpStart
+
+        account_folder(options)
+        routed = options.model_server is not None or options.provider is not None
+        model = None
+        if routed:
+            scripted = options.model_server is not None
+            name = options.model if scripted else provider_model(options.model)
+            model = full_model(name, scripted=scripted)
+        private = new_private_dir(env, self.id) if _needs_folder(options) else None
+        # The protocol carries the MCP servers.
+        wanted = msgspec.structs.replace(options, mcp_config=None)
+        try:
+            child, secrets = self._environment(
+                wanted, OpenCodeOptions(), model, env, private, names_model=True
+            )
+        except BaseException:
+            remove_folders((private,) if private else ())
+            raise
+        return AcpStart(
+            env=child,
+            secrets=secrets,
+            private_dirs=(private,) if private else (),
+            model_chosen=routed,
+        )
+
     # -- sessions a person drives ---------------------------------------------------------------
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
         """OpenCode's own terminal interface; the prompt is its first message."""
         installation = self.installation()
-        dialect, _, _ = self.dialect(installation.version)
+        dialect, _, _ = self._dialect(installation.version)
         options, _ = self._checked(options, dialect)
         if _needs_folder(options) or options.images:
             raise WrongUse(
@@ -314,7 +371,7 @@ class OpenCodeRuntime(Interactive, Guarded, History):
             )
         model = full_model(options.model, scripted=False)
         words = [self.settings.binary or self.binary, *_terminal_flags(model, None, None)]
-        words.append(self.dialect(None)[0].approve_flag)
+        words.append(self._dialect(None)[0].approve_flag)
         if options.initial_prompt is not None:
             words.append(f"--prompt={options.initial_prompt}")
         return shlex.join(words)
@@ -337,7 +394,7 @@ class OpenCodeRuntime(Interactive, Guarded, History):
         if model.provider is None:
             return dict(model.env)
         env = {**os.environ, **model.env}
-        name = full_model(model.model, scripted=False)
+        name = full_model(provider_model(model.model), scripted=False)
         config = provider_config(model.provider, name, OpenCodeOptions().api)
         key = provider_key(model.provider, env, self.id)
         routed = config_variable(env, config)
@@ -365,6 +422,10 @@ class OpenCodeRuntime(Interactive, Guarded, History):
         """What a session used: `…/opencode.db#ses_ID`, or a file that `opencode export` wrote."""
         return summarize(path)
 
+    def prompt_history(self, path: str) -> "list[Spent]":
+        """What each prompt of a session used."""
+        return prompt_history(path)
+
     def transcript_dir(self, project: str) -> str | None:
         """The folder of OpenCode's database, the same for every project."""
         return data_dir(os.environ)
@@ -372,6 +433,13 @@ class OpenCodeRuntime(Interactive, Guarded, History):
     def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
         """One session in the database."""
         return f"{database_path(env)}#{session_id}"
+
+
+class OpencodeAcp(AcpAlias, OpenCodeRuntime):
+    """OpenCode over ACP in runs too: the runtime `opencode-acp`."""
+
+    id: ClassVar[str] = "opencode-acp"
+    dialects: ClassVar[tuple[Dialect, ...]] = (quirks.OPENCODE,)
 
 
 def native_binary(found: str) -> str:

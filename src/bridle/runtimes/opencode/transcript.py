@@ -6,17 +6,15 @@ makes one, is kept nowhere: neither in a message nor in the session's own sum.
 """
 
 import os
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE
+from bridle.runtimes.history import Spent
 from bridle.runtimes.opencode.wire import Tokens
-
-if TYPE_CHECKING:
-    import sqlite3
 
 _BUSY_SECONDS = 2.0
 _MESSAGES = """
@@ -26,6 +24,17 @@ join session on session.id = message.session_id and session.time_created <= mess
 """
 """A copy of a session ("fork") holds all messages of its source, which are older than the copy and
 no work of its own."""
+
+_PROMPTS = """
+SELECT message.data, EXISTS (
+    SELECT 1 FROM part WHERE part.message_id = message.id
+    AND json_extract(part.data, '$.type') IN ('text', 'file', 'compaction')
+    AND json_extract(part.data, '$.synthetic') IS NOT TRUE
+    AND json_extract(part.data, '$.auto') IS NOT TRUE
+) FROM message WHERE message.session_id = ? ORDER BY message.id
+"""
+"""Every message, and whether it contains something that a user gave: OpenCode writes user messages
+itself when it shortens a context."""
 
 
 class _Time(msgspec.Struct, frozen=True):
@@ -94,6 +103,24 @@ def summarize(path: str) -> TranscriptSummary | None:
     return transcript_summary(usage, model=_name(messages[-1]), cost_usd=cost if cost > 0 else None)
 
 
+def prompt_history(path: str) -> list[Spent]:
+    """What each prompt of the session at `path` used; empty when it cannot be read."""
+    database, _, session_id = path.partition("#")
+    prompts: list[Spent] = []
+    for data, is_given in _rows(database, _PROMPTS, (session_id,)) or ():
+        try:
+            message = _decode_message(data)
+        except msgspec.MsgspecError:
+            return []
+        if message.role == "user" and is_given:
+            prompts.append(Spent())
+        elif message.role == "assistant" and prompts:
+            model = _name(message) or None
+            spent = Spent(usage=message.tokens.usage, model=model, cost_usd=message.cost)
+            prompts[-1] += spent
+    return prompts
+
+
 def _name(message: Message) -> str:
     return f"{message.provider_id}/{message.model_id}" if message.provider_id else message.model_id
 
@@ -110,7 +137,14 @@ def _exported(path: str) -> list[Message] | None:
 
 
 def _stored(database: str, session_id: str | None) -> list[Message] | None:
-    """The assistant's own messages of one session, or of all, oldest first."""
+    """The assistant's messages of one session, or of all, oldest first."""
+    where = "where message.session_id = ?" if session_id else ""
+    rows = _rows(database, _MESSAGES.format(where), (session_id,) if session_id else ())
+    return None if rows is None else list(_answers(rows))
+
+
+def _rows(database: str, query: str, values: tuple[str, ...]) -> list[tuple[Any, ...]] | None:
+    """The rows of a query; None when the database is missing or cannot be read."""
     if not os.path.isfile(database):
         return None
     # Imported here: it costs every start of Bridle twelve milliseconds otherwise.
@@ -122,17 +156,15 @@ def _stored(database: str, session_id: str | None) -> list[Message] | None:
             f"file:{quote(database)}?mode=ro", uri=True, timeout=_BUSY_SECONDS
         )
         try:
-            return list(_read(connection, session_id))
+            return connection.execute(query, values).fetchall()
         finally:
             connection.close()
     except sqlite3.Error:
         return None
 
 
-def _read(connection: "sqlite3.Connection", session_id: str | None) -> Iterable[Message]:
-    where = "where message.session_id = ?" if session_id else ""
-    given = (session_id,) if session_id else ()
-    for (data,) in connection.execute(_MESSAGES.format(where), given):
+def _answers(rows: Iterable[tuple[Any, ...]]) -> Iterator[Message]:
+    for (data,) in rows:
         try:
             message = _decode_message(data)
         except msgspec.MsgspecError:

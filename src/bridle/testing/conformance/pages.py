@@ -115,16 +115,19 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
 
 def tool_name_table() -> str:
     """The table of the neutral tool names: what each means, and the agents' own names."""
-    from bridle.runtimes.product import NEUTRAL
+    from bridle.runtimes.product import NEUTRAL, ToolTable
 
     lines = ["| name | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in NEUTRAL.items()]
     lines += ["", f"| runtime | {' | '.join(f'`{name}`' for name in NEUTRAL)} |"]
     lines += ["|" + "---|" * (len(NEUTRAL) + 1)]
+    shown: list[ToolTable] = []
     for name in available_runtimes():
         runtime = get_adapter(name)
-        if runtime.tools is None:
+        # An alias has the tools of its product.
+        if runtime.tools is None or any(runtime.tools is table for table in shown):
             continue
+        shown.append(runtime.tools)
         cells = []
         for neutral in NEUTRAL:
             own = runtime.tools.neutral[neutral]
