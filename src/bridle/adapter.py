@@ -163,7 +163,7 @@ _LATER = {
     "RetryReader": "bridle.runtimes.retries",
     "SandboxNeeds": "bridle.sandbox",
     "TerminalFacts": "bridle.drives.tmux.facts",
-    "TranscriptWire": "bridle.drives.tmux.following",
+    "TranscriptWire": "bridle.drives.tmux.transcript_wire",
 }
 """The names that are loaded on first use, with the module that defines each."""
 

@@ -153,7 +153,7 @@ class _Shell:
         process = subprocess.Popen(
             ["bash", "-c", program],
             cwd=self.cwd,
-            env=self._env | {"PAGE_STATE": str(self._state)},
+            env=self._env | {"PAGE_STATE": str(self._state), "TERM": "xterm", "NO_COLOR": "1"},
             stdin=subprocess.DEVNULL,
             stdout=slave,
             stderr=slave,
@@ -178,8 +178,10 @@ class _Shell:
 
 
 def _seen(text: str) -> str:
-    """What a terminal shows in the end: a line that was drawn again is seen once."""
-    lines = [line.rsplit("\r", 1)[-1] for line in text.split("\r\n")]
+    """What a terminal shows in the end: a line that was drawn again is seen once,
+    colours are not part of it."""
+    plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", text)
+    lines = [line.rsplit("\r", 1)[-1] for line in plain.split("\r\n")]
     return "\n".join(lines)
 
 

@@ -65,7 +65,7 @@ _READ = frozenset({"user", "assistant", "system", "attachment"})
 
 
 class ClaudeFollower(BaseTranscriptWire):
-    """See `bridle.drives.tmux.following.TranscriptWire` for the contract."""
+    """See `bridle.drives.tmux.transcript_wire.TranscriptWire` for the contract."""
 
     _open_id: str | None = None
     _model: str | None = None

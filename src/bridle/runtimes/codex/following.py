@@ -43,7 +43,7 @@ _payloads = msgspec.json.Decoder(_Payload)
 
 
 class CodexFollower(BaseTranscriptWire):
-    """See `bridle.drives.tmux.following.TranscriptWire` for the contract."""
+    """See `bridle.drives.tmux.transcript_wire.TranscriptWire` for the contract."""
 
     _thread: str | None = None
     _sum: Usage = NO_USAGE

@@ -47,7 +47,7 @@ _payloads = msgspec.json.Decoder(_Payload)
 
 
 class OlderCodexFollower(CodexFollower):
-    """See `bridle.drives.tmux.following.TranscriptWire` for the contract."""
+    """See `bridle.drives.tmux.transcript_wire.TranscriptWire` for the contract."""
 
     _total = NO_USAGE
     _answered = False

@@ -51,7 +51,7 @@ _failures = msgspec.json.Decoder(wire.Failure)
 
 
 class CopilotFollower(BaseTranscriptWire):
-    """See `bridle.drives.tmux.following.TranscriptWire` for the contract."""
+    """See `bridle.drives.tmux.transcript_wire.TranscriptWire` for the contract."""
 
     def _take(self, line: bytes) -> None:
         entry = _lines.decode(line)

@@ -42,7 +42,7 @@ _calls = msgspec.json.Decoder(list[_Call])
 
 
 class PiFollower(BaseTranscriptWire):
-    """See `bridle.drives.tmux.following.TranscriptWire` for the contract."""
+    """See `bridle.drives.tmux.transcript_wire.TranscriptWire` for the contract."""
 
     _failure: AgentError | None = None
     _tries = 0
