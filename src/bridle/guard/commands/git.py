@@ -32,32 +32,51 @@ READING = names("""
 """Subcommands that change nothing, apart from the options looked at in `_reading`."""
 
 READING_OPTIONS = names("""
-    abbrev abbrev-commit abbrev-ref absolute-git-dir after all always ancestry-path and author
-    batch batch-check before boundary branch branches cached cc check cherry-pick color
-    color-moved color-words column commit-id committer compact-summary contains context count
-    count-objects cumulative current dangling date date-order decorate deleted describe
-    diff-algorithm diff-filter directory dirstat dirty dry-run email eol error-unmatch
-    exact-match exclude exclude-standard exit-code extended-regexp files-with-matches
-    files-without-match find-copies find-renames first-parent fixed-strings follow format
-    full-history full-index full-name full-tree function-context get get-all get-regexp get-url
-    git-common-dir git-dir git-path global graph grep group heading heads help histogram
-    human-readable ignore-all-space ignore-blank-lines ignore-case ignore-matching-lines
-    ignore-rev ignore-revs-file ignore-space-at-eol ignore-space-change ignore-submodules
-    ignored includes index invert-grep invert-match is-ancestor is-bare-repository
-    is-inside-work-tree is-shallow-repository killed left-only left-right line-number
-    line-porcelain list local long mailmap match max-count max-depth max-parents merge
-    merge-base merged merges min-parents minimal mode modified name-only name-rev name-status
-    no-ext-diff no-optional-locks no-pager no-prefix no-walk not null numbered numstat objects
-    oneline only-matching or others ours parents parse patch patch-with-stat path patience
-    perl-regexp pickaxe-all pickaxe-regex points-at porcelain pretty progress quiet raw
-    recurse-submodules recursive reflog refs regexp-ignore-case relative relative-date remotes
-    reverse right-only root short shortstat show-cdup show-current show-email show-function
-    show-name show-origin show-prefix show-ref show-scope show-stash
-    show-superproject-working-tree show-toplevel simplify-by-decoration since skip sort source
-    stage staged stat stat-width stdin stdout submodule summary symbolic symbolic-full-name
-    symref tag tags text textconv theirs topo-order trailers type unified unmerged until
-    untracked untracked-files verbose verify version walk-reflogs word-diff word-diff-regex
-    word-regexp worktree write-tree z
+    abbrev abbrev-commit abbrev-ref absolute-git-dir after aggregate-errors ahead-behind all
+    all-match all-progress allow-unknown-type always ancestry-path anchored and annotate-stdin
+    array attribute author author-date-order base basic-regexp batch batch-all-objects
+    batch-check batch-command before bisect blob bool bool-or-int boundary branch branch-name
+    branches break break-rewrites buffer cached candidates cc check cherry cherry-mark
+    cherry-pick children clear-decorations color color-moved color-words column
+    combined-all-paths commit-id committer compact-summary connectivity-only contains context
+    count count-objects creation-factor cumulative current dangling date date-order debug
+    decorate decorate-refs decorate-refs-exclude deduplicate default deleted dense dereference
+    describe diff-algorithm diff-filter diff-merges directory dirstat dirty disambiguate dry-run
+    dst-prefix dual-color email empty-directory encoding end-of-options eol error-unmatch
+    exact-match exclude exclude-first-parent-only exclude-per-directory exclude-standard exists
+    exit-code expand-tabs expiry-date extended-regexp files-with-matches files-without-match
+    filter find-copies find-copies-harder find-object find-renames first-parent fixed-strings
+    follow follow-symlinks forked-from format full full-diff full-history full-index full-name
+    full-tree function-context fuzzy get get-all get-regexp get-url get-urlmatch git-common-dir
+    git-dir git-path glob global graph grep grep-reflog group guess head heading heads help
+    histogram human-readable ignore-all-space ignore-blank-lines ignore-case ignore-cr-at-eol
+    ignore-if-in-upstream ignore-matching-lines ignore-missing ignore-rev ignore-revs-file
+    ignore-space-at-eol ignore-space-change ignore-submodules ignored in-commit-order
+    include-untracked includes incremental indent-heuristic independent index index-version
+    indexed-objects int inter inter-hunk-context invert-grep invert-match irreversible-delete
+    is-ancestor is-bare-repository is-inside-git-dir is-inside-work-tree is-shallow-repository
+    ita-invisible-in-index killed left-only left-right line-number line-porcelain line-prefix
+    list list-cmds local local-branch local-env-vars long ls-files mailmap match max-age
+    max-count max-depth max-parents merge merge-base merge-order merged merges min-age
+    min-parents minimal missing mode modified name-only name-rev name-status names no-ext-diff
+    no-flags no-optional-locks no-pager no-prefix no-reflogs no-revs no-show-signature
+    no-standard-notes no-walk not notes null numbered numstat object-id objects octopus
+    omit-empty oneline only-matching only-untracked or origin others ours
+    output-indicator-context output-indicator-new output-indicator-old parents parse patch
+    patch-with-raw patch-with-stat path path-format patience percentage perl-regexp pickaxe-all
+    pickaxe-regex points-at porcelain pretty progress q quiet raw recurse-submodules recursive
+    reference reflog refs regexp-ignore-case relative relative-date relative-paths remerge-diff
+    remotes remove-empty rename-empty renames resolve-undo reverse revs-only right-only root
+    score-debug shared-index-path shift short shortstat show-cdup show-current show-email
+    show-forced-updates show-function show-linear-break show-name show-notes show-object-format
+    show-origin show-prefix show-pulls show-ref show-ref-format show-scope show-stash
+    show-superproject-working-tree show-toplevel simplify-by-decoration simplify-merges since
+    since-as-filter skip sort source sparse sq sq-quote src-prefix stage staged stat stat-count
+    stat-graph-width stat-name-width stat-width stats stdin stdout strict submodule summary
+    symbolic symbolic-full-name symref tag tags text textconv theirs threads timestamp
+    topo-order trailers type unified unmatch unmerged unordered unreachable until untracked
+    untracked-files value verbose verify version walk-reflogs with-tree word-diff
+    word-diff-regex word-regexp worktree write-tree ws-error-highlight z
     """)
 """Options with which a reading subcommand still only reads; the others may write a file, or run
 what the repository's configuration names."""
