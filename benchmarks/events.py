@@ -22,7 +22,7 @@ from bridle.core.options import RunOptions
 from bridle.core.redaction import Redactor
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS
+from bridle.runtimes.claude.product import DIALECTS as CLAUDE_DIALECTS
 from bridle.runtimes.claude.stream import ClaudeNormalizer
 from bridle.runtimes.claude.wire import line_decoder
 from bridle.turns.recorder import Recorder

@@ -754,7 +754,8 @@ def _planned_interactive(
     """The process of a run that a person drives, the folders to remove after it, and warnings."""
     if options.sandbox is None and guarding is None:
         options, env, warnings = routed(adapter, options, env)
-        return as_interactive(adapter).plan_interactive(options, env), (), warnings
+        plan = as_interactive(adapter).plan_interactive(options, env)
+        return plan.spec, plan.private_dirs, (*warnings, *plan.warnings)
     from bridle.runtimes.sandbox_plan import planned_interactive
 
     adapt = None if guarding is None else guarding.adapt

@@ -334,8 +334,8 @@ class Interactive(Adapter):
     """An agent with a terminal interface that a person can use."""
 
     @abstractmethod
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
-        """The process of a run that a person drives at the terminal. Contract: as `plan_run`."""
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
+        """The plan of a run that a person drives at this terminal. Contract: as `plan_run`."""
 
 
 class Terminal(Adapter):

@@ -1,8 +1,21 @@
-"""Facts of one product that its adapter states as data: routing variables and names of tools."""
+"""The facts of one product, as data: what its CLI is called, reads, writes and obeys.
 
-from collections.abc import Mapping
+An adapter's folder declares them once, in `product.py`; planner, sandbox, routing, instructions and
+documentation read them from here.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 import msgspec
+
+from bridle.core.features import Features
+from bridle.core.files import home_dir
+from bridle.core.handles import SessionHints
+from bridle.process.spec import POLITE_STOP, StopStep
+from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.install import Installation
 
 
 class RoutingFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,3 +83,114 @@ class ToolPieces(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     files: dict[str, bytes] = {}
     """Files of the run's private folder, by name."""
+
+
+Mode = Literal["run", "live", "tmux", "interactive", "spawn", "print"]
+"""What a process is started for: one prompt, a conversation over a protocol, a conversation in a
+pane, a person at this terminal, a terminal that somebody else starts, a one-shot call."""
+
+Login = Literal["present", "missing", "unknown"]
+
+COMMON_OPTIONS = frozenset(
+    {
+        "append_system_prompt",
+        "append_system_prompt_file",
+        "model",
+        "provider",
+        "provider_options",
+        "account_dir",
+        "model_server",
+    }
+)
+"""Options that the adapter to every coding agent honours."""
+
+
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a login or a key can be. Nothing of it is ever read."""
+
+    variables: tuple[str, ...] = ()
+    """A set variable of these is a login."""
+    files: tuple[str, ...] = ()
+    """An existing file of these is a login; relative to the product's home."""
+    doubtful: tuple[str, ...] = ()
+    """Files that may hold a key or name a helper program."""
+    otherwise: Login = "missing"
+    """The answer when nothing of the above exists; `unknown` where a key ring may hold a login."""
+
+
+class Product(msgspec.Struct, frozen=True, kw_only=True):
+    """One coding agent's CLI."""
+
+    id: str
+    """Unique; the registry's key and the value of `--runtime`."""
+    binary: str
+    """Name of the CLI's command."""
+    find: Callable[[str], Installation | None]
+    """Finds the CLI by its name or path; must not take long (see `runtimes.install`)."""
+    install_hint: str = ""
+    """The command that installs the CLI."""
+    key_variable: str = ""
+    """The variable that most users set to give it an API key or token."""
+    dialects: tuple[Dialect, ...]
+    features: Features
+    """What it can do in its newest dialect."""
+    instruction_path: str
+    """The instruction file that Bridle deploys, relative to the worktree."""
+
+    home_variable: str = ""
+    """The variable that moves its home."""
+    home: str = ""
+    """Its home, relative to the user's, unless the variable says otherwise."""
+    credentials: Credentials = Credentials()
+    routing: RoutingFacts = RoutingFacts()
+    """The variables that lead it to a model service."""
+    provider_path: str = "/v1"
+    """What the address of a provider ends with, after the host, for this CLI."""
+    scripted_model: str = "scripted"
+    """The model of a call to a scripted model server that names none."""
+
+    options_type: type[msgspec.Struct] | None = None
+    """The shape of its `provider_options`; None for a product that has none."""
+    list_options: tuple[str, ...] = ()
+    """Fields of `options_type` that a command line gives as one text."""
+    list_separator: str = os.pathsep
+    """What separates the items of such a text."""
+    tools: ToolTable | None = None
+    """The names of its tools."""
+    refused: Mapping[Mode, tuple[str, ...]] = {}
+    """Options that it honours, but not in these modes."""
+    stop: tuple[StopStep, ...] = POLITE_STOP
+    """How its process is ended."""
+    state_paths: tuple[str, ...] = ()
+    """Folders, relative to the user's home, that the CLI must be able to write in a sandbox. The
+    agent can then write there too, so: no folder whose content the CLI obeys or runs."""
+    confines_itself: bool = False
+    """Whether it honours the option `sandbox` by its own means."""
+    worktree_hooks: str = "it runs no hook that a file there could name"
+    """Why a worktree cannot bring a guard, where it cannot."""
+    hints: SessionHints = SessionHints()
+    session_by_print: bool = True
+    """Whether a session can have a process for each turn."""
+    stability: Literal["stable", "experimental"] = "stable"
+    tells_version: bool = True
+    """Whether the CLI answers `--version`."""
+
+    def home_in(self, env: Mapping[str, str]) -> str:
+        """The product's home under `env`."""
+        return env.get(self.home_variable) or os.path.join(home_dir(env), self.home)
+
+    def login_in(self, env: Mapping[str, str]) -> Login:
+        """Whether a login or key exists under `env`, without reading any."""
+        home, where = self.home_in(env), self.credentials
+        if any(env.get(name) for name in where.variables):
+            return "present"
+        if any(_exists(home, name) for name in where.files):
+            return "present"
+        if any(_exists(home, name) for name in where.doubtful):
+            return "unknown"
+        return where.otherwise
+
+
+def _exists(folder: str, name: str) -> bool:
+    # Normalized, because `folder` itself may be missing where a name begins with `..`.
+    return os.path.exists(os.path.normpath(os.path.join(folder, name)))

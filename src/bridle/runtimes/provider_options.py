@@ -13,7 +13,12 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def read_provider_options(
-    runtime: str, given: dict[str, Any], kind: type[T], *, lists: tuple[str, ...] = ()
+    runtime: str,
+    given: dict[str, Any],
+    kind: type[T],
+    *,
+    lists: tuple[str, ...] = (),
+    separator: str = os.pathsep,
 ) -> T:
     """`given` as a `kind`; `WrongUse` names the one that is wrong, and the nearest right name.
 
@@ -28,7 +33,7 @@ def read_provider_options(
                 hint=_nearest(name, known),
             )
         split = name in lists and isinstance(value, str)
-        values[name] = value.split(os.pathsep) if split else value
+        values[name] = value.split(separator) if split else value
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as problem:

@@ -12,7 +12,7 @@ from bridle.core.files import new_private_dir
 from bridle.core.git import find_git, own_branches
 from bridle.core.options import RunOptions
 from bridle.process.private_folders import remove_folders
-from bridle.process.spec import SESSION_MARK, ProcessExit, ProcessSpec
+from bridle.process.spec import ProcessExit, ProcessSpec
 from bridle.runtimes.routing import routed
 from bridle.runtimes.supporting import as_interactive, as_live, as_terminal
 from bridle.sandbox import cannot_hold, confine, policy_for, preflight, warnings_of
@@ -157,28 +157,25 @@ def planned_interactive(
 ) -> "RunPlan":
     """The plan of a run that a person drives; `adapt` may change it before the sandbox is put
     around it."""
-    from bridle.runtimes.plan import RunPlan
-
     ours = _ours(runtime, options)
     if ours:
         refuse_if_impossible(preflight())
     options, env, cautions = routed(runtime, options, env)
     seen = options if options.sandbox is None else _as_seen(runtime, options)
-    spec = as_interactive(runtime).plan_interactive(seen, env)
-    found = runtime.installation()
-    plan = RunPlan(
-        spec=spec,
-        session_id=spec.env.get(SESSION_MARK, ""),
-        installation=found,
-        dialect=runtime.dialect(found.version)[0],
-        warnings=cautions,
-    )
-    if adapt is not None:
-        plan = adapt(plan)
-    if not ours:
-        return plan
-    spec, private_dirs, warnings = _confined(runtime, options, plan.spec, (), plan.writable_files)
-    warnings = (*cautions, *warnings)
+    plan = as_interactive(runtime).plan_interactive(seen, env)
+    plan = msgspec.structs.replace(plan, warnings=(*cautions, *plan.warnings))
+    try:
+        if adapt is not None:
+            plan = adapt(plan)
+        if not ours:
+            return plan
+        spec, private_dirs, warnings = _confined(
+            runtime, options, plan.spec, plan.private_dirs, plan.writable_files
+        )
+    except BaseException:
+        remove_folders(plan.private_dirs)
+        raise
+    warnings = (*plan.warnings, *warnings)
     return msgspec.structs.replace(plan, spec=spec, private_dirs=private_dirs, warnings=warnings)
 
 

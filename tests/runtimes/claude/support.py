@@ -8,7 +8,7 @@ from bridle.core.options import RunOptions
 from bridle.core.redaction import Redactor
 from bridle.core.results import RunResult
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.claude.dialects import CLAUDE_DIALECTS
+from bridle.runtimes.claude.product import DIALECTS as CLAUDE_DIALECTS
 from bridle.runtimes.claude.stream import ClaudeNormalizer
 from bridle.turns.recorder import Recorder
 from tests.support.driving import check_order as check_order

@@ -185,7 +185,7 @@ def test_files_are_passed_as_they_are(
         ({"append_system_prompt_file": "/no/such/file"}, "cannot read"),
         ({"cwd": "/no/such/folder"}, "no such directory"),
         ({"account_dir": "/no/such/folder"}, "no such account folder"),
-        ({"provider_options": {"max_retrys": 1}}, "unknown provider option max_retrys"),
+        ({"provider_options": {"max_retrys": 1}}, "no provider option 'max_retrys'"),
         ({"provider_options": {"max_retries": "many"}}, "max_retries"),
         ({"provider_options": {"max_retries": -1}}, "negative"),
         ({"provider_options": {"effort": "huge"}}, "effort"),
@@ -549,11 +549,13 @@ def test_the_print_command_is_an_argv() -> None:
 
 def test_a_run_at_the_terminal(runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path) -> None:
     options = RunOptions(prompt="do it", cwd=str(tmp_path), model="sonnet", denied_tools=("Bash",))
-    spec = runtime.plan_interactive(options, env)
+    spec = runtime.plan_interactive(options, env).spec
     assert spec.argv[-3:] == ("--permission-mode", "default", "do it")
     assert "--print" not in spec.argv
     assert spec.stdin is None
     with pytest.raises(UnsupportedOption, match="max_turns"):
         runtime.plan_interactive(msgspec.structs.replace(options, max_turns=2), env)
-    with pytest.raises(WrongUse, match="given as files"):
-        runtime.plan_interactive(msgspec.structs.replace(options, settings="{}"), env)
+    private = runtime.plan_interactive(msgspec.structs.replace(options, settings="{}"), env)
+    (folder,) = private.private_dirs
+    assert Path(folder, "given-settings.json").read_text() == "{}"
+    assert private.spec.argv.count(str(Path(folder, "given-settings.json"))) == 1

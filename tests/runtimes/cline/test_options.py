@@ -256,7 +256,7 @@ def test_commands_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_terminal_of_a_person(runtime: ClineRuntime, tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path)}
     options = RunOptions(prompt="look", cwd=str(tmp_path), model="m", permission_mode="bypass")
-    spec = runtime.plan_interactive(options, env)
+    spec = runtime.plan_interactive(options, env).spec
     assert spec.argv[1:] == ("--tui", "--auto-approve", "true", "--model=m", "--", "look")
     assert spec.env["CLINE_SESSION_BACKEND_MODE"] == "local"
     with pytest.raises(UnsupportedOption, match="max_turns"):

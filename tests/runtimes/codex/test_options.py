@@ -459,7 +459,7 @@ def test_its_terminal_does_not_write_unasked(
     """In a pane and at a person's terminal Codex asks only about what its sandbox refuses."""
     options = RunOptions(prompt="", cwd=str(desk.work), **given)
     plan = desk.runtime.plan_tmux(options, desk.env, "session-1")
-    for words in (plan.spec.argv, desk.runtime.plan_interactive(options, desk.env).argv):
+    for words in (plan.spec.argv, desk.runtime.plan_interactive(options, desk.env).spec.argv):
         assert words[words.index("-s") + 1] == sandbox
         assert words[words.index("-a") + 1] == policy
     unasked = "nobody is asked before it changes files" in " ".join(plan.warnings)
@@ -474,7 +474,7 @@ def test_its_terminal_refuses_to_ask_without_a_sandbox(desk: Desk) -> None:
 
 def test_the_interactive_plan(desk: Desk) -> None:
     options = RunOptions(prompt="hello", cwd=str(desk.work), model="gpt-5.5")
-    spec = desk.runtime.plan_interactive(options, desk.env)
+    spec = desk.runtime.plan_interactive(options, desk.env).spec
     assert spec.argv[-2:] == ("--", "hello")
     assert "exec" not in spec.argv
     assert spec.cwd == str(desk.work)

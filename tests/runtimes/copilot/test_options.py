@@ -251,7 +251,7 @@ def test_commands_for_others(runtime: CopilotRuntime) -> None:
 def test_a_terminal_of_a_person(runtime: CopilotRuntime, tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path)}
     options = RunOptions(prompt="look", cwd=str(tmp_path), model="m", permission_mode="bypass")
-    spec = runtime.plan_interactive(options, env)
+    spec = runtime.plan_interactive(options, env).spec
     assert spec.argv[1:] == (
         *("--model=m", "--no-auto-update"),
         *("--allow-all-tools", "--allow-all-paths", "--allow-all-urls"),

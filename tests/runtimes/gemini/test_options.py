@@ -353,7 +353,7 @@ def test_credentials_are_looked_for_not_read(runtime: GeminiRuntime, tmp_path: P
 
 def test_a_run_at_the_terminal(runtime: GeminiRuntime, tmp_path: Path) -> None:
     options = RunOptions(prompt="hello", model="pro", cwd=str(tmp_path))
-    spec = runtime.plan_interactive(options, {"HOME": str(tmp_path)})
+    spec = runtime.plan_interactive(options, {"HOME": str(tmp_path)}).spec
     assert spec.argv[1:] == (
         *("--approval-mode", "default", "-m", "pro", "--prompt-interactive=hello"),
     )
@@ -399,7 +399,7 @@ def test_a_session_of_a_person_gets_a_home_with_the_guard(
     own(msgspec.json.encode(MINE).decode())
     spec = runtime.plan_interactive(
         RunOptions(prompt="x", cwd=str(tmp_path)), {"HOME": os.environ["HOME"]}
-    )
+    ).spec
     before = msgspec.structs.replace(plan(runtime), spec=spec)
     made = runtime.guard_plan(before, Hook(tmp_path / "guard"))
     assert made.spec.env["GEMINI_CLI_HOME"].startswith(str(tmp_path / "guard"))

@@ -248,6 +248,6 @@ def test_credentials_are_looked_for_not_read(runtime: OpenCodeRuntime, tmp_path:
 
 def test_a_run_at_the_terminal(runtime: OpenCodeRuntime, tmp_path: Path) -> None:
     options = RunOptions(prompt="hello", model="a/b", cwd=str(tmp_path), system_prompt="brief")
-    spec = runtime.plan_interactive(options, {"HOME": str(tmp_path)})
+    spec = runtime.plan_interactive(options, {"HOME": str(tmp_path)}).spec
     assert spec.argv[1:] == ("--model", "a/b", "--prompt=hello")
     assert "brief" in spec.env["OPENCODE_CONFIG_CONTENT"]

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -433,18 +432,15 @@ def test_an_interactive_session(tmp_path: Path) -> None:
         raw_args=("json",),
         permission_mode="bypass",
     )
-    spec = runtime.plan_interactive(options, env)
+    spec = runtime.plan_interactive(options, env).spec
     assert spec.stdin is None
     assert "--mode" not in spec.argv
     assert spec.argv[-2:] == ("json", "hello")
     private = runtime.plan_interactive(
         RunOptions(prompt="hello", cwd=str(tmp_path / "work"), system_prompt="x"), env
     )
-    assert private.argv[0] == "/bin/sh"
-    folder = private.argv[4]
-    done = subprocess.run(private.argv, cwd=private.cwd, env=private.env, check=False)
-    assert done.returncode == 9, "the agent's own status"
-    assert not os.path.exists(folder)
+    (folder,) = private.private_dirs
+    assert any(word.startswith(folder) for word in private.spec.argv)
 
 
 def test_variables_for_a_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,7 @@ def test_env_and_interactive_plan(stage: Stage) -> None:
     runtime = ScriptedRuntime()
     assert runtime.build_env(ResolvedModel(model="m", env={"A": "b"})) == {"A": "b"}
     options = RunOptions(prompt="hi", cwd=str(stage.cwd))
-    spec = runtime.plan_interactive(options, stage.env)
+    spec = runtime.plan_interactive(options, stage.env).spec
     assert spec.argv[0] == sys.executable
     assert os.stat(spec.argv[-1]).st_mode & 0o777 == 0o600
 

@@ -149,7 +149,7 @@ class OverAcp(AcpAdapter):
 class AcpAlias(OverAcp):
     """The first base of a product's alias: the same product, driven over the protocol only."""
 
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> "ProcessSpec":
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
         """Refused: the protocol has no terminal interface."""
         raise UnsupportedOption(
             self.id,

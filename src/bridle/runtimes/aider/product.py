@@ -30,8 +30,9 @@ from bridle.runtimes.install import (
     remembered_version,
 )
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import COMMON_OPTIONS, agent_env, check_options, working_dir
+from bridle.runtimes.plan import RunPlan, interactive_plan
+from bridle.runtimes.planner import agent_env, check_options, working_dir
+from bridle.runtimes.product import COMMON_OPTIONS
 from bridle.runtimes.supporting import supporters
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Normalizer
@@ -193,7 +194,7 @@ class AiderRuntime(Interactive, History):
 
     # -- sessions a person drives ---------------------------------------------------------------
 
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
         """Aider's own terminal interface. It has no way to begin with a prompt and go on."""
         if options.prompt:
             raise UnsupportedOption(
@@ -213,7 +214,8 @@ class AiderRuntime(Interactive, History):
         home = _home(options, env)
         child = _environment(options, env, new_session_id(), cwd, home) | routing.env
         child.pop("COLUMNS", None)
-        return ProcessSpec(argv=(*installation.command, *flags), env=child, cwd=cwd)
+        spec = ProcessSpec(argv=(*installation.command, *flags), env=child, cwd=cwd)
+        return interactive_plan(spec, installation, dialect)
 
     def build_spawn_command(self, options: SpawnOptions) -> str:
         """The shell command of Aider's terminal interface."""

@@ -1,36 +1,31 @@
-"""The words, files and input of one run of Claude Code, from Bridle's options.
+"""The calls of Claude Code: words, environment, files and settings, from Bridle's options.
 
 Nothing secret and nothing large goes on the command line: prompts go by stdin, JSON texts that a
 caller gave go into private files.
 """
 
+import contextlib
 import os
-import signal
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from bridle.core.errors import UnsupportedOption, WrongUse
-from bridle.core.files import make_private_dir, write_new
-from bridle.core.options import RunOptions
-from bridle.process.spec import StopStep
-from bridle.runtimes.claude.control import content_of, user_line
-from bridle.runtimes.claude.dialects import ClaudeDialect
-from bridle.runtimes.claude.environment import SANDBOXED
-from bridle.runtimes.claude.flag_settings import without_own_routing
-from bridle.runtimes.claude.provider_options import ClaudeOptions
+from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
+from bridle.core.files import write_new
+from bridle.core.options import ModelServer, Provider, RunOptions
+from bridle.core.redaction import secrets_in
+from bridle.runtimes.claude.product import PRODUCT, ClaudeOptions
+from bridle.runtimes.claude.wire import content_of, user_line
 from bridle.runtimes.json_settings import merged
+from bridle.runtimes.options import provider_key
+from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.planner import Command, Environment, Launch, account_folder
+from bridle.runtimes.routing import CLAUDE, CLAUDE_MODELS, NO_PROXY, PROXIES
 from bridle.runtimes.user_files import readable_file
 
-STOP = (
-    StopStep(signal=signal.SIGINT, grace=4.0),
-    StopStep(signal=signal.SIGTERM, grace=2.0),
-    StopStep(signal=signal.SIGKILL, grace=1.0, to="group"),
-)
-"""SIGINT is the one signal on which every version ends its running tool as well."""
-
-STREAM_FLAGS = (
+_STREAM_FLAGS = (
     "--print",
     "--input-format",
     "stream-json",
@@ -39,58 +34,89 @@ STREAM_FLAGS = (
     "--verbose",
     "--include-partial-messages",
 )
-LIVE_FLAGS = ("--replay-user-messages",)
+_LIVE_FLAGS = ("--replay-user-messages",)
 """Messages come back when the model is given them."""
 _ASK_ON_STDIO = ("--permission-prompt-tool", "stdio")
 _LARGE = 16 * 1024
 """Texts longer than this go by file."""
 
 
-class PrivateFiles:
-    """Files for one run alone, in a folder that is made when the first one is written.
+def build(launch: Launch, env: Mapping[str, str]) -> Command:
+    """The call of Claude Code in `launch.mode`, for a process that gets `env`."""
+    if launch.mode == "print":
+        return Command(words=tuple(_one_shot_words(launch.options, env)))
+    _check_root(launch.options.permission_mode, env)
+    if launch.mode == "spawn":
+        return Command(words=tuple(_spawn_words(launch)))
+    options, own, dialect = launch.options, launch.own, launch.dialect
+    flags = _common_flags(launch, env)
+    copied = options.resume is None or own.fork
+    native = launch.session_id if copied else options.resume
+    facts = {"home": PRODUCT.home_in(env), "session": native}
+    if launch.mode in ("tmux", "interactive"):
+        if launch.mode == "tmux" and copied:
+            flags += ["--session-id", launch.session_id]
+        # The mode is last: some flags before it take any number of words.
+        words = [*flags, *options.raw_args, "--permission-mode", _mode(launch)]
+        if launch.mode == "interactive" and options.prompt:
+            dashed = options.prompt.startswith("-")
+            words += ["--", options.prompt] if dashed else [options.prompt]
+        return Command(words=tuple(words), native_session_id=native, wire=facts)
+    live = launch.mode == "live"
+    words = [*_STREAM_FLAGS, *(_LIVE_FLAGS if live else ()), *flags, *_headless_flags(options, own)]
+    words += ["--session-id", launch.session_id] if copied else []
+    words += ["--permission-mode", _mode(launch)]
+    asks = options.permission_mode != "bypass"
+    words += _ASK_ON_STDIO if asks else ()
+    return Command(
+        words=(*words, *options.raw_args),
+        stdin=None if live else user_line(content_of(options.prompt, options.images)),
+        keep_stdin=live or asks or dialect.drops_output_at_exit,
+        native_session_id=native,
+        wire=facts,
+    )
 
-    Contract: the folder is readable by its owner only; whoever plans the run names `folders` in
-    the plan, so that they are removed at its end, or calls `discard` when nothing comes of it.
-    """
 
-    def __init__(self, base: str) -> None:
-        self._base = base
-        self.folders: list[str] = []
-
-    def folder(self) -> str:
-        """The run's own folder."""
-        if not self.folders:
-            import tempfile
-
-            make_private_dir(self._base)
-            self.folders.append(tempfile.mkdtemp(prefix="claude-", dir=self._base))
-        return self.folders[0]
-
-    def write(self, name: str, text: str) -> str:
-        """Write a file; returns its path."""
-        path = os.path.join(self.folder(), name)
-        write_new(path, text)
-        return path
-
-    def discard(self) -> None:
-        """Remove what was made: the run will not be."""
-        import shutil
-
-        for folder in self.folders:
-            shutil.rmtree(folder, ignore_errors=True)
+def _one_shot_words(options: RunOptions, env: Mapping[str, str]) -> list[str]:
+    words = ["--print", *(["--model", options.model] if options.model else [])]
+    words += one_shot_settings(env) if env.get("ANTHROPIC_BASE_URL") else []
+    return [*words, "--", options.prompt]
 
 
-def run_flags(
-    options: RunOptions, own: ClaudeOptions, files: PrivateFiles, env: Mapping[str, str], cwd: str
-) -> list[str]:
-    """The flags that both a headless run and one at the terminal take; it is started with `env` in
-    `cwd`."""
+def _spawn_words(launch: Launch) -> list[str]:
+    options = launch.options
+    words = ["--model", options.model or "", "--permission-mode", _mode(launch)]
+    for flag, value in (
+        ("--system-prompt", options.system_prompt),
+        ("--append-system-prompt", options.append_system_prompt),
+        ("--append-system-prompt-file", options.append_system_prompt_file),
+    ):
+        words += [flag, value] if value is not None else []
+    return [*words, "--", options.prompt] if options.prompt else words
+
+
+def _mode(launch: Launch) -> str:
+    bypass = launch.options.permission_mode == "bypass"
+    return "bypassPermissions" if bypass else launch.dialect.default_mode
+
+
+def _check_root(permission: str, env: Mapping[str, str]) -> None:
+    if permission == "bypass" and os.geteuid() == 0 and env.get(SANDBOXED) != "1":
+        raise WrongUse(
+            "claude refuses to bypass permissions for the root user",
+            hint=f"run as another user, or set {SANDBOXED}=1 if this machine is itself a sandbox",
+        )
+
+
+def _common_flags(launch: Launch, env: Mapping[str, str]) -> list[str]:
+    """The flags that a headless run and a terminal session share."""
+    options, own = launch.options, launch.own
     flags: list[str] = []
     if options.model is not None:
         flags += ["--model", options.model]
-    flags += _prompt_flags(options, files)
-    flags += _settings_flags(options, files, env, cwd)
-    flags += _tool_flags(options, own, files)
+    flags += _prompt_flags(launch)
+    flags += _settings_flags(launch, env)
+    flags += _tool_flags(launch)
     if own.fallback_model is not None:
         flags += ["--fallback-model", own.fallback_model]
     if own.effort is not None:
@@ -105,10 +131,9 @@ def run_flags(
     return flags
 
 
-def _settings_flags(
-    options: RunOptions, files: PrivateFiles, env: Mapping[str, str], cwd: str
-) -> list[str]:
+def _settings_flags(launch: Launch, env: Mapping[str, str]) -> list[str]:
     """The caller's settings, over those that isolate a model service of the caller's choice."""
+    options, cwd = launch.options, launch.cwd
     isolating: dict[str, Any] = {}
     if options.model_server is not None:
         isolating = without_own_routing(env, cwd, None, keep="ANTHROPIC_API_KEY")
@@ -116,16 +141,16 @@ def _settings_flags(
         isolating = without_own_routing(env, cwd, options.provider.auth_token_env)
     if options.settings is None:
         return ["--settings", msgspec.json.encode(isolating).decode()] if isolating else []
-    given = _json_file(options.settings, "settings", files)
+    given = _json_file(options.settings, "settings", launch)
     if not isolating:
         return ["--settings", given]
     with open(given, "rb") as file:
         whole = merged(isolating, msgspec.json.decode(file.read(), type=dict[str, Any]))
     text = msgspec.json.encode(whole).decode()
-    return ["--settings", files.write("isolated-settings.json", text)]
+    return ["--settings", launch.write("isolated-settings.json", text)]
 
 
-def headless_flags(options: RunOptions, own: ClaudeOptions) -> list[str]:
+def _headless_flags(options: RunOptions, own: ClaudeOptions) -> list[str]:
     """The flags of a headless run alone: limits, and what is kept of it."""
     flags: list[str] = []
     if options.max_turns is not None:
@@ -139,27 +164,28 @@ def headless_flags(options: RunOptions, own: ClaudeOptions) -> list[str]:
     return flags
 
 
-def _prompt_flags(options: RunOptions, files: PrivateFiles) -> list[str]:
+def _prompt_flags(launch: Launch) -> list[str]:
+    options = launch.options
     flags: list[str] = []
     if options.system_prompt is not None:
-        flags += _text_flag("--system-prompt", options.system_prompt, files)
+        flags += _text_flag("--system-prompt", options.system_prompt, launch)
     # The CLI takes either the text or the file, so both together become one.
     added = [options.append_system_prompt] if options.append_system_prompt else []
     if options.append_system_prompt_file is not None:
         data = readable_file(options.append_system_prompt_file, "the system prompt file")
         added.append(data.decode(errors="replace"))
     if added:
-        flags += _text_flag("--append-system-prompt", "\n\n".join(added), files)
+        flags += _text_flag("--append-system-prompt", "\n\n".join(added), launch)
     return flags
 
 
-def _text_flag(flag: str, text: str, files: PrivateFiles) -> list[str]:
+def _text_flag(flag: str, text: str, launch: Launch) -> list[str]:
     if len(text) <= _LARGE and not text.startswith("-"):
         return [flag, text]
-    return [f"{flag}-file", files.write(f"{flag.strip('-')}.txt", text)]
+    return [f"{flag}-file", launch.write(f"{flag.strip('-')}.txt", text)]
 
 
-def _json_file(given: str, what: str, files: PrivateFiles) -> str:
+def _json_file(given: str, what: str, launch: Launch) -> str:
     """A path to JSON that was read and found whole; a text becomes a private file."""
     as_text = given.lstrip().startswith("{")
     data = given.encode() if as_text else readable_file(given, f"the {what} file")
@@ -170,16 +196,17 @@ def _json_file(given: str, what: str, files: PrivateFiles) -> str:
         raise WrongUse(f"the {what} are not valid JSON: {problem}") from None
     if as_text:
         # Not under a name that Claude reads by itself: the folder may be its configuration home.
-        return files.write(f"given-{what.replace(' ', '-')}.json", given)
+        return launch.write(f"given-{what.replace(' ', '-')}.json", given)
     return os.path.abspath(os.path.expanduser(given))
 
 
-def _tool_flags(options: RunOptions, own: ClaudeOptions, files: PrivateFiles) -> list[str]:
+def _tool_flags(launch: Launch) -> list[str]:
+    options, own = launch.options, launch.own
     flags: list[str] = []
     denied = list(options.denied_tools)
     servers: list[str] = []
     if options.mcp_config is not None:
-        path = _json_file(options.mcp_config, "MCP configuration", files)
+        path = _json_file(options.mcp_config, "MCP configuration", launch)
         servers = _servers(path)
         flags += ["--mcp-config", path, "--strict-mcp-config"]
     if options.allowed_tools:
@@ -230,47 +257,218 @@ def _check_names(names: tuple[str, ...], servers: list[str]) -> None:
             )
 
 
-def user_message(options: RunOptions) -> bytes:
-    """The prompt with its images, as the one line that goes to stdin."""
-    return user_line(content_of(options.prompt, options.images))
-
-
-class NoFiles(PrivateFiles):
-    """For a run at the terminal, after which nobody removes files."""
-
-    def folder(self) -> str:
-        """Refuses to make one."""
-        raise WrongUse(
-            "at the terminal long or JSON texts must be given as files",
-            hint="write the text to a file and give its path",
-        )
-
-
-def mode_of(permission: str, dialect: ClaudeDialect) -> str:
-    """Claude's name for a permission mode."""
-    return "bypassPermissions" if permission == "bypass" else dialect.default_mode
-
-
-def permission_flags(options: RunOptions, dialect: ClaudeDialect) -> tuple[str, ...]:
-    """The permission mode of a headless run; requests come on stdout unless they are bypassed."""
-    mode = ("--permission-mode", mode_of(options.permission_mode, dialect))
-    return mode if options.permission_mode == "bypass" else (*mode, *_ASK_ON_STDIO)
-
-
-def check_root(permission: str, env: Mapping[str, str]) -> None:
-    """Raise `WrongUse` where Claude would refuse to bypass permissions."""
-    if permission == "bypass" and os.geteuid() == 0 and env.get(SANDBOXED) != "1":
-        raise WrongUse(
-            "claude refuses to bypass permissions for the root user",
-            hint=f"run as another user, or set {SANDBOXED}=1 if this machine is itself a sandbox",
-        )
-
-
-def secrets_of(options: RunOptions, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Values that must not appear in anything Bridle writes."""
+def environment(launch: Launch) -> Environment:
+    """The user's variables, a home for a scripted model, and the way to the model service."""
+    options, own = launch.options, launch.own
+    base = own_session(launch.env)
     secrets: list[str] = []
+    if options.account_dir is not None:
+        base[CONFIG_HOME] = account_folder(options.account_dir)
     if options.model_server is not None:
+        home = base[CONFIG_HOME] if options.account_dir is not None else launch.folder()
+        seed_config_home(home, options.model_server.api_key, launch.cwd)
+        base = server_env(base, options.model_server, home)
         secrets.append(options.model_server.api_key)
+    elif options.provider is not None:
+        base |= provider_env(options.provider, {**launch.env, **options.env}, options.model)
     if options.provider is not None and options.provider.auth_token_env is not None:
-        secrets.append(env.get(options.provider.auth_token_env, ""))
-    return tuple(secret for secret in secrets if secret)
+        secrets.append(launch.env.get(options.provider.auth_token_env, ""))
+    if "max_retries" in options.provider_options or RETRIES not in base:
+        base[RETRIES] = str(own.max_retries)
+    return Environment(base, tuple(filter(None, secrets)))
+
+
+CONFIG_HOME = PRODUCT.home_variable
+RETRIES = "CLAUDE_CODE_MAX_RETRIES"
+SANDBOXED = "IS_SANDBOX"
+"""The variable by which whoever runs this says that the machine is itself a sandbox."""
+
+STATE_FOLDERS = (
+    "projects",
+    "todos",
+    "tasks",
+    "plans",
+    "sessions",
+    "file-history",
+    "paste-cache",
+    "debug",
+    "cache",
+    "statsig",
+    "telemetry",
+)
+"""Folders of its configuration home that Claude writes for itself and runs nothing from."""
+CODE_FOLDERS = ("shell-snapshots", "session-env")
+"""Folders of it from which the shell calls of any session take code."""
+
+_OF_OUTER_SESSION = (
+    "CLAUDECODE",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_SSE_PORT",
+)
+"""Set for the tools of a Claude session; an agent started by such a tool is no part of it."""
+
+_QUIET = {
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+}
+
+
+def own_session(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` without what ties it to a Claude session that Bridle may itself run in."""
+    return {name: value for name, value in env.items() if name not in _OF_OUTER_SESSION}
+
+
+def provider_env(
+    provider: Provider, env: Mapping[str, str], model: str | None = None
+) -> dict[str, str]:
+    """Variables that lead Claude to `provider`; `NotAuthenticated` when its key is not there.
+
+    A service of somebody else's gets the key as a bearer token, Anthropic's own as its API key;
+    the other variable is emptied, since Claude would send both. What Claude asks for by itself
+    is `model` there, too.
+    """
+    routed: dict[str, str] = {}
+    if provider.base_url is not None:
+        routed["ANTHROPIC_BASE_URL"] = provider.base_url
+        routed |= dict.fromkeys(CLAUDE_MODELS, model) if model else {}
+    token = provider_key(provider, env, "claude")
+    if token is not None:
+        if provider.base_url is not None:
+            routed |= {"ANTHROPIC_AUTH_TOKEN": token, "ANTHROPIC_API_KEY": ""}
+        else:
+            routed |= {"ANTHROPIC_API_KEY": token, "ANTHROPIC_AUTH_TOKEN": ""}
+    return routed
+
+
+def server_env(env: Mapping[str, str], server: ModelServer, config_home: str) -> dict[str, str]:
+    """`env` led to a scripted model, with a configuration home of its own and nothing else."""
+    kept = {
+        name: value for name, value in env.items() if not (CLAUDE.holds(name) or name in PROXIES)
+    }
+    return {
+        **kept,
+        **_QUIET,
+        "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": server.api_key,
+        **NO_PROXY,
+        SANDBOXED: "1",
+        CONFIG_HOME: config_home,
+    }
+
+
+def seed_config_home(folder: str, api_key: str, cwd: str) -> None:
+    """Make `folder` a configuration home that asks no first-start questions; files that are there
+    already stay as they are."""
+    state = {
+        "hasCompletedOnboarding": True,
+        "customApiKeyResponses": {"approved": [api_key[-20:]], "rejected": []},
+        "projects": {cwd: {"hasTrustDialogAccepted": True}},
+    }
+    settings = {"skipDangerousModePermissionPrompt": True}
+    for name, content in ((".claude.json", state), ("settings.json", settings)):
+        with contextlib.suppress(FileExistsError):
+            write_new(os.path.join(folder, name), msgspec.json.encode(content))
+
+
+_TOKEN = "ANTHROPIC_AUTH_TOKEN"
+_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
+_HELPER = "apiKeyHelper"
+
+
+def without_settings(plan: RunPlan) -> tuple[str, RunPlan]:
+    """The settings that the plan's arguments name (empty when they name none), and the plan without
+    them: Claude takes that flag once."""
+    argv = list(plan.spec.argv)
+    for number, word in enumerate(argv[:-1]):
+        if word == "--settings":
+            given = argv[number + 1]
+            del argv[number : number + 2]
+            spec = msgspec.structs.replace(plan.spec, argv=tuple(argv))
+            return given, msgspec.structs.replace(plan, spec=spec)
+    return "", plan
+
+
+def read_settings(given: str) -> dict[str, Any]:
+    """Settings given by flag, as a file or as JSON; none when `given` is empty. Raises
+    `GuardRefused` when they cannot be read."""
+    if not given:
+        return {}
+    try:
+        if given.lstrip().startswith("{"):
+            return msgspec.json.decode(given, type=dict[str, Any])
+        with open(given, "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        raise GuardRefused(
+            f"claude: cannot read the settings that go with the guard: {problem}"
+        ) from None
+
+
+def without_own_routing(
+    env: Mapping[str, str], cwd: str, key: str | None, *, keep: str = ""
+) -> dict[str, Any]:
+    """Settings that put `env`, in which Claude is started in `cwd`, before the user's and the
+    project's settings wherever those lead to a model service; empty where none does.
+
+    `key` is the variable of the service's key, `keep` one that stays as the settings have it. No
+    secret is in what is returned, which may become an argument: where settings bring a token,
+    Claude gets its own by a helper that prints the variable. Raises `WrongUse` where a secret of
+    the run could be put before theirs in no other way.
+    """
+    found: dict[str, str] = {}
+    helper: str | None = None
+    for path, settings in _settings_files(env, cwd):
+        variables = settings.get("env")
+        names = variables if isinstance(variables, dict) else {}
+        found |= {name: path for name in names if CLAUDE.holds(name) and name != keep}
+        helper = "" if settings.get(_HELPER) else helper
+    values = {name: env.get(name, "") for name in found}
+    if values.get(_TOKEN):
+        if key is None or key in found:
+            raise WrongUse(
+                f"{found[_TOKEN]} sets {_TOKEN}, which would go to the model's provider",
+                hint="take it out there, or name another variable for the provider's key",
+            )
+        values[_TOKEN] = ""
+        helper = f"printenv {shlex.quote(key)}"
+    for name, value in values.items():
+        if value and (name == _HEADERS or secrets_in({name: value})):
+            raise WrongUse(
+                f"{found[name]} sets {name}, and so does this run",
+                hint="take it out of that file: Claude lets it win over the run's own",
+            )
+    return ({"env": values} if values else {}) | ({} if helper is None else {_HELPER: helper})
+
+
+def one_shot_settings(routing: Mapping[str, str]) -> list[str]:
+    """The flag that isolates a one-shot call, here, which `routing` leads to a provider."""
+    token = routing.get(_TOKEN)
+    key = next((name for name in routing if routing[name] == token and name != _TOKEN), None)
+    places = {name: os.environ[name] for name in ("HOME", CONFIG_HOME) if name in os.environ}
+    settings = without_own_routing({**places, **routing}, os.getcwd(), key)
+    return ["--settings", msgspec.json.encode(settings).decode()] if settings else []
+
+
+def _settings_files(env: Mapping[str, str], cwd: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The settings that Claude may read in `cwd`; those that cannot be read it passes over, too."""
+    folders = [PRODUCT.home_in(env)]
+    folder = os.path.abspath(cwd)
+    while True:
+        folders.append(os.path.join(folder, ".claude"))
+        above = os.path.dirname(folder)
+        if above == folder or os.path.exists(os.path.join(folder, ".git")):
+            break
+        folder = above
+    for each in dict.fromkeys(folders):
+        for name in ("settings.json", "settings.local.json"):
+            path = os.path.join(each, name)
+            try:
+                with open(path, "rb") as file:
+                    settings = msgspec.json.decode(file.read(), type=dict[str, Any])
+            except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+                continue
+            yield path, settings

@@ -14,8 +14,9 @@ import msgspec
 
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
-from bridle.runtimes.claude.dialects import ClaudeDialect
-from bridle.runtimes.claude.flag_settings import read_settings, without_settings
+from bridle.drives.tmux.hook_reports import ReportShape, report_command
+from bridle.runtimes.claude.command import read_settings, without_settings
+from bridle.runtimes.claude.product import ClaudeDialect
 from bridle.runtimes.json_settings import with_hooks
 from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import GuardHook, GuardMechanism, GuardPieces, HookShape
@@ -142,3 +143,44 @@ def deploy_hooks(worktree: str, command: str | None, mark: str) -> str:
 
 def _switched_off(settings: dict[str, Any]) -> bool:
     return settings.get("disableAllHooks") is True
+
+
+_SECONDS = 10
+
+
+REPORTS = ReportShape(
+    events={
+        "UserPromptSubmit": "prompt",
+        "PreToolUse": "tool_start",
+        "PostToolUse": "tool_end",
+        "PostToolUseFailure": "tool_end",
+        "PermissionRequest": "permission",
+        "Stop": "turn_end",
+        "SessionEnd": "session_end",
+    }
+)
+"""What its hooks tell of a terminal session."""
+
+
+def report_plan(plan: RunPlan) -> RunPlan:
+    """The plan with hooks that report; see `Terminal.report_plan`."""
+    try:
+        given, bare = without_settings(plan)
+        settings = read_settings(given)
+    except GuardRefused:
+        # The CLI will say what is wrong with the user's settings.
+        return plan
+    # The guard's own file is not writable for a confined agent, and must stay so.
+    own = bool(given) and plan.guard is not None and os.path.isfile(given)
+    folder, name = os.path.split(given) if own else (plan.reports, ".settings.json")
+    whole = with_hooks(settings, _entries(plan.reports))
+    path = write_private(folder, name, msgspec.json.encode(whole))
+    return bare.with_arguments("--settings", path) or plan
+
+
+def _entries(folder: str) -> dict[str, list[Any]]:
+    commands = {event: report_command(folder, event) for event in REPORTS.events}
+    return {
+        event: [{"hooks": [{"type": "command", "command": command, "timeout": _SECONDS}]}]
+        for event, command in commands.items()
+    }

@@ -29,9 +29,8 @@ from bridle.core.errors import (
 )
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude import wire
-from bridle.runtimes.claude.control import content_of, refusal_line, request_line, user_line
-from bridle.runtimes.claude.errors import error_of_exit
-from bridle.runtimes.claude.stream import ClaudeNormalizer
+from bridle.runtimes.claude.stream import ClaudeNormalizer, error_of_exit
+from bridle.runtimes.claude.wire import content_of, refusal_line, request_line, user_line
 from bridle.turns.recorder import Recorder
 from bridle.turns.rpc import Requests
 from bridle.turns.wire import LiveFacts, Outgoing

@@ -6,24 +6,33 @@ block comes twice: in pieces, then whole in an `assistant` line; only the tool c
 the latter, because only there their arguments are complete.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from bridle.core.errors import AgentError, ResumeRefused
+from bridle.core.errors import (
+    Aborted,
+    AgentError,
+    Billing,
+    BudgetExceeded,
+    ContextOverflow,
+    Crashed,
+    GuardRefused,
+    NotAuthenticated,
+    Overloaded,
+    ProtocolDrift,
+    RateLimited,
+    ResumeRefused,
+    Unavailable,
+    error_for_status,
+)
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude import wire
-from bridle.runtimes.claude.control import answer_line, refusal_line
-from bridle.runtimes.claude.errors import (
-    error_of_exit,
-    error_of_prompt_block,
-    error_of_result,
-    error_of_tag,
-)
 from bridle.runtimes.claude.hooks import answer_callback
-from bridle.runtimes.claude.pricing import is_priced, may_be_priced
+from bridle.runtimes.claude.wire import ModelTotals, Result, answer_line, refusal_line
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Question
 
@@ -484,3 +493,141 @@ def _text_of(content: Any) -> str:
 def _retry_text(line: wire.System) -> str:
     status = "no answer" if line.error_status is None else f"status {line.error_status}"
     return f"{status} ({line.error or 'unknown'})"
+
+
+LOGIN_HINT = "log in with `claude` (then /login), or set ANTHROPIC_API_KEY"
+_LIMITS = ("error_max_turns", "error_max_budget_usd")
+_NOT_RETRYABLE = "the service refused the request itself; the same request will be refused again"
+_LONGEST = 500
+
+_RESET = re.compile(r"\breset[s]?(?: at)?\W{1,3}(\d{10})\b|\|(\d{10})\b")
+"""A reset time inside a message, in Unix seconds."""
+
+
+def error_of_result(
+    result: Result, tag: str | None, *, resets_at: float | None = None, model: str | None = None
+) -> AgentError | None:
+    """The failure that a result tells, None when it tells success.
+
+    `tag` is the error word of the CLI's own message before the result, `resets_at` the end of an
+    account's limit (Unix seconds) where the CLI told one.
+    """
+    stopped = _STOPPED.get(result.terminal_reason or "")
+    if not result.is_error:
+        return Aborted(stopped) if stopped and not result.result else None
+    text = _short(result.result or "; ".join(str(part) for part in result.errors))
+    if result.subtype in _LIMITS or result.terminal_reason == "max_turns":
+        return BudgetExceeded(text or "a limit was reached")
+    if "No conversation found" in text or "already in use" in text:
+        return ResumeRefused(text)
+    if stopped:
+        return Aborted(stopped)
+    if result.terminal_reason == "prompt_too_long":
+        return ContextOverflow(text)
+    if result.stop_reason == "refusal":
+        return Unavailable(text, hint="the model refused; rephrase, or use another model")
+    if tag is None and result.api_error_status is None and result.subtype != "success":
+        return Crashed(text or "the agent gave up without saying why")
+    return error_of_tag(
+        tag, result.api_error_status, text, until=_until(text, resets_at), model=model
+    )
+
+
+_STOPPED = {
+    "aborted_streaming": "the agent was interrupted while the model answered",
+    "aborted_tools": "the agent was interrupted while a tool ran",
+    "hook_stopped": "a hook of the user's settings stopped the agent",
+    "tool_deferred": "a hook of the user's settings put off a tool call and so ended the turn",
+}
+
+
+def error_of_tag(
+    tag: str | None,
+    status: int | None,
+    text: str,
+    *,
+    until: str | None = None,
+    model: str | None = None,
+) -> AgentError:
+    """The error that Claude's own word for it and the HTTP status call for."""
+    if status == 404 or tag == "model_not_found":
+        return Unavailable(text, hint=f"check the model name: {model or 'none given'}")
+    if tag == "authentication_failed" or status in (401, 403):
+        return NotAuthenticated(text, hint=LOGIN_HINT)
+    if tag == "billing_error":
+        return Billing(text)
+    if tag == "max_output_tokens":
+        return ContextOverflow(text, hint="ask for less at once, or raise the output limit")
+    if tag == "rate_limit" or status == 429:
+        # Not by the shared mapping: Claude puts words of its own around the service's message.
+        return RateLimited(text, until=until)
+    if tag == "overloaded":
+        return Overloaded(text)
+    error = error_for_status(status or 0, text, until=until)
+    if status == 400 and isinstance(error, Unavailable):
+        return Unavailable(text, hint=_NOT_RETRYABLE)
+    return error
+
+
+def error_of_prompt_block(text: str) -> AgentError:
+    """The user's own hook refused the prompt: nothing was asked of the model."""
+    return GuardRefused(_short(text), hint="look at the UserPromptSubmit hooks in your settings")
+
+
+def error_of_exit(exit: ProcessExit) -> AgentError | None:
+    """Why a process that gave no result ended, as far as its last words tell; else None."""
+    text = _short(exit.last_words.strip())
+    if exit.code is None or exit.code < 0 or exit.code > 128:
+        return Aborted("the agent was interrupted") if exit.code == 130 else None
+    lowered = text.lower()
+    if "no conversation found" in lowered or "already in use" in lowered:
+        return ResumeRefused(text)
+    if "not logged in" in lowered or "/login" in lowered or "invalid api key" in lowered:
+        return NotAuthenticated(text, hint=LOGIN_HINT)
+    if "unknown option" in lowered:
+        return ProtocolDrift(text, hint="this version does not know the flag; see its --help")
+    if exit.code != 0 and exit.stderr_tail.strip():
+        return ProtocolDrift(text, hint="the CLI refused to start; its own message says why")
+    return None
+
+
+def _until(text: str, resets_at: float | None) -> str | None:
+    found = _RESET.search(text)
+    seconds = float(found[1] or found[2]) if found else resets_at
+    return None if seconds is None else utc(seconds)
+
+
+def utc(seconds: float) -> str:
+    """A moment in Unix seconds as RFC 3339 in UTC."""
+    import time
+
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+
+
+_SUFFIX = re.compile(r"(\[\w+\]|-\d{8}|-v\d+(:\d+)?|@\w+|-latest)+$")
+
+
+def is_priced(models: Mapping[str, ModelTotals], known: frozenset[str]) -> bool:
+    """Whether every model of a run has a list price of its own."""
+    return all(
+        totals.costBasis == "list"
+        if totals.costBasis is not None
+        else canonical_name(name) in known
+        for name, totals in models.items()
+    )
+
+
+def may_be_priced(model: str | None, known: frozenset[str]) -> bool:
+    """Whether a message of `model` may have a list price: without a table only the end tells."""
+    return not known or model is None or canonical_name(model) in known
+
+
+def canonical_name(model: str) -> str:
+    """A model's name without provider, date and window: `claude-sonnet-4-5`."""
+    name = model.rpartition("/")[2].lower()
+    start = name.find("claude-")
+    return _SUFFIX.sub("", name[start:] if start > 0 else name).replace(".", "-")

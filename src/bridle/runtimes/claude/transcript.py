@@ -15,6 +15,7 @@ import msgspec
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import Usage
 from bridle.runtimes.claude.wire import WireUsage, usage_of
+from bridle.turns.wire import LiveFacts
 
 _LONGEST_KEY = 200
 _OUTSIDE = re.compile(r"[^A-Za-z0-9]")
@@ -166,3 +167,9 @@ def held_messages(path: str, messages: tuple[str, ...]) -> set[str] | None:
     except OSError:
         return None
     return held & set(messages)
+
+
+def session_path(facts: LiveFacts) -> str | None:
+    """The transcript of a conversation that Bridle planned; it appears with the first prompt."""
+    folder = transcript_dir(facts.cwd, facts.own["home"])
+    return None if folder is None else os.path.join(folder, f"{facts.own['session']}.jsonl")

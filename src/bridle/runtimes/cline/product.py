@@ -37,14 +37,14 @@ from bridle.runtimes.install import (
     find_native_cli,
 )
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.plan import RunPlan, interactive_plan
 from bridle.runtimes.planner import (
-    COMMON_OPTIONS,
     agent_env,
     check_options,
     native_options,
     working_dir,
 )
+from bridle.runtimes.product import COMMON_OPTIONS
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Normalizer
@@ -370,7 +370,7 @@ class ClineRuntime(AcpAdapter, Interactive):
 
     # -- sessions a person drives ---------------------------------------------------------------
 
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
         """Cline's own terminal interface; the prompt is its first message."""
         found = self.installation()
         dialect = self._dialect(found.version)[0]
@@ -386,7 +386,8 @@ class ClineRuntime(AcpAdapter, Interactive):
         argv += ["--", options.prompt] if options.prompt.strip() else []
         base = base_env(options, env, dialect) | {"CLINE_NO_AUTO_UPDATE": "1"}
         child = agent_env(base, options, new_session_id(), cwd)
-        return ProcessSpec(argv=tuple(argv), env=child, cwd=cwd, stop=STOP)
+        spec = ProcessSpec(argv=tuple(argv), env=child, cwd=cwd, stop=STOP)
+        return interactive_plan(spec, found, dialect)
 
     def build_spawn_command(self, options: SpawnOptions) -> str:
         """The shell command of an interactive session in a terminal.

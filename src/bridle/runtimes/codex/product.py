@@ -19,8 +19,7 @@ from bridle.runtimes.contract import Guarded, History, Interactive, Live, Termin
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import COMMON_OPTIONS
-from bridle.runtimes.product import ToolPieces
+from bridle.runtimes.product import COMMON_OPTIONS, ToolPieces
 from bridle.turns.guard_contract import GuardHook, GuardPieces
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire, Normalizer
@@ -182,7 +181,7 @@ class CodexRuntime(Live, Terminal, Interactive, Guarded, History):
 
         return remote_terminal(facts, native_id, env)
 
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
         """The terminal interface for a person."""
         from bridle.runtimes.codex.spawn import plan_terminal
 

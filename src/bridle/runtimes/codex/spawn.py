@@ -21,6 +21,7 @@ from bridle.runtimes.codex.sandbox import terminal_mode
 from bridle.runtimes.codex_trust import trust_flags
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.options import added_instructions
+from bridle.runtimes.plan import RunPlan, interactive_plan
 from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.runtimes.user_files import readable_file
@@ -85,7 +86,7 @@ def spawn_command(
     return f"{command} -- {quote(options.initial_prompt)}" if options.initial_prompt else command
 
 
-def plan_terminal(runtime: Adapter, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+def plan_terminal(runtime: Adapter, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
     """The terminal interface for the person at this terminal, with the options of a run."""
 
     found = runtime.installation()
@@ -115,4 +116,5 @@ def plan_terminal(runtime: Adapter, options: RunOptions, env: Mapping[str, str])
     argv += mode_flags(mode, policy, own, cwd, args.agent_in(env, options.env))
     prompt = ["--", options.prompt] if options.prompt.strip() else []
     whole = agent_env(env, options, new_session_id(), cwd)
-    return ProcessSpec(argv=(*argv, *prompt), env={**whole, **routing.env}, cwd=cwd)
+    spec = ProcessSpec(argv=(*argv, *prompt), env={**whole, **routing.env}, cwd=cwd)
+    return interactive_plan(spec, found, dialect)

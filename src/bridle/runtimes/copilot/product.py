@@ -37,15 +37,15 @@ from bridle.runtimes.install import (
     find_native_cli,
 )
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.plan import RunPlan, interactive_plan
 from bridle.runtimes.planner import (
-    COMMON_OPTIONS,
     agent_env,
     check_options,
     check_terminal_options,
     native_options,
     working_dir,
 )
+from bridle.runtimes.product import COMMON_OPTIONS
 from bridle.turns.guard_contract import GuardHook
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Normalizer
@@ -353,10 +353,11 @@ class CopilotRuntime(AcpAdapter, Terminal, Interactive):
 
     # -- sessions a person drives ---------------------------------------------------------------
 
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
         """Copilot's own terminal interface; the prompt is its first message."""
         found = self.installation()
-        options, _ = self._checked(options, self._dialect(found.version)[0])
+        dialect = self._dialect(found.version)[0]
+        options, _ = self._checked(options, dialect)
         for name in (*_HEADLESS_ONLY, "append_system_prompt_file"):
             if getattr(options, name) and not options.ignore_unsupported:
                 raise UnsupportedOption(
@@ -374,7 +375,8 @@ class CopilotRuntime(AcpAdapter, Terminal, Interactive):
         argv += [f"--interactive={options.prompt}"] if options.prompt.strip() else []
         plain = msgspec.structs.replace(options, model_server=None)
         child = self._environment(plain, own, env, new_session_id(), cwd, "", None)
-        return ProcessSpec(argv=tuple(argv), env=child, cwd=cwd, stop=STOP)
+        spec = ProcessSpec(argv=tuple(argv), env=child, cwd=cwd, stop=STOP)
+        return interactive_plan(spec, found, dialect)
 
     def build_spawn_command(self, options: SpawnOptions) -> str:
         """The shell command of an interactive session in a terminal.

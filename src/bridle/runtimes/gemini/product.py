@@ -28,15 +28,15 @@ from bridle.runtimes.gemini import home
 from bridle.runtimes.gemini.dialects import CREDENTIALS, DIALECTS, TOOLS, GeminiDialect
 from bridle.runtimes.install import Installation, find_npm_cli
 from bridle.runtimes.options import added_instructions
-from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.plan import RunPlan, interactive_plan
 from bridle.runtimes.planner import (
-    COMMON_OPTIONS,
     agent_env,
     check_options,
     native_options,
     refuse_system_prompts,
     working_dir,
 )
+from bridle.runtimes.product import COMMON_OPTIONS
 from bridle.runtimes.provider_options import check_range, read_provider_options
 from bridle.runtimes.retries import RetryReader
 from bridle.turns.guard_contract import GuardHook, HookShape
@@ -401,7 +401,7 @@ class GeminiRuntime(AcpAdapter, Interactive):
 
     # -- sessions a person drives ---------------------------------------------------------------
 
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
         """Gemini's own terminal interface; the prompt is its first message."""
         refuse_system_prompts(self, options)
         for name in ("settings", "mcp_config", "denied_tools", "allowed_tools", "model_server"):
@@ -421,12 +421,13 @@ class GeminiRuntime(AcpAdapter, Interactive):
         words += options.raw_args
         if options.prompt:
             words.append(f"--prompt-interactive={options.prompt}")
-        return ProcessSpec(
+        spec = ProcessSpec(
             argv=tuple(words),
             env=agent_env(child, options, new_session_id(), cwd),
             cwd=cwd,
             stop=STOP,
         )
+        return interactive_plan(spec, installation, dialect)
 
     def build_spawn_command(self, options: SpawnOptions) -> str:
         """The shell command of Gemini's terminal interface, without its question about trust."""

@@ -51,14 +51,14 @@ from bridle.runtimes.opencode.transcript import (
     summarize,
 )
 from bridle.runtimes.options import provider_key
-from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.plan import RunPlan, interactive_plan
 from bridle.runtimes.planner import (
-    COMMON_OPTIONS,
     agent_env,
     check_options,
     native_options,
     working_dir,
 )
+from bridle.runtimes.product import COMMON_OPTIONS
 from bridle.runtimes.provider_options import refuse_fork
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
@@ -325,7 +325,7 @@ class OpenCodeRuntime(AcpAdapter, Interactive):
 
     # -- sessions a person drives ---------------------------------------------------------------
 
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
         """OpenCode's own terminal interface; the prompt is its first message."""
         installation = self.installation()
         dialect, _, _ = self._dialect(installation.version)
@@ -344,9 +344,10 @@ class OpenCodeRuntime(AcpAdapter, Interactive):
         words += options.raw_args
         if options.prompt:
             words.append(f"--prompt={options.prompt}")
-        return ProcessSpec(
+        spec = ProcessSpec(
             argv=tuple(words), env=agent_env(child, options, new_session_id(), cwd), cwd=cwd
         )
+        return interactive_plan(spec, installation, dialect)
 
     def build_spawn_command(self, options: SpawnOptions) -> str:
         """The shell command of OpenCode's terminal interface. It has no flag for system prompts,

@@ -223,7 +223,7 @@ _READ = ("AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "SYSTEM.md", "APPEND_SY
 """What changes its behaviour by being there, so it is never made."""
 
 
-def sandbox_needs(env: Mapping[str, str], cwd: str, private: tuple[str, ...]) -> "SandboxNeeds":
+def sandbox_needs(env: Mapping[str, str], cwd: str) -> "SandboxNeeds":
     """What Pi must be able to write when it is started with `env`.
 
     It locks its login by a folder beside it, even to read it, so its whole folder is opened but
@@ -238,10 +238,9 @@ def sandbox_needs(env: Mapping[str, str], cwd: str, private: tuple[str, ...]) ->
     if folder.startswith(os.path.join(state_dir(env), "run", "")):
         login = os.path.join(folder, "auth.json")
         files = (os.path.realpath(login),) if os.path.islink(login) else ()
-        return SandboxNeeds(writable=(conversations,), files=files, private=private)
+        return SandboxNeeds(writable=(conversations,), files=files)
     held = _RUN | {name: "" for name in _READ if os.path.exists(os.path.join(folder, name))}
     return SandboxNeeds(
         writable=(folder, conversations),
         protected={os.path.join(folder, name): text for name, text in held.items()},
-        private=private,
     )

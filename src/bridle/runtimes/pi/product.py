@@ -32,7 +32,7 @@ from bridle.runtimes.pi.dialects import (
 )
 from bridle.runtimes.pi.planning import plan
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import COMMON_OPTIONS
+from bridle.runtimes.product import COMMON_OPTIONS
 from bridle.turns.guard_contract import GuardHook, HookShape
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Normalizer
@@ -189,15 +189,11 @@ class PiRuntime(Live, Terminal, Interactive, Guarded, History):
 
     def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
         """Its folder, without what its later sessions obey or run: see `home.sandbox_needs`."""
-        from bridle.runtimes.pi.spawn import AND_REMOVE
-
-        # A session at the terminal removes its own folder, which it cannot from inside.
-        own = (spec.argv[4],) if spec.argv[:3] == ("/bin/sh", "-c", AND_REMOVE) else ()
-        return home.sandbox_needs(spec.env, spec.cwd, own)
+        return home.sandbox_needs(spec.env, spec.cwd)
 
     # -- sessions a person drives ---------------------------------------------------------------
 
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
         """Pi's own terminal interface with the same choices; the prompt is its first message."""
         from bridle.runtimes.pi.spawn import interactive
 

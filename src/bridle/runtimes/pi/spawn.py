@@ -8,19 +8,16 @@ import msgspec
 
 from bridle.core.ids import new_session_id
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
-from bridle.process.spec import ProcessSpec
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.pi import home
 from bridle.runtimes.pi.ask import lasting_extension
 from bridle.runtimes.pi.choices import expand_model, prompt_words
 from bridle.runtimes.pi.dialects import installed_dialect, pi_dialect
 from bridle.runtimes.pi.planning import JSON_MODE
-
-AND_REMOVE = 'folder=$1; shift; trap : INT; "$@"; code=$?; rm -rf -- "$folder"; exit $code'
-"""Runs a command and then removes a folder; for a session whose end nobody else waits for."""
+from bridle.runtimes.plan import RunPlan
 
 
-def interactive(runtime: Adapter, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+def interactive(runtime: Adapter, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
     """Pi's own terminal interface with the same choices; the prompt is its first message."""
     plan = runtime.plan_run(options, env, new_session_id())
     dialect, _, _ = pi_dialect(plan.installation.version)
@@ -29,9 +26,8 @@ def interactive(runtime: Adapter, options: RunOptions, env: Mapping[str, str]) -
     words += plan.spec.argv[len(words) + len(JSON_MODE) :]
     if options.prompt:
         words += prompt_words(options.prompt, dialect)
-    for folder in plan.private_dirs:
-        words = ["/bin/sh", "-c", AND_REMOVE, "pi", folder, *words]
-    return msgspec.structs.replace(plan.spec, argv=tuple(words), stdin=None)
+    spec = msgspec.structs.replace(plan.spec, argv=tuple(words), stdin=None)
+    return msgspec.structs.replace(plan, spec=spec)
 
 
 def spawn_command(runtime: Adapter, options: SpawnOptions) -> str:

@@ -22,7 +22,7 @@ from bridle.process.spec import SESSION_MARK, ProcessSpec
 from bridle.runtimes.contract import Guarded, History, Interactive, Live
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.install import Installation, find_executable
-from bridle.runtimes.plan import RunPlan
+from bridle.runtimes.plan import RunPlan, interactive_plan
 from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
 from bridle.runtimes.scripted.dialects import DIALECTS, TOOLS
 from bridle.runtimes.scripted.settings import Settings, read_settings
@@ -231,9 +231,11 @@ class ScriptedRuntime(Live, Interactive, Guarded, History):
         """The translator of the agent's wire."""
         return ScriptedNormalizer(recorder)
 
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> ProcessSpec:
+    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
         """The agent at a terminal; its request waits in a private file that it removes."""
-        return self.plan_face(options, env, "chat")
+        spec = self.plan_face(options, env, "chat")
+        found = self.installation()
+        return interactive_plan(spec, found, self.dialect(found.version)[0])
 
     def plan_face(self, options: RunOptions, env: Mapping[str, str], face: str) -> ProcessSpec:
         """The agent talking to a person (`chat`) or printing plain text (`text`)."""
