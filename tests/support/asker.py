@@ -90,7 +90,10 @@ class Asker(Interactive):
     def plan_interactive(self, options, env):
         code = "import sys; sys.exit(input('who? ') != 'me')"
         argv = (sys.executable, "-ISc", code)
-        return ProcessSpec(argv=argv, env=dict(env), cwd=working_dir(options))
+        spec = ProcessSpec(argv=argv, env=dict(env), cwd=working_dir(options))
+        found = self.installation()
+        dialect = self.dialect(found.version)[0]
+        return RunPlan(spec=spec, session_id="", installation=found, dialect=dialect)
 
     def normalizer(self, plan, recorder):
         return Wire(recorder)
