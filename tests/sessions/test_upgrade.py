@@ -13,8 +13,10 @@ import pytest
 
 from bridle._version import __version__
 from bridle.core.ids import new_session_id
+from bridle.guard.hooks.guard_folder import read_notes
 from bridle.process.process_tree import look
 from bridle.sessions.client import DaemonClient, daemon_status
+from bridle.sessions.ledger import Told, ledger_entries
 from bridle.sessions.protocol import PROTOCOL, DaemonAhead, Peer, standing
 from tests.sessions.place import DEADLINE, Place, wait
 from tests.sessions.print_sessions import heard
@@ -161,3 +163,19 @@ def test_a_daemon_whose_home_is_deleted_ends(place: Place, begin: Begin) -> None
     assert daemon_status(place.home)["running"] is False
     wait(lambda: look(pid) is None)
     assert os.path.exists(place.home.root) is False
+
+
+def test_a_ledger_of_before_the_one_verdict_is_read(tmp_path: Path) -> None:
+    """A guarded session keeps its verdicts when Bridle is upgraded while it lives."""
+    note = b'{"kind":"verdict","tool_name":"Bash","verdict":{"allowed":%s,"rule":"r"}}'
+    for word, allowed in ((b"true", True), (b"false", False)):
+        stored = note % word
+        (tmp_path / "ledger.jsonl").write_bytes(b'{"do":"told","note":%s,"upto":9}\n' % stored)
+        (tmp_path / "notes").write_bytes(stored + b"\n")
+        (entry,) = ledger_entries(str(tmp_path))
+        assert isinstance(entry, Told)
+        ((read, end),) = read_notes(str(tmp_path / "notes"), 0)
+        assert end == len(stored) + 1
+        for found in (entry.note, read):
+            assert found.verdict is not None
+            assert found.verdict.allowed is allowed

@@ -268,7 +268,7 @@ class Adapter(ABC):
     def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> ToolPieces:
         """What switches the tools of `options`, which are in its own names, when the product speaks
         a protocol. The files will be in `folder`; `env` tells which settings are the user's. Empty
-        if the product is told in another way."""
+        if the product gets them in another way."""
         return ToolPieces()
 
     def routing_facts(self) -> RoutingFacts:
@@ -375,8 +375,8 @@ class Terminal(Adapter):
 
     def report_plan(self, plan: RunPlan) -> RunPlan:
         """The plan of a terminal session whose own hooks report into the folder `plan.reports`
-        (`bridle.drives.tmux.reports`), in addition to the hooks of the user, the project and the
-        guard.
+        (`bridle.drives.tmux.hook_reports`), in addition to the hooks of the user, the project and
+        the guard.
 
         Contract: as `Guarded.guard_plan`, but never raises: without reports, the transcript still
         gives the evidence. An agent that reports says in `terminal_facts` what.

@@ -148,11 +148,6 @@ class Launch:
         self.folders: list[str] = []
         """Folders made for this process alone; removed at its end."""
 
-    @property
-    def headless(self) -> bool:
-        """Whether nobody sits at the agent's own terminal interface."""
-        return self.mode in ("run", "live", "print")
-
     def folder(self, name: str | None = None) -> str:
         """The private folder of this process, created on the first call; `name` ends its name.
 

@@ -14,7 +14,7 @@ import msgspec
 from bridle.core.events import Drive
 from bridle.process.spec import StopStep
 from bridle.sessions.clocks import Clock, Clocks
-from bridle.turns.guard_contract import GuardFacts, HookNote
+from bridle.turns.guard_contract import GuardFacts, HookNote, current_note
 from bridle.turns.usage_totals import Before
 from bridle.turns.wire import LiveFacts
 
@@ -175,7 +175,7 @@ class Ledger:
         whole = data.rfind(b"\n") + 1
         if cut and whole < len(data):
             os.truncate(self._path, whole)
-        return [_decoder.decode(line) for line in data[:whole].split(b"\n") if line]
+        return [_entry(line, _decoder) for line in data[:whole].split(b"\n") if line]
 
     def append(self, entry: Entry, *, durable: bool = False) -> None:
         """Append an entry; raises `OSError` when that fails, and then the entry does not exist."""
@@ -198,6 +198,17 @@ class Ledger:
 
 
 _to_disk = getattr(os, "fdatasync", os.fsync)
+
+
+def _entry(line: bytes, decoder: "msgspec.json.Decoder[Entry]") -> Entry:
+    try:
+        return decoder.decode(line)
+    except msgspec.ValidationError:
+        stored = msgspec.json.decode(line)
+        if not isinstance(stored, dict) or "note" not in stored:
+            raise
+        upgraded = {**stored, "note": current_note(stored["note"])}
+        return decoder.decode(msgspec.json.encode(upgraded))
 
 
 def ledger_entries(folder: str) -> list[Entry]:

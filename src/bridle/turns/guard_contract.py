@@ -174,6 +174,16 @@ class HookNote(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None = None
 
 
+def current_note(stored: Any) -> Any:
+    """A stored `HookNote`, as plain data, in today's form: files of Bridle before the one `Verdict`
+    have `allowed` where `decision` is now."""
+    verdict = stored.get("verdict") if isinstance(stored, dict) else None
+    if not isinstance(verdict, dict) or "allowed" not in verdict:
+        return stored
+    decision = "allow" if verdict["allowed"] is True else "block"
+    return {**stored, "verdict": {**verdict, "decision": decision}}
+
+
 class GuardFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the driver must know about a session's guard; stored with the session."""
 

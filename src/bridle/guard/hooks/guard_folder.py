@@ -16,7 +16,7 @@ import msgspec
 from bridle.core.files import write_atomic
 from bridle.guard.hooks.hook_script import SECONDS, answer_path, hook_command, hook_script
 from bridle.guard.policy import Policy
-from bridle.turns.guard_contract import NOTES, HookNote, HookShape
+from bridle.turns.guard_contract import NOTES, HookNote, HookShape, current_note
 
 LONGEST_ARGS = 4096
 """Bytes of a call's arguments that are kept with its verdict; longer ones are left out."""
@@ -158,7 +158,8 @@ def read_notes(path: str, start: int) -> list[tuple[HookNote, int]]:
     for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
         start += len(line)
         try:
-            found.append((msgspec.json.decode(line, type=HookNote), start))
+            note = current_note(msgspec.json.decode(line))
+            found.append((msgspec.convert(note, HookNote), start))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             continue
     return found

@@ -12,6 +12,7 @@ import selectors
 import shutil
 import socket
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 
@@ -40,7 +41,7 @@ _KEPT = 256
 """Answers that are kept for hooks to read; more than wait at any moment."""
 
 
-class HostedGuard:
+class HostedGuard(ABC):
     """The guard of one agent, answered by this process.
 
     Contract: any thread may call `answer`. Before a judge is set and after `close` every call is
@@ -71,9 +72,9 @@ class HostedGuard:
             self.report(note)
         return note
 
+    @abstractmethod
     def report(self, note: HookNote) -> None:
         """Give the driver a note. Raises `OSError` when it cannot be given."""
-        raise NotImplementedError
 
     def answer_file(self, pid: int, key: str) -> str:
         """Where the answer to a question goes. The oldest answers are removed: they were read."""

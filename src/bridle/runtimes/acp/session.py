@@ -353,7 +353,7 @@ class AcpMachine(ABC):
             self._recorder.unknown(raw_of(line))
 
     def _called(self, call: acp.Call, line: bytes) -> None:
-        """The agent wants something of us; it waits until it is told."""
+        """The agent asks Bridle for something and waits for the response."""
         if call.method == "session/request_permission":
             self._asked(call, line)
             return

@@ -298,7 +298,7 @@ def wire_call(quirks: AcpQuirks, tool: Tool, name: str, asked: wire.Update, cwd:
 
 
 def _command(title: str, explanation: str) -> dict[str, Any]:
-    """A command that is told as a title, with a text that begins with the folder it runs in."""
+    """A command that the agent reports as a title; the text may begin with its folder."""
     if not explanation or explanation.startswith(_HERE):
         return {"command": title}
     folder = _FOLDER.match(explanation)

@@ -281,7 +281,7 @@ def environment(launch: Launch) -> Environment:
 CONFIG_HOME = PRODUCT.home_variable
 RETRIES = "CLAUDE_CODE_MAX_RETRIES"
 SANDBOXED = "IS_SANDBOX"
-"""The variable by which whoever runs this says that the machine is itself a sandbox."""
+"""The variable that says that the machine is itself a sandbox."""
 
 STATE_FOLDERS = (
     "projects",
