@@ -15,8 +15,7 @@ from bridle.drives.tmux.hook_reports import Report, Spool, report_command
 from bridle.drives.tmux.pane_wire import PaneWire
 from bridle.drives.tmux.records import Observation, record_line
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.claude.hooks import REPORTS
-from bridle.runtimes.claude.tui import ClaudeFollower
+from bridle.runtimes.claude.tui import REPORTS, ClaudeFollower
 from bridle.testing.contract import check_event_order
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, Outgoing

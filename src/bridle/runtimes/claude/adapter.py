@@ -150,7 +150,7 @@ class ClaudeRuntime(CliAdapter, Live, Terminal, Interactive, Guarded, History):
 
     def report_plan(self, plan: RunPlan) -> RunPlan:
         """Hooks in settings given by flag."""
-        from bridle.runtimes.claude.hooks import report_plan
+        from bridle.runtimes.claude.tui import report_plan
 
         return report_plan(plan)
 

@@ -14,7 +14,6 @@ import msgspec
 
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
-from bridle.drives.tmux.hook_reports import ReportShape, report_command
 from bridle.runtimes.claude.command import read_settings, without_settings
 from bridle.runtimes.claude.product import ClaudeDialect
 from bridle.runtimes.json_settings import with_hooks
@@ -25,7 +24,8 @@ from bridle.turns.recorder import Recorder
 CALLBACK = "bridle_guard"
 """The callback that asks about a tool; with anything else a callback only shows that hooks fire."""
 _CANARY = "bridle_canary"
-_SECONDS = 600
+HOOK_SECONDS = 600
+"""How long the CLI waits for a hook."""
 _PATIENCE = 25
 """Seconds after which a version that blocks then stops a tool whose hook has not answered."""
 _SWITCHES = ("--bare", "--safe-mode")
@@ -92,8 +92,8 @@ def _talks_json(argv: Sequence[str]) -> bool:
 def initialize_line() -> bytes:
     """The first line for its stdin: which callbacks it must wait for."""
     hooks = {
-        "PreToolUse": [{"hookCallbackIds": [CALLBACK], "timeout": _SECONDS}],
-        "UserPromptSubmit": [{"hookCallbackIds": [_CANARY], "timeout": _SECONDS}],
+        "PreToolUse": [{"hookCallbackIds": [CALLBACK], "timeout": HOOK_SECONDS}],
+        "UserPromptSubmit": [{"hookCallbackIds": [_CANARY], "timeout": HOOK_SECONDS}],
     }
     request = {
         "type": "control_request",
@@ -123,7 +123,7 @@ def answer_callback(recorder: Recorder, payload: Any) -> dict[str, Any]:
 def hook_entries(command: str, *, timed: bool = True) -> dict[str, list[dict[str, Any]]]:
     """The hooks of settings that run `command`, which keeps the time itself when `timed`."""
     # Newer versions honour `onFailure`; what older ones let pass, the command itself refuses.
-    seconds = _SECONDS if timed else _PATIENCE
+    seconds = HOOK_SECONDS if timed else _PATIENCE
     entry = {"type": "command", "command": command, "timeout": seconds, "onFailure": "block"}
     return {event: [{"hooks": [entry]}] for event in (*SHAPE.asks, *SHAPE.live)}
 
@@ -146,41 +146,3 @@ def _switched_off(settings: dict[str, Any]) -> bool:
 
 
 _SECONDS = 10
-
-
-REPORTS = ReportShape(
-    events={
-        "UserPromptSubmit": "prompt",
-        "PreToolUse": "tool_start",
-        "PostToolUse": "tool_end",
-        "PostToolUseFailure": "tool_end",
-        "PermissionRequest": "permission",
-        "Stop": "turn_end",
-        "SessionEnd": "session_end",
-    }
-)
-"""What its hooks tell of a terminal session."""
-
-
-def report_plan(plan: RunPlan) -> RunPlan:
-    """The plan with hooks that report; see `Terminal.report_plan`."""
-    try:
-        given, bare = without_settings(plan)
-        settings = read_settings(given)
-    except GuardRefused:
-        # The CLI will say what is wrong with the user's settings.
-        return plan
-    # The guard's own file is not writable for a confined agent, and must stay so.
-    own = bool(given) and plan.guard is not None and os.path.isfile(given)
-    folder, name = os.path.split(given) if own else (plan.reports, ".settings.json")
-    whole = with_hooks(settings, _entries(plan.reports))
-    path = write_private(folder, name, msgspec.json.encode(whole))
-    return bare.with_arguments("--settings", path) or plan
-
-
-def _entries(folder: str) -> dict[str, list[Any]]:
-    commands = {event: report_command(folder, event) for event in REPORTS.events}
-    return {
-        event: [{"hooks": [{"type": "command", "command": command, "timeout": _SECONDS}]}]
-        for event, command in commands.items()
-    }

@@ -10,19 +10,27 @@ one, so a sequence of two would end in Enter on the wrong row.
 """
 
 import itertools
+import os
 import re
+from typing import Any
 
 import msgspec
 
+from bridle.core.errors import GuardRefused
+from bridle.core.files import write_private
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
 from bridle.core.usage import Usage
 from bridle.drives.tmux.facts import TerminalFacts
+from bridle.drives.tmux.hook_reports import ReportShape, report_command
 from bridle.drives.tmux.permission_dialogs import row_keys
 from bridle.drives.tmux.transcript_wire import BaseTranscriptWire
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.claude.hooks import REPORTS
+from bridle.runtimes.claude.command import read_settings, without_settings
+from bridle.runtimes.claude.hooks import HOOK_SECONDS
 from bridle.runtimes.claude.stream import error_of_tag
 from bridle.runtimes.claude.wire import Block, WireUsage, usage_of
+from bridle.runtimes.json_settings import with_hooks
+from bridle.runtimes.plan import RunPlan
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts
 
@@ -123,6 +131,44 @@ def input_line(pane: str) -> str | None:
 def permission_keys(pane: str, allowed: bool) -> tuple[str, ...] | None:
     """The row "Yes" has a number; Escape refuses, and ends the turn as "No" does too."""
     return row_keys(pane, allowed, consent=("Yes",))
+
+
+REPORTS = ReportShape(
+    events={
+        "UserPromptSubmit": "prompt",
+        "PreToolUse": "tool_start",
+        "PostToolUse": "tool_end",
+        "PostToolUseFailure": "tool_end",
+        "PermissionRequest": "permission",
+        "Stop": "turn_end",
+        "SessionEnd": "session_end",
+    }
+)
+"""What its hooks report of a terminal session."""
+
+
+def report_plan(plan: RunPlan) -> RunPlan:
+    """The plan with hooks that report; see `Terminal.report_plan`."""
+    try:
+        given, bare = without_settings(plan)
+        settings = read_settings(given)
+    except GuardRefused:
+        # The CLI will say what is wrong with the user's settings.
+        return plan
+    # The guard's own file is not writable for a confined agent, and must stay so.
+    own = bool(given) and plan.guard is not None and os.path.isfile(given)
+    folder, name = os.path.split(given) if own else (plan.reports, ".settings.json")
+    whole = with_hooks(settings, _entries(plan.reports))
+    path = write_private(folder, name, msgspec.json.encode(whole))
+    return bare.with_arguments("--settings", path) or plan
+
+
+def _entries(folder: str) -> dict[str, list[Any]]:
+    commands = {event: report_command(folder, event) for event in REPORTS.events}
+    return {
+        event: [{"hooks": [{"type": "command", "command": command, "timeout": HOOK_SECONDS}]}]
+        for event, command in commands.items()
+    }
 
 
 TERMINAL = TerminalFacts(
