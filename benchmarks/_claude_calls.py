@@ -12,6 +12,7 @@ import os
 import random
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -92,7 +93,7 @@ def play(runtime: ClaudeRuntime, root: Path, calls: int, kind: Kind) -> CallCost
             recorder = recorder_for(runtime, options, plan)
             if guarding is not None:
                 recorder.guard = guarding.begin(plan)
-            normalizer = runtime.normalizer(plan, recorder)
+            normalizer = partial(runtime.normalizer, plan, recorder)
             run = PrintRun(plan.spec, normalizer, recorder, private_dirs=plan.private_dirs)
             costs = _sampled(run)
         finally:

@@ -6,6 +6,7 @@
 import ast
 import html
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,15 +16,29 @@ from typing import Any, get_args, is_typeddict
 
 import msgspec
 
-import bridle
-from bridle import errors, events
-from bridle.cli.reference import command_reference
-from bridle.config.json_schema import config_json_schema_text, config_key_table
-from bridle.testing.conformance.pages import capability_tables, check_table, tool_name_table
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
 
-DOCS = Path(__file__).parents[1] / "docs"
+from tests.drift.tables import kept_rows, version_table  # noqa: E402 - path first
+
+import bridle  # noqa: E402 - path first
+from bridle import errors, events  # noqa: E402 - path first
+from bridle.cli.reference import command_reference  # noqa: E402 - path first
+from bridle.config.json_schema import (  # noqa: E402 - path first
+    config_json_schema_text,
+    config_key_table,
+)
+from bridle.testing.conformance.pages import (  # noqa: E402 - path first
+    capability_tables,
+    check_table,
+    tool_name_table,
+)
+
+DOCS = ROOT / "docs"
 RESULTS = DOCS / "runtimes" / "conformance.json"
 """What `scripts/conformance.py` found on the pinned CLIs."""
+RELEASES = DOCS / "runtimes" / "versions.json"
+"""What `scripts/drift` found on the releases of a year."""
 
 
 def between(page: str, name: str, text: str) -> str:
@@ -204,7 +219,7 @@ def _event_section() -> str:
         "",
         _described("Event", bridle.Event),
         "",
-        "| class | `type` | fields beside the envelope | meaning |",
+        "| class | `type` | fields besides the envelope | meaning |",
         "|---|---|---|---|",
     ]
     for kind in bridle.AnyEvent.__args__:
@@ -300,10 +315,16 @@ def pages() -> dict[Path, str]:
         ("conformance.md", "checks", check_table),
         ("tools.md", "names", tool_name_table),
         ("runtimes/capabilities.md", "tables", lambda: capability_tables(RESULTS.read_bytes())),
+        (
+            "runtimes/capabilities.md",
+            "releases",
+            lambda: version_table(kept_rows(RELEASES.read_bytes())) + "\n",
+        ),
     )
     for file, name, make in parts:
         path = DOCS / file
-        found[path] = between(path.read_text(encoding="utf-8"), name, make())
+        page = found.get(path) or path.read_text(encoding="utf-8")
+        found[path] = between(page, name, make())
     return found
 
 

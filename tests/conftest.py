@@ -44,16 +44,6 @@ def pytest_configure(config: pytest.Config) -> None:
     real_cli.chosen = frozenset(config.getoption("--cli"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test with a real agent CLI is tried twice before it counts as failed: on a slow machine a
-    CLI misses a moment now and then, and nothing here can change that. Each second try is named at
-    the end and counted in the closing line. No other test is tried again."""
-    for item in items:
-        marker = item.get_closest_marker("real_cli")
-        if marker is not None and marker.kwargs.get("only") != "tmux":
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"

@@ -97,7 +97,7 @@ def test_its_settings_are_read_and_checked(plugin: dict[str, str], tmp_path: Pat
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[:2] == [
         f"bridle: error: {file}:6: unknown key `{key}.apiBsae`; did you mean `apiBase`?",
-        f"bridle: error: {file}:7: {key}.model: must be a text, not 3",
+        f"bridle: error: {file}:7: {key}.model: must be a string, not 3",
     ]
 
 

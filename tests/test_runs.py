@@ -178,8 +178,29 @@ def test_private_folders_go_with_the_run(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(TinyRuntime, "normalizer", no_normalizer)
     with pytest.raises(RuntimeError):
-        stream_sync("say hi", runtime=TINY)
+        list(stream_sync("say hi", runtime=TINY))
     assert not folders[0].exists()
+
+
+def test_what_a_resumed_conversation_used_is_read_before_the_agent_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str | None] = []
+    normalizer = TinyRuntime.normalizer
+
+    def counted(self: TinyRuntime, plan: Any, recorder: Any) -> Any:
+        made.append(recorder.options.resume)
+        return normalizer(self, plan, recorder)
+
+    monkeypatch.setattr(TinyRuntime, "normalizer", counted)
+    resumed = stream_sync("say hi", runtime=TINY, resume="before", ignore_unsupported=True)
+    assert made == ["before"]
+    list(resumed)
+    assert made == ["before"]
+    new = stream_sync("say hi", runtime=TINY)
+    assert made == ["before"]
+    list(new)
+    assert made == ["before", None]
 
 
 HOST = """

@@ -2,13 +2,13 @@
 
     result = bridle.run_sync("Fix the failing test", runtime="codex", permission_mode="bypass")
 
-Every public name stands here and is loaded on first use, so importing the package costs next to
+Every public name is listed here and loaded on first use, so importing the package costs next to
 nothing. Events are in `bridle.events`, errors in `bridle.errors`.
 """
 
 from bridle._version import __version__
 
-TYPE_CHECKING = False  # type checkers take it for true; `typing` costs as much as all of Python
+TYPE_CHECKING = False  # type checkers treat it as true; `typing` costs as much as all of Python
 if TYPE_CHECKING:
     from bridle import errors, events
     from bridle.config import Config, apply_config, load_config

@@ -11,9 +11,9 @@ def main() -> int:
         sys.stdout.write(f"bridle {__version__}\n")
         return 0
     try:
-        from bridle.cli.startup import keep_interrupts, leave
+        from bridle.cli.startup import leave, own_process
 
-        keep_interrupts()
+        own_process()
         from bridle.cli import run
     except KeyboardInterrupt:
         return 130

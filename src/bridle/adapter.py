@@ -45,13 +45,17 @@ from bridle.runtimes.install import (
     package_version,
     remembered_version,
 )
-from bridle.runtimes.options import added_instructions, provider_key
+from bridle.runtimes.options import (
+    added_instructions,
+    image_data,
+    provider_key,
+    read_provider_options,
+    readable_file,
+)
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
 from bridle.runtimes.product import RoutingFacts, ToolTable
-from bridle.runtimes.provider_options import read_provider_options
-from bridle.runtimes.raw import raw_of, read_line
-from bridle.runtimes.user_files import image_data, readable_file
+from bridle.runtimes.wire import raw_of, read_line
 from bridle.turns.guard_contract import GuardHook, GuardMechanism, GuardPieces, HookShape
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import (

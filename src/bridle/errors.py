@@ -1,4 +1,5 @@
-"""Bridle's errors, typed by the reaction they call for; `docs/library.md` tells how to use them."""
+"""Bridle's errors, typed by the reaction they call for; `docs/library.md` explains how to use
+them."""
 
 from bridle.core.errors import (
     AGENT_ERRORS,

@@ -30,10 +30,10 @@ from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, PrintRun, refuse_all
 from bridle.process.private_folders import claim_folders, remove_folders
 from bridle.process.spec import ProcessSpec
+from bridle.runtimes.alternatives import as_interactive, as_live
 from bridle.runtimes.contract import Adapter, HasAdapter, adapter_of, as_guarded
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.routing import routed
-from bridle.runtimes.supporting import as_interactive, as_live
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Normalizer, PermissionAnswer, Question
 
@@ -150,8 +150,8 @@ class EventStream:
 
     Contract: use it in `async with`, once, and iterate inside. Leaving the block ends the agent and
     waits until it is gone, also under cancellation. `result` can be read after the last event, and
-    after the block in any case. An exception of the block comes out unchanged. An exception of the
-    permission callback ends the agent and comes out of the iteration.
+    after the block in any case. An exception raised in the block propagates unchanged. An exception
+    raised by the permission callback ends the agent and propagates from the iteration.
     """
 
     def __init__(
@@ -402,7 +402,7 @@ def _nearest(name: str) -> str:
 def _check_values(options: RunOptions) -> None:
     """Refuse values that no runtime can make sense of."""
     if not options.prompt.strip():
-        raise WrongUse("the prompt is empty", hint="say what the agent is to do")
+        raise WrongUse("the prompt is empty", hint="say what the agent should do")
     try:
         options.prompt.encode()
     except UnicodeEncodeError:
@@ -446,7 +446,7 @@ def prepare(
     `permission` answers the agent's requests. With one, a run in permission mode `ask` uses the
     drive in which the agent asks (`bridle.runtimes.permission`). `config` holds the rules of a
     guarded run; None means the configuration of its folder. Raises what `Adapter.plan_run` raises,
-    and `GuardRefused`, before anything happened.
+    and `GuardRefused`, before anything starts.
     """
     _check_values(options)
     environment = without_outer_agent(os.environ if env is None else env)
@@ -584,7 +584,7 @@ def _prepared(
 ) -> Prepared:
     adapter = way.runtime
     if options.images and "images" not in plan.ignored_options:
-        from bridle.runtimes.user_files import check_images
+        from bridle.runtimes.options import check_images
 
         check_images(options.images, adapter.id)
     recorder = recorder_for(adapter, options, plan, "rpc" if way.live else "print", live=False)
@@ -592,11 +592,10 @@ def _prepared(
         recorder.guard = guarding.begin(plan, config)
     elif options.unguarded:
         recorder.unguarded = guarded_as(options, plan.spec.env) or "none"
-    normalizer = _normalizer(way, options, plan, recorder)
-    if options.sandbox is not None:
-        from bridle.runtimes.sandbox_plan import watched
-
-        normalizer = watched(adapter, options, normalizer, recorder)
+    normalizer: Callable[[], Normalizer] = partial(_normalizer, way, options, plan, recorder)
+    if options.resume is not None:
+        # It looks at what the conversation used before; the agent must not have added to that.
+        normalizer = partial(_same, normalizer())
     run = make(
         plan.spec,
         normalizer,
@@ -608,16 +607,33 @@ def _prepared(
     return Prepared(run, plan, recorder.redactor)
 
 
+def _same(normalizer: Normalizer) -> Normalizer:
+    return normalizer
+
+
 def _normalizer(way: "Way", options: RunOptions, plan: "RunPlan", recorder: Recorder) -> Normalizer:
-    if not way.live:
-        return way.runtime.normalizer(plan, recorder)
+    if way.live:
+        normalizer = _one_prompt(way.runtime, options, plan, recorder)
+    else:
+        normalizer = way.runtime.normalizer(plan, recorder)
+    if options.sandbox is None:
+        return normalizer
+    from bridle.runtimes.sandbox_plan import watched
+
+    return watched(way.runtime, options, normalizer, recorder)
+
+
+def _one_prompt(
+    adapter: Adapter, options: RunOptions, plan: "RunPlan", recorder: Recorder
+) -> Normalizer:
+    """The wire of a conversation that ends after the prompt's turn."""
     from bridle.turns.player import OnePrompt
     from bridle.turns.wire import Outgoing
 
     assert plan.live is not None
     images = tuple(os.path.abspath(os.path.expanduser(path)) for path in options.images)
     prompt = Outgoing(id=new_session_id(), text=options.prompt, images=images)
-    return OnePrompt(as_live(way.runtime).live_wire(plan.live, recorder), recorder, prompt)
+    return OnePrompt(as_live(adapter).live_wire(plan.live, recorder), recorder, prompt)
 
 
 def recorder_for(
@@ -677,7 +693,7 @@ def connection(
         # They were for a process of this plan; the caller's process is running already.
         remove_folders(plan.private_dirs)
     if plan.live is None:
-        raise WrongUse("the plan is not one of a conversation", hint="make it with plan_live")
+        raise WrongUse("the plan is not for a conversation", hint="make it with plan_live")
     recorder = recorder_for(adapter, options, plan, drive="rpc")
     return RuntimeConnection(
         process,
@@ -700,9 +716,9 @@ def run_interactive(
 ) -> int:
     """Let a person drive the agent at this terminal; returns its exit status.
 
-    The agent owns the terminal: Ctrl-C goes to it, not to us. See `run_at_terminal`. `on_warning`
-    gets, before the start, what the sandbox leaves open, and after the end, whether the guard was
-    never asked.
+    The agent owns the terminal: Ctrl-C goes to it, not to Bridle. See `run_at_terminal`.
+    `on_warning` gets what the sandbox leaves open before the start, and after the end whether the
+    guard was never asked.
     """
     from bridle.process.terminal import run_at_terminal
 

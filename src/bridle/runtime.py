@@ -14,10 +14,10 @@ from bridle.core.handles import Message, SessionFilter, SessionHandle, SessionHi
 from bridle.core.options import HooksDef, OverlayContent, ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Availability, ReadyState, RunResult, TranscriptSummary
 from bridle.runtimes import registry
+from bridle.runtimes.alternatives import as_live
 from bridle.runtimes.contract import Adapter, History
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.supporting import as_live
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -35,7 +35,7 @@ def get_runtime(name: str | None = None, config: "Config | None" = None) -> "Age
 
     Without a name, the environment decides (`BRIDLE_RUNTIME`), then the configuration, then the
     default `claude`. The configuration is `config`, or the one of the current folder when both
-    arguments are missing. Raises `UnknownRuntime` for a name that nobody registered, `ConfigError`
+    arguments are missing. Raises `UnknownRuntime` for an unregistered name, `ConfigError`
     for an adapter that does not load or is refused. Never falls back to another runtime.
     """
     from bridle.config import load_config
@@ -161,10 +161,10 @@ class AgentRuntime:
         that agent starts there.
 
         Returns the files, the instruction file first, and the reason if the runtime takes no guard
-        from a worktree. Without an overlay only the guard is deployed. Files of others keep their
-        content and stay in force, and nothing that was made shows in `git status`.
-        `withdraw_config` undoes it. Raises `WrongUse`, and changes nothing, if no instruction file
-        can be written, or for an impossible role or quality gate.
+        from a worktree. Without an overlay only the guard is deployed. Existing files keep their
+        content and stay in force, and new files do not show in `git status`. `withdraw_config`
+        undoes it. Raises `WrongUse`, and changes nothing, if no instruction file can be written, or
+        if the role or a quality gate is invalid.
         """
         from bridle.runtimes.deployment import deploy
 
@@ -172,7 +172,7 @@ class AgentRuntime:
 
     def withdraw_config(self, worktree: str) -> list[str]:
         """Undo `deploy_config`: every file is restored to the byte. Returns the files that were
-        changed or removed. May be called at any time, also twice."""
+        changed or removed. Safe to call at any time, more than once."""
         from bridle.runtimes.deployment import withdraw
 
         return withdraw(self.adapter, worktree)
@@ -198,8 +198,8 @@ class AgentRuntime:
         return adapter.transcript_dir(project) if isinstance(adapter, History) else None
 
     def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
-        """The transcript of the agent's own session `session_id`, which ran in `env`; None if there
-        is none, or if its place is unknown."""
+        """The transcript of the agent's own session `session_id`, which ran in `env`; None if it
+        does not exist or its location is unknown."""
         adapter = self.adapter
         return adapter.find_transcript(session_id, env) if isinstance(adapter, History) else None
 
@@ -262,8 +262,8 @@ class AgentRuntime:
 
     # -- sessions -------------------------------------------------------------------------------
     #
-    # By handles, for programs that come and go: the daemon drives these sessions. A program that
-    # keeps running can do more with `bridle.Session`.
+    # These take handles, for programs that do not keep running: the daemon drives the sessions. A
+    # program that keeps running can do more with `bridle.Session`.
 
     async def start(self, options: StartOptions) -> SessionHandle:
         """Start a session, wait until it is ready, and send it the initial prompt.
@@ -295,7 +295,7 @@ class AgentRuntime:
         return await _in_thread(lambda: self.is_ready_sync(handle))
 
     async def detect_running(self, handle: SessionHandle) -> bool:
-        """Whether the process of a session exists, by looking at it."""
+        """Whether a session's process exists; checks the process itself."""
         return await _in_thread(lambda: self.detect_running_sync(handle))
 
     async def list_sessions(self, filter: SessionFilter | None = None) -> list[SessionHandle]:

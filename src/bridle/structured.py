@@ -48,8 +48,8 @@ class Asking:
     """What a structured run asks its agent for.
 
     Contract: made before anything is started; raises `WrongUse` for a bad schema. `first` are the
-    options of the run, `again(result)` those of the turn that repairs its answer. `folders` were
-    for both; the run removes them.
+    options of the run, `again(result)` those of the turn that repairs its answer. `folders` serve
+    both; the run removes them.
     """
 
     def __init__(self, runtime: "Adapter", options: RunOptions, env: dict[str, str]) -> None:
@@ -118,7 +118,7 @@ class StructuredRun(PrintRun):
     def __init__(
         self,
         spec: ProcessSpec,
-        normalizer: Normalizer,
+        normalizer: Callable[[], Normalizer],
         recorder: Recorder,
         *,
         asking: Asking,
@@ -136,7 +136,7 @@ class StructuredRun(PrintRun):
         self._drop = weakref.finalize(self, remove_folders, folders)
 
     def abort(self, reason: str = "interrupted", *, now: bool = False) -> None:
-        """Stop the agent, whichever process it is in."""
+        """Stop the agent, in either process."""
         super().abort(reason, now=now)
         self._stop_now = (reason, now)
         if self._second is not None:
@@ -144,7 +144,7 @@ class StructuredRun(PrintRun):
 
     @property
     def is_over(self) -> bool:
-        """Whether both processes are over, or the run was closed."""
+        """Whether both processes have ended, or the run was closed."""
         return not self._drop.alive
 
     def close(self) -> None:

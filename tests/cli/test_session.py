@@ -426,7 +426,7 @@ def test_a_session_that_asks_nobody_says_so_at_its_start(shell: Shell) -> None:
     told = shell.run(*words)
     assert told.returncode == 0, told.stderr
     shell.sessions.append(json.loads(told.stdout)["session_id"])
-    line = "plain: it asks nobody in a session of the drive print: its own settings decide"
+    line = "plain: it asks nobody in a session with drive print: its own settings decide"
     assert line in told.stderr
     shell.json("session", "stop", shell.sessions[-1])
 

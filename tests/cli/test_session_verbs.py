@@ -59,7 +59,7 @@ def test_permit_needs_no_id_when_one_waits(shell: Shell) -> None:
     assert answer["decision"] == "allow"
     assert shell.json("session", "wait", "one")["text"] == "done"
     none = shell.run("session", "permit", "one", "allow")
-    assert (none.returncode, "waits for no permission" in none.stderr) == (2, True)
+    assert (none.returncode, "is not waiting for permission" in none.stderr) == (2, True)
 
 
 def test_rename(shell: Shell) -> None:

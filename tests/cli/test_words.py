@@ -88,7 +88,7 @@ def test_an_option_behind_the_double_dash_is_no_riddle(place: Place) -> None:
         (["run", "a", "-r", "xyzzy"], "see `bridle runtime list`"),
         (["run", "a", "--permission", "bypas"], "did you mean `bypass`?"),
         (["session", "show", "a", "b"], "see `bridle session show --help`"),
-        (["run", "a", "b"], "put quotes around a text that has spaces"),
+        (["run", "a", "b"], "put quotes around text that has spaces"),
     ],
 )
 def test_the_nearest_right_word_or_none(place: Place, words: list[str], hint: str) -> None:

@@ -118,7 +118,7 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "settings of an adapter that takes none": (
         "runtime: {adapters: {pi: {options: {a: 1}}}}\n",
-        "1: runtime.adapters.pi.options: the adapter of pi takes none; see runtime.pi",
+        "1: runtime.adapters.pi.options: the adapter of pi takes no options; see runtime.pi",
     ),
     "the clocks of a watchdog": (
         "watchdog: {interval: 3}\n",
@@ -206,7 +206,7 @@ def test_an_adapter_of_a_stranger_has_settings(files: Files) -> None:
         ("timeout: 0", "{}.timeout: must be a number above 0, not 0"),
         ("timeout: soon", '{}.timeout: must be a number, not "soon"'),
         ("voice: lound", '{}.voice: must be loud or soft, not "lound"; did you mean `loud`?'),
-        ("tags: [1]", "{}.tags[0]: must be a text, not 1"),
+        ("tags: [1]", "{}.tags[0]: must be a string, not 1"),
     ],
 )
 def test_a_wrong_setting_of_a_stranger_is_named(files: Files, line: str, wanted: str) -> None:

@@ -37,7 +37,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     ),
     "number for a text": (
         "runtime:\n  default: 3\n",
-        "2: runtime.default: must be a text, not 3",
+        "2: runtime.default: must be a string, not 3",
     ),
     "text for a number": (
         'budgets:\n  runUsd: "1"\n',
@@ -91,7 +91,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     ),
     "a number for the runtime": (
         "runtime: 3\n",
-        "1: runtime: must be a text, not 3",
+        "1: runtime: must be a string, not 3",
     ),
     "wrong choice": (
         "runtime:\n  adapters:\n    a:\n      binary: b\n      prompt: stdni\n",
@@ -108,11 +108,11 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     ),
     "wrong item": (
         "runtime: {adapters: {a: {flags: [a, 2]}}}\n",
-        "1: runtime.adapters.a.flags[1]: must be a text, not 2",
+        "1: runtime.adapters.a.flags[1]: must be a string, not 2",
     ),
     "neither form of a model": (
         "models:\n  a: 3\n",
-        "2: models.a: must be a text or a mapping, not 3",
+        "2: models.a: must be a string or a mapping, not 3",
     ),
     "missing key": ("models:\n  a: {provider: p}\n", "2: models.a: `model` is missing"),
     "duplicate key": (
@@ -123,11 +123,11 @@ CASES: dict[str, tuple[str | bytes, str]] = {
         "runtime: {adapters: {pi: {options:\n  {a: 1,\n  a: 2}}}}\n",
         "3: duplicate key `runtime.adapters.pi.options.a` (first on line 2)",
     ),
-    "key that is no text": ("1: a\n", "1: the file: a key must be a text; quote it"),
+    "key that is no text": ("1: a\n", "1: the file: a key must be a string; quote it"),
     "not a mapping": ("- a\n", "1: the file: must be a mapping, not a list"),
     "unknown tag": (
         "runtime: {default: !secret x}\n",
-        "1: runtime.default: must be a text, not x",
+        "1: runtime.default: must be a string, not x",
     ),
     "not utf-8": (b"runtime:\n  default: \xff\n", "2: is not UTF-8 text"),
     "endless alias": ("models: &a\n  b: *a\n", "1: nested too deeply, or too many aliases"),

@@ -140,7 +140,7 @@ def test_time_for_the_whole_is_kept(tmp_path: Path) -> None:
         ScriptedRuntime(), ["text", "abort"], folder=str(tmp_path), whole_seconds=0.0
     )
     assert [each.status for each in report.checks] == ["fail", "fail"]
-    assert "the time for the whole kit was over" in report.checks[0].detail
+    assert "the kit's time limit was reached" in report.checks[0].detail
     assert list(tmp_path.iterdir()) == []
 
 
@@ -169,7 +169,7 @@ def test_an_adapter_that_raises_is_a_failed_check() -> None:
 
 def test_the_case_of_a_broken_adapter_fails() -> None:
     case = conformance.as_test(MUTANTS["marker"])
-    with pytest.raises(AssertionError, match="marker: the agent said it"):
+    with pytest.raises(AssertionError, match="marker: the agent wrote it"):
         case("marker")
 
 

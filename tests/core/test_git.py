@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridle.core.errors import WrongUse
-from bridle.core.git import run_git
-from bridle.runtimes.git_files import is_tracked, overlook
+from bridle.core.git import is_tracked, overlook, run_git
 from bridle.swarm.worktrees import add_worktree, git, remove_worktree
 
 WHO = {
@@ -124,7 +123,7 @@ def test_the_common_folder_is_pinned(ground: Ground) -> None:
     ground.plain("config", "core.fsmonitor", str(ground.program), cwd=other)
     (ground.repo / ".git/info/exclude").write_text("other\n")
     (ground.repo / ".git/commondir").write_text(str(other / ".git"))
-    with pytest.raises(WrongUse, match="does not know"):
+    with pytest.raises(WrongUse, match="does not list"):
         git(str(ground.repo), "status", env=ground.env)
     # The placeholder of a sandbox leads nowhere else.
     (ground.repo / ".git/commondir").write_text(".\n")
@@ -138,7 +137,7 @@ def test_a_worktree_that_was_led_elsewhere_is_refused(ground: Ground) -> None:
     other.mkdir()
     ground.plain("init", "-q", ".", cwd=other)
     (ground.tree / ".git").write_text(f"gitdir: {other}/.git\n")
-    with pytest.raises(WrongUse, match="does not know the worktree"):
+    with pytest.raises(WrongUse, match="does not list the worktree"):
         git(str(ground.tree), "status", env=ground.env)
     assert is_tracked(str(ground.tree), "a.txt"), "not knowing counts as yes"
 

@@ -39,7 +39,7 @@ def test_the_scripted_agent_asks() -> None:
 )
 def test_an_agent_without_hooks(runtime: Adapter) -> None:
     for finding in (look_at_hooks(runtime), probe_hooks(runtime)):
-        assert (finding.status, finding.detail) == ("skip", "it has none that a guard can use")
+        assert (finding.status, finding.detail) == ("skip", "it has no hooks that a guard can use")
 
 
 @pytest.mark.real_cli

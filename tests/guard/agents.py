@@ -6,6 +6,7 @@ has; the tests take both as parameters.
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,7 @@ def hosted(
         recorder.guard = guarding.begin(plan)
         if sabotage is not None:
             sabotage(guarding.hook)
-        normalizer = runtime.normalizer(plan, recorder)
+        normalizer = partial(runtime.normalizer, plan, recorder)
         run = PrintRun(plan.spec, normalizer, recorder, private_dirs=plan.private_dirs)
         return Played(events=list(run.events()), result=run.result)
     finally:
@@ -300,7 +301,10 @@ def by_hand(
         spec = msgspec.structs.replace(plan.spec, env=env)
         recorder = recorder_for(runtime, options, plan)
         run = PrintRun(
-            spec, runtime.normalizer(plan, recorder), recorder, private_dirs=plan.private_dirs
+            spec,
+            partial(runtime.normalizer, plan, recorder),
+            recorder,
+            private_dirs=plan.private_dirs,
         )
         for _ in run.events():
             pass

@@ -52,7 +52,7 @@ class GuardedSession:
         self.runtime = runtime
         self._drive = drive
         self._sabotage = sabotage
-        patient = mock.patch("bridle.guard.hooks.session_hook.SECONDS", _PATIENCE)
+        patient = mock.patch("bridle.guard.hooks.guard_folder.SECONDS", _PATIENCE)
         with patient if sabotage is not None else mock.patch.dict({}):
             self.record = start_session(
                 self.home,

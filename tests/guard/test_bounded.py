@@ -11,15 +11,15 @@ import pytest
 
 from bridle.guard import Call, Judge, Policy, budget
 from bridle.guard.code import check_code
-from bridle.guard.commands import awk, sed
+from bridle.guard.commands import sed_awk
 from bridle.guard.commands.registry import effects_of
 from bridle.guard.effects import Command
-from bridle.guard.patches import diff_paths, patch_paths
 from bridle.guard.paths import Places, may_meet
 from bridle.guard.shell import parse as parsing
 from bridle.guard.shell import words
 from bridle.guard.shell.producers import output
 from bridle.guard.shell.values import literal
+from bridle.guard.tools import diff_paths, patch_paths
 from bridle.guard.verdict import Blocked
 from tests.guard import worst
 from tests.guard.conftest import bash
@@ -86,10 +86,10 @@ def _scanners(place: str) -> dict[str, Callable[[str], object]]:
     found = {f"{language} code": code(language) for language in languages}
     return found | {
         "git in code": lambda text: check_code("system git reset " + text, "ruby", places, place),
-        "sed": lambda text: sed.script_effects(text),
-        "sed expression": lambda text: sed.script_effects("s/" + text),
-        "awk": lambda text: awk.script_effects(text, {}),
-        "awk print": lambda text: awk.script_effects("{ print > " + text, {}),
+        "sed": lambda text: sed_awk.sed_effects(text),
+        "sed expression": lambda text: sed_awk.sed_effects("s/" + text),
+        "awk": lambda text: sed_awk.awk_effects(text, {}),
+        "awk print": lambda text: sed_awk.awk_effects("{ print > " + text, {}),
         "patterns": words._globs,
         "escapes": words._ansi,
         "patch": patch_paths,
@@ -113,7 +113,7 @@ def _cost(scan: Callable[[str], object], text: str, turns: int = 3) -> float:
     costs = []
     for _ in range(turns):
         began = time.thread_time()
-        with contextlib.suppress(Blocked, sed.SedError, awk.AwkError):
+        with contextlib.suppress(Blocked, sed_awk.ScriptError):
             scan(text)
         costs.append(time.thread_time() - began)
     return min(costs)

@@ -10,8 +10,8 @@ import pytest
 
 from bridle.drives.tmux.server import TmuxServer
 from bridle.drives.tmux.terminal import Terminal
+from bridle.runtimes.alternatives import as_terminal
 from bridle.runtimes.contract import Adapter
-from bridle.runtimes.supporting import as_terminal
 from bridle.testing import ScriptedModel
 from tests.conftest import wait_until
 from tests.sandbox.bench import Bench, bench, claude_user, pi_user

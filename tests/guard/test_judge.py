@@ -22,6 +22,7 @@ from bridle.guard import (
     judge,
 )
 from bridle.guard.agent_policy import configured_policy
+from bridle.guard.commands.registry import check_safe
 from bridle.guard.policy import check
 from bridle.guard.verdict import ADVICE
 from tests.guard.conftest import bash
@@ -103,7 +104,7 @@ def test_the_users_own_session_is_left_alone(policy: Policy) -> None:
 def test_a_wrong_policy_blocks_everything(policy: Policy, changes: dict[str, Any]) -> None:
     wrong = msgspec.structs.replace(policy, **changes)
     with pytest.raises(PolicyError):
-        check(wrong)
+        (check_safe if "safe_commands" in changes else check)(wrong)
     assert judge(Call(tool="Read", input={}), wrong).rule == "policy-error"
 
 

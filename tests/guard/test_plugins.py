@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -232,7 +233,10 @@ def test_a_guard_that_outlives_its_host_judges_by_a_hook(place: Bench, agent: Ag
         guarding.begin(plan, load_config(str(place.worktree)))
         recorder = recorder_for(runtime, wanted, plan)
         run = PrintRun(
-            plan.spec, runtime.normalizer(plan, recorder), recorder, private_dirs=plan.private_dirs
+            plan.spec,
+            partial(runtime.normalizer, plan, recorder),
+            recorder,
+            private_dirs=plan.private_dirs,
         )
         for _ in run.events():
             pass
@@ -403,6 +407,7 @@ def test_opencode_without_plugins_cannot_be_guarded(place: Bench) -> None:
         prepare(OPENCODE.runtime(), options, env=place.env)
     account = place.root / "account"
     own = account / "config/opencode"
+    account.mkdir()
     with ScriptedModel([{"text": "no"}]) as model:
         # There plugins are switched off too, but a home that has none may have the guard's.
         wanted = wanted_of(place, OPENCODE, "builder", model, account_dir=str(account))

@@ -68,6 +68,7 @@ REFUSED = [
     "sed -f <(echo 'w {{OUTSIDE}}/x') a.txt",
     "awk -f <(echo 'BEGIN{system(\"git push\")}')",
     "awk -f /dev/stdin <<< 'BEGIN{system(\"git push\")}'",
+    "awk '{print $1 \\\n > \"{{OUTSIDE}}/x\"}' a.txt",
     "xonsh -c '$(git push)'",
     "sh -$x 'git push'",
     "ksh -c 'nameref r=y; r=push; git $y'",

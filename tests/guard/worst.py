@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from bridle.guard import Call
-from bridle.guard.tables import names
+from bridle.guard.shell.values import names
 
 
 def _bash(command: str) -> Call:

@@ -59,7 +59,7 @@ def run(code: str, folder: Path, *, watch: bool = True) -> tuple[Watcher, PrintR
         watch_stderr=watch,
     )
     watcher = Watcher(recorder)
-    played = PrintRun(spec, watcher, recorder)
+    played = PrintRun(spec, lambda: watcher, recorder)
     for _ in played.events():
         pass
     return watcher, played

@@ -122,7 +122,7 @@ def test_codex_does_not_ask_in_a_named_sandbox(mode: Any) -> None:
 )
 def test_a_session_that_asks_nobody_says_so(runtime: str, drive: str, asks: bool) -> None:
     told = unasked_in(get_adapter(runtime), RunOptions(prompt=""), drive)
-    line = f"{runtime}: it asks nobody in a session of the drive {drive}: "
+    line = f"{runtime}: it asks nobody in a session with drive {drive}: "
     assert [each.startswith(line) for each in told] == ([] if asks else [True])
     bypass = RunOptions(prompt="", permission_mode="bypass")
     assert unasked_in(get_adapter(runtime), bypass, drive) == ()

@@ -22,10 +22,11 @@ from bridle.core.errors import AdapterRefused, ConfigError
 from bridle.doctor.diagnosis import examine_all
 from bridle.runtimes import registration
 from bridle.runtimes.acp.quirks import AcpQuirks
+from bridle.runtimes.alternatives import supporters
+from bridle.runtimes.contract import derived
+from bridle.runtimes.inventory import report_runtimes
 from bridle.runtimes.registry import available_runtimes, create_acp_adapter, get_adapter
-from bridle.runtimes.report import report_runtimes
 from bridle.runtimes.scripted import ScriptedRuntime
-from bridle.runtimes.supporting import supporters
 from tests.support.tiny_agent import TinyRuntime
 
 ROW = Dialect(name="one", since=(1,), seen=("1.0",), capture="one.jsonl")
@@ -147,6 +148,27 @@ def test_what_keeps_its_promises_is_taken(monkeypatch: pytest.MonkeyPatch) -> No
     assert isinstance(get_adapter("mine"), Good)
     assert Good in registration._checked
     assert isinstance(get_adapter("mine"), Good)
+
+
+def test_a_base_class_may_offer_what_only_some_adapters_take() -> None:
+    """`CliAdapter` plans every mode; an adapter of a product without a protocol is whole
+    without it, and one that plans a conversation itself must say so."""
+
+    class Offering(Good):
+        @derived
+        def plan_live(self, options: RunOptions, env: dict[str, str], session_id: str) -> RunPlan:
+            raise NotImplementedError
+
+    class Plain(Offering):
+        pass
+
+    class Overriding(Offering):
+        def plan_live(self, options: RunOptions, env: dict[str, str], session_id: str) -> RunPlan:
+            raise NotImplementedError
+
+    assert registration.check_adapter(Plain())
+    with pytest.raises(AdapterRefused, match="it defines `plan_live` and is not Live"):
+        registration.check_adapter(Overriding())
 
 
 def test_every_reason_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,7 @@ from bridle.core import errors as er
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.codex.logs import CodexLog, without_log
-from bridle.runtimes.codex.stream import CodexNormalizer
+from bridle.runtimes.codex.stream import CodexLog, CodexNormalizer, without_log
 from bridle.runtimes.retries import Retry, RetryClock
 from bridle.turns.recorder import Recorder
 

@@ -17,7 +17,7 @@ from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.core.results import GuardReport, RunResult
 from bridle.runs import Prepared, prepare, run_interactive
-from bridle.runtimes.codex.sandbox import sandbox_mode
+from bridle.runtimes.codex.command import sandbox_mode
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.sandbox_plan import held_as
 from bridle.runtimes.scripted import ScriptedRuntime
@@ -158,7 +158,7 @@ def test_a_machine_that_cannot_hold_it_says_so_first(
     pretend(monkeypatch, NOTHING)
     prepared = ready(env, place.worktree, "scout")
     first = prepared.plan.warnings[0]
-    assert first.startswith("sandbox: not confined, the guard alone holds this agent: ")
+    assert first.startswith("sandbox: not confined, only the guard limits this agent: ")
     assert "no Landlock of ABI 3" in first
     result = played(prepared)
     assert isinstance(result.guard, GuardReport)
@@ -219,7 +219,7 @@ def test_the_record_of_a_session_says_how_it_is_held(
     finally:
         close_hosts()
     assert record.sandbox == ("commit" if can else None)
-    told = any("the guard alone holds this agent" in text for text in record.warnings)
+    told = any("only the guard limits this agent" in text for text in record.warnings)
     assert told is not can
     assert left_by_the_gate(place) == (MAY["commit"] if can else (True, True, True))
 

@@ -12,12 +12,12 @@ import pytest
 from tests.support.real_cli import real_cli
 
 from bridle.core.errors import GuardRefused
+from bridle.core.files import in_home
 from bridle.core.options import ModelServer, RunOptions
 from bridle.process.spec import ProcessSpec
 from bridle.runs import Prepared, prepare, run_interactive
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
-from bridle.runtimes.user_files import in_home
 from bridle.sandbox import (
     SandboxNeeds,
     SandboxPolicy,
@@ -110,7 +110,7 @@ def test_a_start_that_the_kernel_refuses_is_no_crash(env: dict[str, str], tmp_pa
     error = prepared.run.result.error
     assert error is not None
     assert error.kind == "guard_refused"
-    assert "could not be put in force" in error.message
+    assert "could not be enforced" in error.message
 
 
 def test_the_launcher_and_its_reader_agree(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def impossible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impossible")
 def test_a_session_that_the_kernel_refuses_is_no_crash(tmp_path: Path) -> None:
-    with pytest.raises(GuardRefused, match="could not be put in force") as caught:
+    with pytest.raises(GuardRefused, match="could not be enforced") as caught:
         SyncSession.start("scripted", cwd=tmp_path, sandbox="worktree", permission_mode="bypass")
     assert caught.value.exit_code == 9
     close_hosts()
@@ -266,7 +266,7 @@ def test_nor_is_one_in_a_terminal(tmp_path: Path) -> None:
     runtime.use_binary(str(real_cli("claude", "2.1.325")))
     with (
         ScriptedModel([{"text": "never"}]) as model,
-        pytest.raises(GuardRefused, match="could not be put in force"),
+        pytest.raises(GuardRefused, match="could not be enforced"),
     ):
         SyncSession.start(
             runtime,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bridle.drives.tmux.server import TmuxServer, read_place
-from bridle.runtimes.supporting import as_terminal
+from bridle.runtimes.alternatives import as_terminal
 from tests.conftest import wait_until
 from tests.guard.sessions import DEADLINE, GuardedSession
 

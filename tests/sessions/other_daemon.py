@@ -12,10 +12,11 @@ from bridle.sessions import daemon, protocol
 
 
 class _BeforeHello(daemon.Daemon):
-    def _answer(self, client: Any, request: dict[str, Any]) -> Any:
-        if request.get("op") == "hello":
-            request = {**request, "op": "unheard"}
-        return super()._answer(client, request)
+    def _request_in(self, client: Any, line: bytes) -> dict[str, Any] | None:
+        request = super()._request_in(client, line)
+        if request is not None and request.get("op") == "hello":
+            return {**request, "op": "unheard"}
+        return request
 
     def _status(self) -> dict[str, Any]:
         told = super()._status()

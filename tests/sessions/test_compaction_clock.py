@@ -93,7 +93,7 @@ def test_one_that_was_asked_for_is_given_up_then_the_agent_is_ended() -> None:
     bench.expire()
     stop = bench.recorder.stop_requested
     assert stop is not None
-    assert stop.message == "the compaction went on for 7 s after it was aborted"
+    assert stop.message == "the compaction continued for 7 s after it was aborted"
 
 
 def test_one_that_ends_after_all_stops_the_clock() -> None:

@@ -9,8 +9,8 @@ import bridle
 from bridle.core import events as ev
 from bridle.core.options import ModelServer
 from bridle.process.process_tree import kill_marked
+from bridle.runtimes.alternatives import as_terminal
 from bridle.runtimes.registry import get_adapter
-from bridle.runtimes.supporting import as_terminal
 from bridle.sessions.host import close_hosts
 from bridle.testing import ScriptedModel
 from tests.sandbox.bench import Bench, bench

@@ -127,7 +127,7 @@ def test_strangers_are_not_served(place: Place, client: DaemonClient) -> None:
 def test_errors_keep_their_types(place: Place, client: DaemonClient) -> None:
     with pytest.raises(UnknownSession, match="no session nobody"):
         client.request("show", session="nobody")
-    with pytest.raises(WrongUse, match="knows no 'dance'"):
+    with pytest.raises(WrongUse, match="does not know 'dance'"):
         client.request("dance")
     record = place.start("- text: one\n")
     client.request("stop", session=record.session_id, timeout=DEADLINE)

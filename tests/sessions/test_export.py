@@ -211,7 +211,7 @@ def test_atif_keeps_the_rules_and_tells_the_steps(made: MadeSession) -> None:
     for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
         summed = sum(step.get("metrics", {}).get(name, 0) for step in steps)
         assert final[f"total_{name}"] == summed
-    assert trajectory["notes"] == "User messages that reached no turn, and are no steps: 2."
+    assert trajectory["notes"] == "User messages that reached no turn and are not steps: 2."
 
 
 @pytest.mark.parametrize(

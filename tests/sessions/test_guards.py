@@ -12,7 +12,7 @@ from bridle.guard.hooks.guard_folder import read_notes
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.registry import get_adapter
 from bridle.runtimes.scripted import hooks as guarding
-from bridle.runtimes.scripted.product import ScriptedRuntime
+from bridle.runtimes.scripted.adapter import ScriptedRuntime
 from bridle.sessions import verbs
 from bridle.sessions.ledger import Begin, Ledger
 from bridle.sessions.replay import replayed

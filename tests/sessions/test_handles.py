@@ -96,7 +96,7 @@ def test_the_sync_twin_and_wrong_use(studio: Studio) -> None:
     assert runtime.is_ready_sync(handle)
     assert runtime.detect_running_sync(handle)
     assert runtime.send_message_sync(handle, Message(text="hello", delivery="stdin")).delivered
-    with pytest.raises(WrongUse, match="one of scripted"):
+    with pytest.raises(WrongUse, match="belongs to scripted"):
         get_runtime("claude").stop_sync(handle)
     runtime.stop_sync(handle)
     assert runtime.resume_sync(handle).session_id == handle.session_id
@@ -245,7 +245,7 @@ def test_a_session_takes_a_runtime_or_its_adapter(studio: Studio) -> None:
         with SyncSession.start(chosen, "go", **options) as session:
             assert session.wait_idle(timeout=DEADLINE).text == "one"
             name = session.session_id
-            with pytest.raises(WrongUse, match="not of claude"):
+            with pytest.raises(WrongUse, match="not to claude"):
                 SyncSession.open(name, runtime=get_runtime("claude"))
 
 

@@ -79,7 +79,7 @@ def test_a_brief_tells_all_of_a_short_session(tmp_path: Path) -> None:
         "## Files",
         "- parser.py (changed)",
         "- `pytest -q`",
-        "## How it stands",
+        "## Current state",
         "The session is failed (process exited 1).",
         "The last turn failed: overloaded: no capacity.",
         "Messages of the user that never reached the agent:",

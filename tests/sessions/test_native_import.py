@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridle.core.options import ModelServer, Provider, RunOptions
-from bridle.runtimes.importing import ImportsConversation
+from bridle.runtimes.past_conversation import ImportsConversation
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions.handover import native_import
 from tests.runtimes.codex.bench import KEY, Bench, model_of

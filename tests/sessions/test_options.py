@@ -15,12 +15,12 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.drives.print_session.records import Order
 from bridle.process.private_folders import remove_folders
+from bridle.runtimes.alternatives import compacting_runtimes
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.runtimes.sandbox_plan import planned, planned_live, planned_tmux
-from bridle.runtimes.supporting import compacting_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.ledger import Begin
 from bridle.sessions.print_plan import _options

@@ -8,8 +8,8 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.options import ModelServer, RunOptions
+from bridle.runtimes.alternatives import as_terminal
 from bridle.runtimes.contract import Adapter
-from bridle.runtimes.supporting import as_terminal
 from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks
 from bridle.testing import ScriptedModel

@@ -84,7 +84,7 @@ async def test_a_conversation(studio: Studio) -> None:
     events = studio.events(name)
     assert check_event_order(events) == []
     assert len(session.messages) == 6
-    with pytest.raises(WrongUse, match="was let go"):
+    with pytest.raises(WrongUse, match="was released"):
         await session.prompt("too late")
 
 
@@ -451,7 +451,7 @@ async def test_wrong_use_starts_nothing(studio: Studio) -> None:
             await session.prompt("")
         with pytest.raises(WrongUse, match="unknown option"):
             await Session.resume("one", modle="x")  # type: ignore[call-arg]
-        with pytest.raises(WrongUse, match="one of scripted"):
+        with pytest.raises(WrongUse, match="belongs to scripted"):
             await Session.open("one", runtime=get_adapter("codex"))
 
 

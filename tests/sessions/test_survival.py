@@ -97,10 +97,10 @@ def test_a_fault_of_ours_ends_one_session_and_no_other(
     host.idle(ill)
     driver = host.driver(ill)
 
-    def broken() -> None:
+    def broken(most: int) -> None:
         raise TypeError("nobody thought of that")
 
-    monkeypatch.setattr(driver, "_read_lines", broken)
+    monkeypatch.setattr(driver._process, "read_lines", broken)
     host.send(ill, "go")
     report = host.idle(ill)
     assert report.state == "lost"

@@ -182,7 +182,7 @@ def test_a_program_that_is_killed_loses_nothing(studio: Studio) -> None:
 def test_closing_the_host_is_told(studio: Studio) -> None:
     session = SyncSession.start("scripted", **studio.options("- text: one\n"))
     close_hosts()
-    with pytest.raises(Exception, match="not driven any more"):
+    with pytest.raises(Exception, match="no longer driven"):
         session.prompt("hello")
     with SyncSession.open(session.session_id) as again:
         assert again.prompt("hello", **WAIT).delivered

@@ -76,7 +76,7 @@ def test_an_older_daemon_is_replaced_in_the_middle_of_a_turn(
         assert (status["version"], status["protocol"]) == (__version__, PROTOCOL)
         assert status["pid"] != old
         [line] = capfd.readouterr().err.splitlines()
-        assert "is replaced by one of" in line
+        assert "replacing the daemon" in line
         # A client that asks again after the loss of the old daemon doubles nothing.
         again = {"session": session, "kind": "prompt", "text": "one", "message_id": first}
         client.request("send", **again, timeout=DEADLINE)
@@ -115,7 +115,8 @@ def test_who_waits_at_the_old_daemon_goes_on_at_the_new_one(place: Place, begin:
     wait((place.work / "began").exists)
 
     with DaemonClient(place.home, start=False) as waiting, DaemonClient(place.home) as client:
-        waiting._say(waiting._connected(), "wait_idle", {"session": record.session_id})
+        waiting._connect()
+        waiting._say("wait_idle", {"session": record.session_id})
         client.request("status")
         with pytest.raises(EOFError):
             # No answer that would read as a time that ran out: it has to ask again.

@@ -1,14 +1,16 @@
 """Installs the pinned real CLIs that tests run, each once, into a cache folder.
 
-The pins are data (`PINS`); the cache is `BRIDLE_CLI_CACHE`, else `~/.cache/bridle/clis`, with one
-folder `<name>-<version>` each, complete when it holds a file `.complete`. Standard library, `npm`
-and `uv` only. `python -m tests.support.clis` installs everything that is missing; it exits 3 when
-the registry refused a package and nothing else went wrong.
+The pins are data (`PINS`), and `release` makes one for any other release. The cache is
+`BRIDLE_CLI_CACHE`, else `~/.cache/bridle/clis`, with one folder `<name>-<version>` each, complete
+when it holds a file `.complete`. Standard library, `npm` and `uv` only. `python -m
+tests.support.clis` installs every pin that is missing; it exits 3 when the registry refused a
+package and nothing else went wrong.
 """
 
 import argparse
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -31,23 +33,85 @@ REFUSED, FAILED = 3, 4
 """Exit statuses: the registry refused a package; an installation failed for another reason."""
 
 
+class Recipe(NamedTuple):
+    """How the releases of one CLI are installed, whatever their version."""
+
+    packages: tuple[str, ...]
+    """The packages it was published as, the present one first."""
+    commands: tuple[str, ...]
+    """Patterns of the command to start, below the CLI's folder, the best first: native programs
+    before the launcher in front of them, which older releases do not need."""
+    python: str = ""
+    """A CLI written in Python: the versions of Python it runs on. Its packages come from the
+    Python registry then, into a virtual environment of its own."""
+    bundle: str = ""
+    """The command inside the published package where a release brings its dependencies in one
+    file; such a release is unpacked, since not all that it declares is published."""
+    beside: tuple[str, ...] = ()
+    """The packages that such a bundle loads all the same."""
+
+
+_PI = "@earendil-works/pi-coding-agent"
+
+RECIPES: dict[str, Recipe] = {
+    "aider": Recipe(("aider-chat",), ("bin/aider",), python=">=3.10,<3.13"),
+    "claude": Recipe(
+        ("@anthropic-ai/claude-code",),
+        ("node_modules/@anthropic-ai/claude-code-*/claude", "node_modules/.bin/claude"),
+    ),
+    "claude-agent-acp": Recipe(
+        (
+            "@agentclientprotocol/claude-agent-acp",
+            "@zed-industries/claude-agent-acp",
+            "@zed-industries/claude-code-acp",
+        ),
+        ("node_modules/.bin/claude-agent-acp", "node_modules/.bin/claude-code-acp"),
+    ),
+    "cline": Recipe(("cline",), ("node_modules/@cline/cli-*/bin/cline", "node_modules/.bin/cline")),
+    "codex": Recipe(
+        ("@openai/codex",),
+        ("node_modules/@openai/codex-*/vendor/*/*/codex", "node_modules/.bin/codex"),
+    ),
+    "codex-acp": Recipe(
+        ("@agentclientprotocol/codex-acp", "@zed-industries/codex-acp"),
+        ("node_modules/.bin/codex-acp",),
+    ),
+    "copilot": Recipe(
+        ("@github/copilot",),
+        ("node_modules/@github/copilot-*/copilot", "node_modules/.bin/copilot"),
+    ),
+    "gemini": Recipe(("@google/gemini-cli",), ("node_modules/.bin/gemini",)),
+    "node": Recipe(("node",), ("node_modules/node/bin/node",)),
+    "opencode": Recipe(
+        ("opencode-ai",),
+        # Older releases link to where they were unpacked, which is another folder then.
+        ("node_modules/.bin/opencode", "node_modules/opencode-*/bin/opencode"),
+    ),
+    "pi": Recipe(
+        (_PI, "@mariozechner/pi-coding-agent"),
+        ("node_modules/.bin/pi",),
+        bundle="dist/bundle/cli.js",
+        beside=("jiti@2.7.0", "@silvia-odwyer/photon-node@0.3.4"),
+    ),
+}
+
+
 class Pin(NamedTuple):
     """One version of one CLI and how it is installed."""
 
     name: str
     version: str
     packages: tuple[str, ...]
-    """npm packages with exact versions, installed the ordinary way."""
-    command: str
-    """Pattern of the command to start, below the CLI's folder; the first match counts."""
+    """Packages with exact versions, installed the ordinary way."""
+    commands: tuple[str, ...]
+    """Patterns of the command to start, below the CLI's folder; the first match counts."""
     unpacked: str = ""
     """A package that npm cannot install (a dependency of it is not published): its tarball is
     unpacked below `node_modules` instead."""
     node: str = ""
-    """Version of Node that must start it; empty where the command starts by itself."""
+    """Version of Node that must start it where it is a script; empty for the one on PATH."""
     python: str = ""
-    """A CLI written in Python: the versions of Python it runs on. Its packages come from the
-    Python registry then, into a virtual environment of its own."""
+    """The versions of Python that a CLI written in Python runs on."""
 
     @property
     def names(self) -> tuple[str, str]:
@@ -55,44 +119,50 @@ class Pin(NamedTuple):
         return self.name, f"{self.name}-{self.version}"
 
 
-_CLAUDE = "node_modules/@anthropic-ai/claude-code-*/claude"
-_CODEX = "node_modules/@openai/codex-*/vendor/*/*/codex"
-_PI = "@earendil-works/pi-coding-agent"
+def release(
+    name: str,
+    version: str,
+    package: str = "",
+    *,
+    node: str = "",
+    bundled: bool = False,
+    beside: tuple[str, ...] = (),
+) -> Pin:
+    """The pin of any release of a CLI, published as `package` (as the present one by default).
+
+    `bundled` says that the release is one file with its dependencies inside, `beside` names
+    packages of exact versions that are installed with it.
+    """
+    recipe = RECIPES[name]
+    package = package or recipe.packages[0]
+    if recipe.python:
+        pinned = (f"{package}=={version}",)
+        return Pin(name, version, pinned, recipe.commands, python=recipe.python)
+    exact = f"{package}@{version}"
+    if bundled and recipe.bundle:
+        command = f"node_modules/{package}/{recipe.bundle}"
+        return Pin(name, version, recipe.beside, (command,), unpacked=exact, node=node)
+    return Pin(name, version, (exact, *beside), recipe.commands, node=node)
+
+
+NODE = "22.23.3"
+"""The Node for CLIs that need a newer one than the machine's."""
 
 PINS: tuple[Pin, ...] = (
-    Pin("aider", "0.86.2", ("aider-chat==0.86.2",), "bin/aider", python=">=3.10,<3.13"),
-    Pin("claude", "2.1.197", ("@anthropic-ai/claude-code@2.1.197",), _CLAUDE),
-    Pin("claude", "2.1.325", ("@anthropic-ai/claude-code@2.1.325",), _CLAUDE),
-    Pin(
-        "claude-agent-acp",
-        "0.49.0",
-        ("@agentclientprotocol/claude-agent-acp@0.49.0",),
-        "node_modules/.bin/claude-agent-acp",
-    ),
-    Pin("cline", "3.0.65", ("cline@3.0.65",), "node_modules/@cline/cli-*/bin/cline"),
-    Pin("codex", "0.120.0", ("@openai/codex@0.120.0",), _CODEX),
-    Pin("codex", "0.166.0", ("@openai/codex@0.166.0",), _CODEX),
-    Pin(
-        "codex-acp", "0.16.0", ("@zed-industries/codex-acp@0.16.0",), "node_modules/.bin/codex-acp"
-    ),
-    Pin(
-        "copilot",
-        "1.0.102",
-        ("@github/copilot@1.0.102",),
-        "node_modules/@github/copilot-*/copilot",
-    ),
-    Pin("gemini", "0.61.0", ("@google/gemini-cli@0.61.0",), "node_modules/.bin/gemini"),
-    Pin("node", "22.23.3", ("node@22.23.3",), "node_modules/node/bin/node"),
-    Pin("opencode", "1.18.33", ("opencode-ai@1.18.33",), "node_modules/.bin/opencode"),
-    Pin("pi", "0.74.2", (f"{_PI}@0.74.2",), "node_modules/.bin/pi"),
-    Pin(
-        "pi",
-        "1.5.0",
-        ("jiti@2.7.0", "@silvia-odwyer/photon-node@0.3.4"),
-        f"node_modules/{_PI}/dist/bundle/cli.js",
-        unpacked=f"{_PI}@1.5.0",
-        node="22.23.3",
-    ),
+    release("aider", "0.86.2"),
+    release("claude", "2.1.197"),
+    release("claude", "2.1.325"),
+    release("claude-agent-acp", "0.49.0"),
+    release("cline", "3.0.65"),
+    release("codex", "0.120.0"),
+    release("codex", "0.166.0"),
+    release("codex-acp", "0.16.0", "@zed-industries/codex-acp"),
+    release("copilot", "1.0.102"),
+    release("gemini", "0.61.0"),
+    release("node", NODE),
+    release("opencode", "1.18.33"),
+    release("pi", "0.74.2"),
+    release("pi", "1.5.0", node=NODE, bundled=True),
 )
 
 
@@ -105,15 +175,18 @@ class InstallFailed(Exception):
 
 
 def cli_path(name: str, version: str, say: Callable[[str], None] | None = None) -> Path:
-    """The command that starts `name` in `version`, installed first when it is missing.
+    """The command that starts the pinned `name` in `version`, installed first when it is missing.
 
     Native binaries for claude and codex, the bin script for pi 0.74.2 (it needs Node on PATH), a
     small shell script for a CLI that needs a Node of its own.
     """
-    folder = ensure(name, version, say)
-    pin = _pin(name, version)
-    found = _command_in(folder, pin)
-    return _wrapper(found, pin) if pin.node else found
+    return installed(_pin(name, version), say)
+
+
+def installed(pin: Pin, say: Callable[[str], None] | None = None) -> Path:
+    """`cli_path` for any pin, which need not be one of `PINS`."""
+    found = _command_in(_ensured(pin, say), pin)
+    return _wrapper(found, pin) if pin.node and _is_script(found) else found
 
 
 def ensure(name: str, version: str, say: Callable[[str], None] | None = None) -> Path:
@@ -122,12 +195,15 @@ def ensure(name: str, version: str, say: Callable[[str], None] | None = None) ->
     Contract: safe to call from many processes at once (one installs, the others wait), leaves
     nothing half-installed, ends in bounded time. Raises `RegistryRefused` or `InstallFailed`.
     """
-    pin = _pin(name, version)
-    folder = cli_cache() / f"{name}-{version}"
+    return _ensured(_pin(name, version), say)
+
+
+def _ensured(pin: Pin, say: Callable[[str], None] | None) -> Path:
+    folder = cli_cache() / f"{pin.name}-{pin.version}"
     if _is_whole(folder, pin):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.parent / f".{folder.name}.lock"):
+    with locked(folder.parent / f".{folder.name}.lock"):
         if not _is_whole(folder, pin):
             _install(pin, folder, say or (lambda line: None))
     return folder
@@ -159,11 +235,21 @@ def cli_cache() -> Path:
 
 
 def _command_in(folder: Path, pin: Pin) -> Path:
-    # Both a launcher's own folder and folders beside the binary may match; the binary is a file.
-    found = sorted(path for path in folder.glob(pin.command) if path.is_file())
-    if not found:
-        raise InstallFailed(f"{pin.name} {pin.version}: no {pin.command} below {folder}")
-    return found[0]
+    for pattern in pin.commands:
+        # Both a launcher's own folder and folders beside the binary may match; the binary is a
+        # file.
+        found = sorted(path for path in folder.glob(pattern) if path.is_file())
+        if found:
+            return found[0]
+    wanted = " or ".join(pin.commands)
+    raise InstallFailed(f"{pin.name} {pin.version}: no {wanted} below {folder}")
+
+
+def _is_script(command: Path) -> bool:
+    """Whether Node runs the command: it is text, not a native program."""
+    with command.open("rb") as file:
+        first = file.readline(200)
+    return command.suffix in (".js", ".mjs", ".cjs") or (first[:2] == b"#!" and b"node" in first)
 
 
 def _wrapper(script: Path, pin: Pin) -> Path:
@@ -172,9 +258,12 @@ def _wrapper(script: Path, pin: Pin) -> Path:
     It stands inside the package's folder, as the real command does, so that what looks for the
     package's manifest from the command finds it.
     """
-    node = cli_path("node", pin.node)
+    node = installed(release("node", pin.node))
+    script = script.resolve()
     package = next(parent for parent in script.parents if (parent / "package.json").exists())
     wrapper = package / "bin" / pin.name
+    if wrapper == script:
+        wrapper = wrapper.with_name(f"{pin.name}-on-node")
     text = f'#!/bin/sh\nexec "{node}" "{script}" "$@"\n'
     if not wrapper.exists() or wrapper.read_text() != text:
         wrapper.parent.mkdir(exist_ok=True)
@@ -187,8 +276,9 @@ def _wrapper(script: Path, pin: Pin) -> Path:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock file at `path`; waits for another holder, but not for ever."""
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file at `path`; waits for another holder, but not for ever, then raises
+    `InstallFailed`."""
     until = time.monotonic() + LOCK_SECONDS
     with path.open("w") as file:
         while True:
@@ -214,6 +304,7 @@ def _install(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
             _npm_with_retries(["install", *_QUIET, *pin.packages], partial, pin, say)
         if pin.unpacked:
             _unpack(pin, partial, say)
+        _check_native(pin, partial)
         _command_in(partial, pin)
         (partial / ".complete").touch()
         partial.chmod(0o755)
@@ -221,6 +312,20 @@ def _install(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _check_native(pin: Pin, folder: Path) -> None:
+    """Refuse a release whose native program for this machine is not there: npm leaves out optional
+    packages that the registry does not have, and the launcher then has nothing to start."""
+    machine = "arm64" if os.uname().machine in ("aarch64", "arm64") else "x64"
+    platform = f"{sys.platform}-{machine}"
+    for exact in () if pin.python else pin.packages:
+        path = folder / "node_modules" / exact.rpartition("@")[0] / "package.json"
+        manifest = json.loads(path.read_text()) if path.exists() else {}
+        for name, wanted in manifest.get("optionalDependencies", {}).items():
+            native = name.endswith(platform) and pin.version in wanted
+            if native and not (folder / "node_modules" / name).exists():
+                raise RegistryRefused(f"{pin.name} {pin.version}: the registry has no {name}")
 
 
 def _install_python(pin: Pin, folder: Path, say: Callable[[str], None]) -> None:
@@ -255,6 +360,8 @@ _REGISTRY_CODE = re.compile(
     r"npm (?:error|ERR!) code (E4\d\d|E5\d\d|ETARGET|ENOVERSIONS|ENOTFOUND|ECONN\w+|ETIMEDOUT"
     r"|EAI_AGAIN|ERR_SOCKET_TIMEOUT|EINTEGRITY|ENETUNREACH|EHOSTUNREACH|FETCH_ERROR|UND_\w+)"
 )
+_FINAL = ("E404", "ETARGET", "ENOVERSIONS")
+"""What a registry answers that does not have the package, today or in a minute."""
 _UV_REFUSAL = re.compile(
     r"(Failed to (?:fetch|download)|error sending request|not found in the package registry"
     r"|No interpreter found|no version of \S+ )"
@@ -285,6 +392,8 @@ def _with_retries(command: list[str], cwd: Path, pin: Pin, say: Callable[[str], 
         refusal = _run(command, cwd)
         if refusal is None:
             return
+        if refusal in _FINAL:
+            break
         if attempt < ATTEMPTS:
             time.sleep(2.0**attempt)
     raise RegistryRefused(f"{pin.name} {pin.version}: the registry refused: {refusal}")

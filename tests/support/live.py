@@ -8,8 +8,8 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions
 from bridle.core.redaction import Redactor, secrets_in
 from bridle.drives.print_run import PermissionPolicy, refuse_all
+from bridle.runtimes.alternatives import as_live
 from bridle.runtimes.contract import Adapter
-from bridle.runtimes.supporting import as_live
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Outgoing
 from tests.support.conversation import AttachedConversation

@@ -52,7 +52,7 @@ class RealBench(msgspec.Struct, frozen=True):
         outcome, _ = self.run([{"fault": fault}], provider_options={"max_retries": 1})
         assert outcome.kind == kind, outcome.result.error
         told = [event for event in outcome.events if isinstance(event, ev.Retry)]
-        assert len(told) == retries
+        assert len(told) == retries, (told, outcome.result)
 
     def check_long_wait(self, seconds: int, **options: Any) -> None:
         """A long wait that the service asks for is not waited for."""

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from bridle.core.events import Event
+from bridle.runtimes.alternatives import as_live
 from bridle.runtimes.contract import Adapter
-from bridle.runtimes.supporting import as_live
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire, Question
 

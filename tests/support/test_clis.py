@@ -1,5 +1,7 @@
 """The installer of pinned CLIs, against an npm of the test's own (the registry is not asked)."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +56,13 @@ def test_a_registry_that_keeps_refusing_is_named(npm: Path) -> None:
     assert left == [".pi-0.74.2.lock"], "nothing half-installed stays"
 
 
+def test_a_registry_that_does_not_have_the_package_is_asked_once(npm: Path) -> None:
+    log = _write_npm(npm, refusals=9, code="ETARGET")
+    with pytest.raises(clis.RegistryRefused, match="ETARGET"):
+        clis.ensure("pi", "0.74.2")
+    assert len(log.read_text().splitlines()) == 1
+
+
 def test_any_other_failure_is_not_the_registrys(npm: Path) -> None:
     _write_npm(npm, refusals=9, code="ENOSPC")
     with pytest.raises(clis.InstallFailed, match="ENOSPC"):
@@ -65,6 +74,28 @@ def test_an_install_without_the_command_is_not_complete(npm: Path) -> None:
     with pytest.raises(clis.InstallFailed, match="no node_modules"):
         clis.ensure("claude", "2.1.197")
     assert not (npm / "cache/claude-2.1.197").exists()
+
+
+def test_a_release_whose_native_program_is_not_published_is_refused(npm: Path) -> None:
+    _write_npm(npm, refusals=0)
+    machine = "arm64" if os.uname().machine in ("aarch64", "arm64") else "x64"
+    native = f"@github/copilot-{sys.platform}-{machine}"
+    manifest = json.dumps({"optionalDependencies": {native: "1.0.77", "other-win32": "1.0.77"}})
+    script = npm / "bin" / "npm"
+    script.write_text(
+        f"#!/bin/sh\nmkdir -p node_modules/@github/copilot\n"
+        f"echo '{manifest}' > node_modules/@github/copilot/package.json\n"
+    )
+    with pytest.raises(clis.RegistryRefused, match=f"the registry has no {native}"):
+        clis.installed(clis.release("copilot", "1.0.77"))
+    assert not (npm / "cache/copilot-1.0.77").exists()
+
+
+def test_any_release_of_a_cli_can_be_installed(npm: Path) -> None:
+    log = _write_npm(npm, refusals=0)
+    pin = clis.release("pi", "0.70.0", "@mariozechner/pi-coding-agent")
+    assert clis.installed(pin) == npm / "cache/pi-0.70.0/node_modules/.bin/pi"
+    assert "@mariozechner/pi-coding-agent@0.70.0" in log.read_text()
 
 
 def test_an_unknown_pin_is_refused(npm: Path) -> None:

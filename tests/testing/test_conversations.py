@@ -39,7 +39,7 @@ def test_past_the_end_the_script_says_so(protocol: str) -> None:
 
 def test_a_script_that_was_not_played_to_its_end() -> None:
     with ScriptedModel(TURNS) as model:
-        with pytest.raises(AssertionError, match="'default' was never begun"):
+        with pytest.raises(AssertionError, match="'default' never started"):
             model.assert_finished()
         Client(model.url, "gemini", stream=False).ask("x")
         with pytest.raises(AssertionError, match=r"stopped before turn 2 \(2 of 3 steps"):
@@ -306,8 +306,13 @@ def test_a_summary_request_that_only_quotes_the_conversation() -> None:
     [
         ("You are a title generator. You output ONLY a title.", "x", "title"),
         ("Analyze if this message indicates a new conversation topic.", "x", "topic"),
+        ("You are naming a coding session so the user can pick it out.", "x", "title"),
+        ("Extract any file paths that this command reads or modifies.", "Command: ls", "paths"),
+        ("You are an expert at analyzing git history.", "Files modified by user:", "examples"),
+        ("You are a file search specialist.", "Warmup", "warmup"),
         ("You are a specialized Task Routing AI.", "x", "routing"),
         ("It generates concise, one-line Git commit messages", "x", "commit_message"),
+        ("", "<policy_spec>\n## Command prefix extraction examples\n- cd", "command_prefix"),
         ("", "Generate a concise, single-line task title of at most 36 characters", "title"),
         ("", "You are performing a CONTEXT CHECKPOINT COMPACTION. Create", "compaction"),
     ],
@@ -320,6 +325,16 @@ def test_side_requests_take_no_turn(system: str, text: str, side: str) -> None:
         assert (model.requests[0].outcome, model.requests[0].side) == ("side", side)
         assert model.prompts() == []
         assert Client(model.url, "openai-chat", stream=True).ask("x").text == "one"
+
+
+def test_warming_a_sub_agent_up_takes_no_turn_though_it_has_tools() -> None:
+    with ScriptedModel([{"text": "one"}]) as model:
+        client = Client(model.url, "anthropic-messages", stream=True, system="A specialist.")
+        assert client.tools
+        answer = client.ask("Warmup")
+        assert answer.text
+        assert (answer.usage["input_tokens"], answer.usage["output_tokens"]) == (0, 0)
+        assert model.requests[0].side == "warmup"
 
 
 def test_a_side_request_with_a_schema_gets_data_that_fits_it() -> None:

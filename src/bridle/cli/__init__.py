@@ -1,14 +1,14 @@
-"""The command line: one module a noun, imported only when its command is called.
+"""The command line: one module for each noun, imported only when its command is called.
 
 A command's module has `configure(parser)`, which adds its arguments, and `execute(args)`, which
-does the work and returns the exit status. Errors meant for the user are raised; this package says
-them in one line with a hint, and never shows a traceback.
+does the work and returns the exit status. Errors meant for the user are raised; this package prints
+them in one line with a hint, never a traceback.
 """
 
 import os
 import sys
 
-TYPE_CHECKING = False  # type checkers take it for true; importing `typing` would slow the help
+TYPE_CHECKING = False  # type checkers treat it as true; importing `typing` would slow the help
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from typing import Protocol
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     class Command(Protocol):
         """What a command's module offers. It may also have `failure(problem, argv)`, the JSON to
-        print when it could not do its work, or None; without it that is `{"error": …}`; and
-        `EXAMPLES`, command lines for its help."""
+        print when the command failed, or None (default: `{"error": …}`), and `EXAMPLES`, command
+        lines for its help."""
 
         def configure(self, parser: ArgumentParser) -> None:
             """Add the command's arguments."""
@@ -51,7 +51,10 @@ def run(argv: list[str]) -> int:
     if sys.stdout is None:  # started with it closed
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it stays open as long as we run
     try:
-        status = _dispatch(argv)
+        if argv and argv[0] in COMMANDS:
+            status = _command(argv[0], argv[1:])
+        else:
+            status = _without_command(argv)
         sys.stdout.flush()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 2
@@ -69,14 +72,15 @@ def run(argv: list[str]) -> int:
 
 
 def _drop_output() -> None:
-    """Let what is still buffered go nowhere, or it would fail again when the process ends."""
+    """Discard what is still buffered, or it would fail again when the process ends."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
         return
 
 
-def _dispatch(argv: list[str]) -> int:
+def _without_command(argv: list[str]) -> int:
+    """Show help or the version; refuse a word that is not a command."""
     if not argv:
         sys.stderr.write(top_help())
         return 2
@@ -95,15 +99,17 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _command(name: str, argv: list[str]) -> int:
-    from bridle.cli.startup import WithoutCollection, import_msgspec
+    from bridle.cli import startup
 
-    with WithoutCollection():
-        import_msgspec()
+    with startup.WithoutCollection():
+        startup.postpone_unused()
+        startup.import_msgspec()
+        startup.import_argparse()
         from bridle.core.errors import BridleError
 
     module: Command | None = None
     try:
-        with WithoutCollection():
+        with startup.WithoutCollection():
             module = load(name)
         return module.execute(parser_of(name, module).parse_args(argv))
     except BridleError as problem:
@@ -111,7 +117,7 @@ def _command(name: str, argv: list[str]) -> int:
 
 
 def load(name: str) -> "Command":
-    """The module of the command `name`; `WrongUse` with the nearest name when there is none."""
+    """The module of the command `name`; `WrongUse` with the nearest name if it does not exist."""
     if name not in COMMANDS:
         from bridle.cli.parsing import unknown
 
@@ -186,7 +192,7 @@ def _sentence(text: str) -> str:
 
 
 def _refuse(problem: "BridleError", argv: list[str], module: "Command | None") -> int:
-    """Say an error: one line and a hint on stderr, with --json also as data on stdout."""
+    """Print an error: one line and a hint on stderr, with --json also as data on stdout."""
     from bridle.cli.output import error_object, say_error, write_line
 
     problem.hint = getattr(problem, "command_line_hint", problem.hint)
@@ -202,7 +208,7 @@ def _refuse(problem: "BridleError", argv: list[str], module: "Command | None") -
 
 
 def _system_error(problem: OSError) -> int:
-    """Say what the system refused; a disk that is full or read-only with what to do about it."""
+    """Print what the system refused; for a full or read-only disk, also what to do about it."""
     import errno
 
     if problem.filename and problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):

@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `bridle completion`."""
     parser.add_argument("shell", nargs="?", choices=SHELLS, help="the shell to print a script for")
     parser.add_argument(
-        "--list", choices=("runtimes", "sessions"), help="print the names that there are instead"
+        "--list", choices=("runtimes", "sessions"), help="print the existing names instead"
     )
     add_json(parser)
 
@@ -71,8 +71,8 @@ def _runtimes() -> list[str]:
 
 
 def _sessions() -> list[str]:
-    """Sessions of this folder's project and the user's place: their names, or ids where a name is
-    missing or would need quotes."""
+    """Sessions of this folder's project and of the user's own place: their names, or ids where a
+    name is missing or would need quotes."""
     from bridle.sessions.home import homes
     from bridle.sessions.store import SessionStore
 
@@ -91,7 +91,7 @@ def _sessions() -> list[str]:
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """One option: its flags, and what its value is ("" when it has none, `any` when unknown)."""
+    """One option: its flags, and what its value is ("" without a value, `any` when unknown)."""
 
     flags: tuple[str, ...]
     value: str = ""
@@ -140,7 +140,7 @@ def _below(words: tuple[str, ...], parser: CommandParser) -> Iterator[Place]:
 
 
 def _arguments(actions: list[argparse.Action]) -> tuple[Option, ...]:
-    """What each word is; one that may be left out may already be the next."""
+    """What each word is; one that is optional may already be the next."""
     found = [_option(each) for each in actions]
     for at in range(len(found) - 1):
         if actions[at].nargs == "?" and found[at].value == "any":

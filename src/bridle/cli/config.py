@@ -1,4 +1,4 @@
-"""`bridle config`: what is configured here and where it says so, mistakes, and a first file."""
+"""`bridle config`: the values that apply here and their sources, mistakes, and a first file."""
 
 import argparse
 import os
@@ -13,18 +13,18 @@ TEMPLATE = """\
 # Remove the `#` in front of a key to set it; the values below are examples or defaults.
 
 #runtime:
-#  default: claude            # the agent of runs that name none
+#  default: claude            # the agent for runs that do not name one
 #  adapters:
 #    codex:
-#      model: fast            # model or alias of runs that name none
-#    my-agent:                # a runtime of your own: any CLI, or any agent that speaks ACP
+#      model: fast            # model or alias for runs that do not name one
+#    my-agent:                # your own runtime: any CLI, or any agent that speaks ACP
 #      binary: ./bin/my-agent
 #      protocol: acp
 
 #providers:
 #  gateway:
 #    baseUrl: https://models.example.com
-#    authTokenEnv: GATEWAY_KEY   # the name of a variable; keys do not belong into this file
+#    authTokenEnv: GATEWAY_KEY   # the name of a variable; keys do not belong in this file
 
 #models:
 #  fast: claude-haiku-4-5
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = Verbs(parser)
     show = verbs.add(
         "show",
-        "show the values that hold here, and where each comes from",
+        "show the values that apply here, and where each comes from",
         "bridle config show",
         "bridle config show runtime",
     )
@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "check",
         "find the mistakes in all files, with file and line",
         "bridle config check",
-        description="Find the mistakes in all configuration files that hold here, each with file "
+        description="Find the mistakes in all configuration files that apply here, each with file "
         "and line; exit 0 without mistakes, 2 with some.",
     )
     check.add_argument("-c", "--cwd", metavar="D", help="the folder to look from (default: here)")
@@ -140,7 +140,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _problem(text: str) -> dict[str, str | int | None]:
-    """A line `FILE:LINE: what` taken apart."""
+    """The parts of a line `FILE:LINE: what`."""
     import re
 
     found = re.match(r"(?P<file>.+?):(?P<line>\d+): (?P<what>.*)", text)

@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="only this check; may be given again",
+        help="only this check; repeat",
     )
     parser.add_argument(
         "--run-timeout",
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         dest="provider_options",
-        help="an option of the runtime's own, for every run; may be given again",
+        help="one of the runtime's own options, for every run; repeat",
     )
     add_json(parser)
 
@@ -51,7 +51,7 @@ def execute(args: argparse.Namespace) -> int:
     from bridle.testing import conformance
     from bridle.testing.conformance.runner import RUN_SECONDS
 
-    # Whoever ends us with SIGTERM must not leave agents behind: leave as on Ctrl-C.
+    # SIGTERM must not leave agents behind: exit as on Ctrl-C.
     signal.signal(signal.SIGTERM, _leave)
     runtime = get_adapter(args.runtime, load_config())
     if args.binary:

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Tell, start or end the daemon of this folder's project, else the user's."""
+    """Show, start or end the daemon of this folder's project, else the user's."""
     from bridle.core.errors import Unavailable
     from bridle.sessions.client import DaemonClient, daemon_status
     from bridle.sessions.home import homes

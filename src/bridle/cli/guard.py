@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "score the judge on a corpus of calls",
         "bridle guard eval calls.jsonl",
     )
-    score.add_argument("file", metavar="FILE", help="the corpus, one JSON object a line")
+    score.add_argument("file", metavar="FILE", help="the corpus, one JSON object per line")
 
     verbs.group("guard a worktree")
     deploy = verbs.add(
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "guard agents that are started by hand",
         "bridle guard deploy --capability builder --runtime claude",
         description="Put the guard into a worktree, for agents that are started there by hand with "
-        "BRIDLE_CAPABILITY or BRIDLE_AGENT_NAME set. Your own sessions there stay as they are.",
+        "BRIDLE_CAPABILITY or BRIDLE_AGENT_NAME set. Your own sessions there are not affected.",
     )
     deploy.add_argument("--worktree", metavar="D", default=".", help="the worktree (default: here)")
     deploy.add_argument(
@@ -200,7 +200,7 @@ def _show_explanation(explanation: "Explanation") -> None:
 
 
 def _show_tree(node: object, depth: int, name: str = "") -> None:
-    """A syntax tree with one node a line."""
+    """A syntax tree with one node per line."""
     lead = "  " * depth + (f"{name}: " if name else "")
     if isinstance(node, dict):
         sys.stdout.write(f"{lead}{node.get('type', '')}\n")
@@ -215,8 +215,8 @@ def _show_tree(node: object, depth: int, name: str = "") -> None:
 
 
 def failure(problem: BridleError, argv: list[str]) -> bytes | None:
-    """A check that could not be made blocks, in the shape of every verdict: a caller that reads
-    only the verdict must not take wrong use for an allowed call."""
+    """A check that failed blocks, in the shape of every verdict: a caller that reads only the
+    verdict must not mistake wrong use for an allowed call."""
     if "check" in argv:
         import msgspec
 

@@ -26,7 +26,7 @@ def execute(args: argparse.Namespace) -> int:
     from bridle.testing import ScriptError, server_main
 
     key = os.environ.get(MODEL_SERVER_KEY) or f"scripted{os.urandom(12).hex()}"
-    # An absolute path is never taken for the text of a script.
+    # An absolute path is never mistaken for the text of a script.
     script = os.path.abspath(args.script)
     try:
         server_main(
@@ -36,7 +36,7 @@ def execute(args: argparse.Namespace) -> int:
             ready=lambda url: _announce(url, key, script, as_json=args.json),
         )
     except ScriptError as problem:
-        raise WrongUse(str(problem), hint="docs/scripted-model.md tells what a script is") from None
+        raise WrongUse(str(problem), hint="docs/scripted-model.md explains scripts") from None
     except BrokenPipeError:
         raise
     except OSError as problem:
@@ -46,7 +46,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _announce(url: str, key: str, script: str, *, as_json: bool) -> None:
-    """Say where it is and how a runtime is pointed at it."""
+    """Print its address and how to point a runtime at it."""
     env = {MODEL_SERVER: url, MODEL_SERVER_KEY: key}
     runtimes = _pointable()
     if as_json:
@@ -77,7 +77,7 @@ def _announce(url: str, key: str, script: str, *, as_json: bool) -> None:
 
 def _pointable() -> list[str]:
     """Names of the runtimes that can be pointed at a scripted model."""
-    from bridle.runtimes.supporting import supporters
+    from bridle.runtimes.alternatives import supporters
 
     return supporters("model_server", "")
 

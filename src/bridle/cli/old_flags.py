@@ -1,7 +1,7 @@
-"""Flags that callers of one agent's own CLI already use, taken for what they mean here.
+"""Flags of one agent's own CLI that callers already use, translated to Bridle's.
 
-A flag with an equal in Bridle is translated. One without is refused with the reason, so that a
-caller learns what to write instead. None of them is shown in the help.
+A flag with an equivalent in Bridle is translated. Any other is refused with the reason, so that a
+caller learns what to write instead. The help shows none of them.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _REFUSED = {
     ),
     "--input-format": (
         "a run takes one prompt",
-        "`bridle session` holds a conversation over several prompts",
+        "`bridle session` keeps a conversation over several prompts",
     ),
     "--replay-user-messages": ("a run takes one prompt", "`bridle session logs` has every message"),
     "--ide": ("Bridle connects no editor", "leave it out"),
@@ -42,7 +42,7 @@ _REFUSED = {
 
 
 class _Refused(argparse.Action):
-    """A flag that has no equal here."""
+    """A flag that has no equivalent here."""
 
     def __call__(
         self,
@@ -68,7 +68,7 @@ def add_old_flags(parser: argparse.ArgumentParser, *, run: bool) -> None:
     add("--fallback-model", help=_HIDDEN)
     add("--effort", help=_HIDDEN)
     add("--setting-sources", help=_HIDDEN)
-    # Bridle never mixes other MCP servers in.
+    # Bridle never adds other MCP servers.
     add("--strict-mcp-config", action="store_true", help=_HIDDEN)
     for flag, other in (("allowed", "allow"), ("disallowed", "deny")):
         add(
@@ -91,7 +91,7 @@ def add_old_flags(parser: argparse.ArgumentParser, *, run: bool) -> None:
 
 
 def old_permission(args: argparse.Namespace) -> PermissionMode | None:
-    """The permission mode that the old flags mean; None when none was given."""
+    """The permission mode that the old flags mean, or None."""
     if args.dangerously_skip_permissions:
         return "bypass"
     mode = args.permission_mode

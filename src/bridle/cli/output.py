@@ -25,11 +25,13 @@ def write_line(data: bytes) -> None:
 
 def write_json(value: Any) -> None:
     """Write one value as one line of JSON."""
-    write_line(msgspec.json.encode(value))
+    out = sys.stdout.buffer
+    out.write(msgspec.json.encode(value) + b"\n")
+    out.flush()
 
 
 def end_with_reader() -> None:
-    """End this process when its stdout has no reader any more, even while it writes nothing.
+    """End this process when its stdout no longer has a reader, even while it writes nothing.
 
     For views that wait for events: `bridle … | head` must end with `head`.
     """
@@ -89,12 +91,12 @@ def terminal_width(stream: TextIO) -> int:
 
 
 def is_dumb() -> bool:
-    """Whether the user's terminal knows no colours and cannot move its cursor."""
+    """Whether the user's terminal has no colours and cannot move its cursor."""
     return os.environ.get("TERM") in (None, "", "dumb")
 
 
 class Style:
-    """Colours for one stream; none when it is not a terminal or the user wants none."""
+    """Colours for one stream; off when it is not a terminal or the user disabled them."""
 
     def __init__(self, stream: TextIO) -> None:
         self._on = stream.isatty() and not os.environ.get("NO_COLOR") and not is_dumb()

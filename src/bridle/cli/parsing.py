@@ -20,7 +20,7 @@ class CommandParser(argparse.ArgumentParser):
     """A parser that refuses wrong use by raising `WrongUse`, with the nearest right word.
 
     Contract: options may come anywhere among the words, before and after a verb. Flags are not
-    abbreviated, so that adding a flag changes the meaning of no script. A noun without a verb
+    abbreviated, so that a new flag never changes the meaning of a script. A noun without a verb
     prints its help on stderr and exits with 2, as `bridle` alone does. `examples` are shown at the
     end of the help.
     """
@@ -82,7 +82,7 @@ class CommandParser(argparse.ArgumentParser):
         return options, others
 
     def _is_option(self, word: str) -> bool:
-        """Whether a word is an option: numbers below zero and texts with spaces are not."""
+        """Whether a word is an option: negative numbers and texts with spaces are not."""
         if len(word) < 2 or not word.startswith("-") or word[1].isdigit():
             return False
         return " " not in word or word.partition("=")[0] in self._option_string_actions
@@ -130,7 +130,7 @@ class CommandParser(argparse.ArgumentParser):
                 raise WrongUse(f"unexpected argument: {word}", hint="options come before `--`")
             raise unknown("option", name, flags, f"`{self.prog} --help`")
         takes_text = any(action.dest in _TEXTS for action in self._get_positional_actions())
-        hint = "put quotes around a text that has spaces" if takes_text else ""
+        hint = "put quotes around text that has spaces" if takes_text else ""
         raise WrongUse(f"unexpected argument: {word}", hint=hint or f"see `{self.prog} --help`")
 
     # -- help -----------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def hidden_flags(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def _shown(action: argparse.Action) -> str:
-    """How the help calls an argument."""
+    """The name of an argument in the help."""
     if isinstance(action.metavar, str):
         return action.metavar
     if action.choices is not None:
@@ -263,7 +263,7 @@ def fix_help_width(width: int | None) -> None:
 
 
 def help_width() -> int:
-    """Columns for help: the terminal's up to `WIDEST`, never so few that nothing fits."""
+    """Columns for help: the terminal's up to `WIDEST`, with a minimum so that something fits."""
     if _fixed_width is not None:
         return _fixed_width
     try:

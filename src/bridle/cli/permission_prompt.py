@@ -23,19 +23,19 @@ class TerminalPermission:
     """Answers permission requests by asking the person at the terminal.
 
     Contract: called from the thread that reads the run's events; waits for the person no longer
-    than the run may last. An empty line is a no; what is no answer at all is asked again.
+    than the run may last. An empty line means no; anything that is not an answer is asked again.
     """
 
     def __init__(self, timeout: float | None = None) -> None:
         self._over = False
         self._always: set[str] = set()
-        # A little past the run's own end, so that it is the run that times out and not the
-        # question, after which the agent would go on.
+        # A little past the run's own limit, so that the run times out and not the question, after
+        # which the agent would continue.
         self._deadline = None if timeout is None else time.monotonic() + timeout + _GRACE
         self._wake_read, self._wake_write = os.pipe()
 
     def interrupt(self) -> None:
-        """Ask nothing more, and end the waiting for an answer; for a signal handler."""
+        """Ask nothing more, and stop waiting for an answer; for a signal handler."""
         self._over = True
         os.write(self._wake_write, b"x")
 
@@ -61,21 +61,20 @@ class TerminalPermission:
         return False, "person", "refused at the terminal"
 
     def _answer(self) -> str | None:
-        """What the person typed; None when time ran out or they interrupted instead.
+        """What the person typed; None after a timeout or an interruption.
 
-        The handler of a signal wakes the waiting through a pipe, so that an interruption is seen
-        whenever it comes.
+        The signal handler wakes the wait through a pipe, so that an interruption is never missed.
         """
         left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
         ready, _, _ = select.select([sys.stdin, self._wake_read], [], [], left)
         if self._over or sys.stdin not in ready:
             return None
-        # The end of input has no newline; it is a no, like an empty line.
+        # The end of input has no newline; it means no, like an empty line.
         return sys.stdin.readline().strip().lower()
 
 
 def can_ask() -> bool:
-    """Whether a person is there: the terminal can be read and written."""
+    """Whether a person is present: the terminal can be read and written."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 

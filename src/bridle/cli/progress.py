@@ -14,7 +14,7 @@ _STEP = 0.12
 
 
 class Spinner:
-    """One line on stderr that turns and counts seconds, and is removed at the end.
+    """One line on stderr with a spinner and a count of seconds, removed at the end.
 
     Contract: call `start` and `stop` from one thread, any number of times. Nothing is drawn unless
     `shown` is true and stderr is a terminal. After `stop` the line is empty and the cursor at its

@@ -1,8 +1,8 @@
 """The text of a prompt, joined from the command line, files and stdin.
 
 Stdin is joined when it is a file, a pipe or a socket; a terminal and `/dev/null` are not read. A
-pipe without a writer, as jobs and daemons often have, must not hang the command: without a
-person at the terminal it is given three seconds to begin.
+pipe without a writer, as jobs and daemons often have, must not hang the command: without a person
+at the terminal, Bridle waits three seconds for the first byte.
 """
 
 import os
@@ -20,8 +20,8 @@ _MISSING = "give it as an argument, on stdin, or with --file"
 def prompt_text(argument: str | None, files: Sequence[str] = (), *, optional: bool = False) -> str:
     """The whole text: the argument, the files, then stdin, with a blank line between them.
 
-    `-` as the argument or as a file is stdin, read to its end however long that takes. Without
-    argument and files stdin is the text; `optional` then leaves it unread. Raises `WrongUse` when
+    `-` as the argument or as a file is stdin, read to its end however long that takes. Without an
+    argument and files, stdin is the text; `optional` then leaves it unread. Raises `WrongUse` when
     there is no text at all, or it is not UTF-8.
     """
     if argument is None and not files:

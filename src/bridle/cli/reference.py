@@ -1,4 +1,4 @@
-"""The command reference, written from the parsers so that it cannot say anything else."""
+"""The command reference, generated from the parsers so that it always matches them."""
 
 import argparse
 from collections.abc import Iterator

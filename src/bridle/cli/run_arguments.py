@@ -29,10 +29,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--schema", metavar="FILE", help="the answer must be JSON that fits this JSON Schema"
     )
     agent.add_argument(
-        "--resume", metavar="ID", help="resume the agent's own conversation of this id"
+        "--resume", metavar="ID", help="resume the agent's own conversation with this id"
     )
     agent.add_argument(
-        "--interactive", action="store_true", help="use the agent's own screen at this terminal"
+        "--interactive", action="store_true", help="show the agent's own screen at this terminal"
     )
     limits.add_argument(
         "--timeout", metavar="S", type=positive_number, help="stop the agent after S seconds"
@@ -83,7 +83,9 @@ def configure_agent(parser: argparse.ArgumentParser) -> "dict[str, argparse._Arg
     add("--backend", metavar="R", help="older name of --runtime")
     add("-m", "--model", metavar="M", help="model name or configured alias")
     add("-c", "--cwd", metavar="D", help="working directory")
-    add("--image", metavar="F", action="append", default=[], help="an image to go with the prompt")
+    add(
+        "--image", metavar="F", action="append", default=[], help="an image to send with the prompt"
+    )
     add("--system", metavar="T", help="replace the agent's base instructions")
     add("--append-system", metavar="T", help="add to its instructions")
     add("--append-system-file", metavar="F", help="add the text of a file to its instructions")
@@ -91,7 +93,7 @@ def configure_agent(parser: argparse.ArgumentParser) -> "dict[str, argparse._Arg
         "--marker",
         metavar="TEXT",
         default=DEFAULT_MARKER,
-        help="what the agent writes, on a line or as a sentence of its own, when its task is done; "
+        help="what the agent writes, on its own line or as its own sentence, when it is done; "
         f"the result then says marker_detected ({DEFAULT_MARKER})",
     )
 
@@ -183,7 +185,7 @@ def configure_agent(parser: argparse.ArgumentParser) -> "dict[str, argparse._Arg
 
 
 def output_in(argv: list[str]) -> str:
-    """The output that `argv` asks for, as far as is known when it cannot be parsed."""
+    """The output that `argv` asks for, as far as it can be known when `argv` cannot be parsed."""
     for output in ("json", "stream-json"):
         if f"--{output}" in argv or f"--output-format={output}" in argv:
             return output
@@ -223,7 +225,7 @@ def _is_session_id(text: str) -> bool:
 
 
 def options_of(args: argparse.Namespace) -> RunOptions:
-    """The options that the arguments mean; `WrongUse` where they mean nothing."""
+    """The options that the arguments mean; `WrongUse` if they make no sense."""
     server = None if args.model_server is None else model_server(args.model_server, os.environ)
     return RunOptions(
         prompt=prompt_text(args.prompt, args.file, optional=args.interactive),
@@ -259,7 +261,7 @@ def options_of(args: argparse.Namespace) -> RunOptions:
 
 
 def _path(path: str | None) -> str | None:
-    """A file the caller named, from here: the agent may run elsewhere."""
+    """The path of a file that the caller named, resolved here: the agent may run elsewhere."""
     return None if path is None else os.path.abspath(path)
 
 
@@ -279,7 +281,7 @@ def _tools(names: list[str], lists: list[str]) -> tuple[str, ...]:
 
 
 def split_tools(text: str) -> list[str]:
-    """Tool names separated by commas or spaces; those inside parentheses separate nothing."""
+    """Tool names separated by commas or spaces; those inside parentheses do not count."""
     names, word, depth = [], "", 0
     for char in f"{text} ":
         depth += (char == "(") - (char == ")")

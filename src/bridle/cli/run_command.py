@@ -34,7 +34,7 @@ EXAMPLES = (
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Run the prompt and show it in the way that was asked for."""
+    """Run the prompt and show it in the requested form."""
     wanted = run_arguments.options_of(args)
     config = load_config(args.cwd)
     runtime = get_adapter(run_arguments.runtime_of(args, config), config)
@@ -65,7 +65,7 @@ def failure(problem: BridleError, argv: list[str]) -> bytes | None:
 
 
 class _AfterSpinner:
-    """Asks the person when the line that turns is gone."""
+    """Asks the person after removing the spinner."""
 
     def __init__(self, permission: PermissionPolicy, spinner: Spinner) -> None:
         self._permission = permission
@@ -99,7 +99,7 @@ def _permission(options: RunOptions) -> PermissionPolicy:
 
 
 def _follow(run: PrintRun, view: View, permission: PermissionPolicy, spinner: Spinner) -> int:
-    """Show each event and the result; a reader that goes away ends the agent."""
+    """Show each event and the result; end the agent when the reader goes away."""
     lost: OSError | None = None
     # Closed whatever happens here: leaving the iteration early is what ends the agent.
     closing = contextlib.closing(run.events())  # type: ignore[type-var]  # it is a generator
@@ -128,7 +128,7 @@ def _interruptible(run: PrintRun, permission: PermissionPolicy) -> Iterator[None
     def stop(number: int, frame: object) -> None:
         nonlocal asked
         if sys.stderr.isatty():
-            # The agent may take seconds to end; a person should see that it was understood.
+            # The agent may take seconds to end; a person should see that Bridle reacted.
             os.write(2, b"\nkilling the agent\n" if asked else _STOPPING)
         run.abort(f"stopped by {signal.Signals(number).name}", now=asked)
         asked = True
@@ -140,7 +140,7 @@ def _interruptible(run: PrintRun, permission: PermissionPolicy) -> Iterator[None
     old = {number: signal.getsignal(number) for number in numbers}
     try:
         for number in numbers:
-            # One that is ignored stays so: that is what `nohup` means.
+            # An ignored signal stays ignored: that is what `nohup` means.
             if old[number] is not signal.SIG_IGN:
                 signal.signal(number, stop)
         yield
@@ -191,7 +191,7 @@ def _describe(runtime: Adapter, options: RunOptions, prepared: Prepared) -> None
         "session": plan.session_id,
         "cwd": plan.spec.cwd,
         "options": ", ".join(shown),
-        # Each word by itself: quoting could break a secret up so that it is not recognised.
+        # Each word by itself: quoting could split a secret so that it is not recognised.
         "command": shlex.join(hide(word) for word in plan.spec.argv),
     }
     for key, value in lines.items():
@@ -200,7 +200,7 @@ def _describe(runtime: Adapter, options: RunOptions, prepared: Prepared) -> None
 
 
 def _shown(value: object) -> str:
-    """An option's value as JSON; of a model server only the address, its key is secret."""
+    """An option's value as JSON; for a model server only the address, because its key is secret."""
     if isinstance(value, ModelServer):
         return value.url
     return msgspec.json.encode(value).decode()

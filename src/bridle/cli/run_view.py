@@ -52,7 +52,7 @@ class JsonView:
 
 
 class StreamView:
-    """One event a line as it happens, and the result as the last."""
+    """One event per line as it happens, and the result as the last line."""
 
     def event(self, event: Event) -> None:
         """The event as one line of JSON, flushed at once."""
@@ -83,9 +83,9 @@ class HumanView:
         self._at_line_start = True
         self._shown = ""
         self._typed = ""
-        """The message that a person is shown to have typed elsewhere."""
+        """The open message that a person typed elsewhere."""
         self._refused: set[str | None] = set()
-        """Calls whose refusal was shown: that they then failed says nothing more."""
+        """Calls whose refusal was shown: their failure adds nothing."""
 
     def event(self, event: Event) -> None:
         """Text as it streams; one line for each tool call, retry and refusal."""
@@ -121,7 +121,7 @@ class HumanView:
             self._note(f"  shortening the conversation {event.reason}")
 
     def end(self, result: RunResult) -> None:
-        """The final text where it did not show yet, a closing line, and the error if any."""
+        """The final text if it was not shown yet, a closing line, and the error if any."""
         if result.text and not (self._live and result.text == self._shown):
             text = safe(result.text) if self._live else result.text
             sys.stdout.write(text if text.endswith("\n") else f"{text}\n")

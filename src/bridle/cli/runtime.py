@@ -1,4 +1,4 @@
-"""`bridle runtime`: which agents there are, what each can do, and which is the default."""
+"""`bridle runtime`: the available agents, what each can do, and the default."""
 
 import argparse
 import os
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bridle.cli.output import Style, one_line, terminal_width, warn, write_json
 from bridle.cli.parsing import Verbs
 from bridle.config import Config, load_config
-from bridle.runtimes.report import RuntimeReport, report_runtime, report_runtimes
+from bridle.runtimes.inventory import RuntimeReport, report_runtime, report_runtimes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +111,7 @@ def _show(config: Config, name: str, *, as_json: bool) -> int:
         "instructions": report.instruction_file,
         "drives": ", ".join(report.drives),
         "features": ", ".join(on) or "none",
-        "options": ", ".join(report.options) or "none in addition to those that all runtimes have",
+        "options": ", ".join(report.options) or "only those that all runtimes have",
         "notes": _notes(report),
     }
     _table([[key, str(value)] for key, value in facts.items() if value])
@@ -179,7 +179,7 @@ def _set_default(config: Config, args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(f"runtime.default is {name} in {path}\n")
     if in_force != name:
-        warn(f"{in_force} stays the default here: the environment or a stronger file says so")
+        warn(f"{in_force} stays the default here: the environment or a stronger file sets it")
     return 0
 
 

@@ -134,7 +134,7 @@ def _started(
 def _interrupted(
     manager: SessionManager, record: SessionRecord | None, sent: bool, has_prompt: bool
 ) -> None:
-    """Say what happened to a session whose start the user interrupted."""
+    """Print what happened to a session whose start the user interrupted."""
     if record is not None:
         prompt = "; its prompt was sent" if sent else "; its prompt was not sent"
         sys.stderr.write(
@@ -354,7 +354,7 @@ def _only_question(manager: SessionManager, name: str) -> str:
     """The id of the one request that waits."""
     waiting = [asked.request_id for asked in manager.show(name).questions]
     if not waiting:
-        raise WrongUse(f"session {name} waits for no permission")
+        raise WrongUse(f"session {name} is not waiting for permission")
     if len(waiting) > 1:
         raise WrongUse(
             f"{len(waiting)} requests of session {name} wait",

@@ -135,7 +135,7 @@ def _look(verbs: Verbs) -> None:
     verbs.group("look")
     listing = verbs.add("list", "list sessions", "bridle session list --state ready")
     listing.add_argument(
-        "-a", "--all", action="store_true", help="also those of every other project of this machine"
+        "-a", "--all", action="store_true", help="also those of every other project on this machine"
     )
     listing.add_argument(
         "--state",
@@ -144,7 +144,7 @@ def _look(verbs: Verbs) -> None:
         help=f"only those in this state: {', '.join(STATES)}",
     )
     listing.add_argument("-r", "--runtime", metavar="R", help="only those of this runtime")
-    _named(verbs.add("show", "show everything known of a session", "bridle session show q1"))
+    _named(verbs.add("show", "show everything known about a session", "bridle session show q1"))
     logs = _named(
         verbs.add(
             "logs",
@@ -185,11 +185,11 @@ def _keep(verbs: Verbs) -> None:
             "rm",
             "remove a session that is over",
             "bridle session rm q1",
-            description="Remove a session that is over, with all that Bridle keeps of it. "
+            description="Remove a session that is over, with all that Bridle stores about it. "
             "The agent's own transcripts stay.",
         )
     )
-    remove.add_argument("--force", action="store_true", help="also one that lives: stop it first")
+    remove.add_argument("--force", action="store_true", help="also a living one: stop it first")
     prune = verbs.add(
         "prune",
         "remove every session that is over",
@@ -205,7 +205,7 @@ def _keep(verbs: Verbs) -> None:
         help="only those that ended more than this many days ago",
     )
     prune.add_argument(
-        "-a", "--all", action="store_true", help="also those of every other project of this machine"
+        "-a", "--all", action="store_true", help="also those of every other project on this machine"
     )
     prune.add_argument("--dry-run", action="store_true", help="only show what would be removed")
 
@@ -231,7 +231,7 @@ def _start(parser: argparse.ArgumentParser) -> None:
     add("--capability", metavar="C", help="its role, for its environment and its guard")
     add("--task", metavar="T", help="what it works on, for its environment")
     add("--actor", metavar="A", help="whose work it is (PROJECT/ROLE/AGENT), for its environment")
-    add("--project", metavar="P", help="the project's name; by default that of the folder")
+    add("--project", metavar="P", help="the project's name; default: the folder's name")
     groups["limits"].add_argument(
         "--timeout", metavar="S", type=positive_number, help="end a turn after S seconds"
     )
@@ -240,7 +240,7 @@ def _start(parser: argparse.ArgumentParser) -> None:
     add_old_flags(parser, run=False)
     # Refused with the reason, so it is known but not offered.
     parser.add_argument("--schema", metavar="FILE", help=argparse.SUPPRESS)
-    # What a run has and a session has not.
+    # Options that a run has and a session does not.
     parser.set_defaults(resume=None, interactive=True)
 
 
@@ -248,12 +248,12 @@ def _message(parser: argparse.ArgumentParser, *, waits: bool = False) -> None:
     _named(parser)
     add_prompt(parser, "the message; stdin is added to it, and `-` is stdin alone", "TEXT")
     add = parser.add_argument
-    add("--image", metavar="F", action="append", default=[], help="an image to go with it")
+    add("--image", metavar="F", action="append", default=[], help="an image to send with it")
     add(
         "--delivery",
         choices=("auto", "stdin", "tmux", "rpc"),
         default="auto",
-        help="refuse when the session is not driven so",
+        help="refuse if the session is driven otherwise",
     )
     if waits:
         add(
@@ -282,6 +282,6 @@ def _resume(parser: argparse.ArgumentParser) -> None:
     add(
         "--permission",
         choices=("ask", "bypass"),
-        help="continue with another permission mode; handed over without it: ask",
+        help="continue with another permission mode (default after a handover: ask)",
     )
     add_loudness(parser, "show the runtime and the options")

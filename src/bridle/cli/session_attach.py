@@ -1,8 +1,8 @@
 """`bridle session attach`: a live view of a session, with input.
 
-A line that is typed goes to the agent: as a prompt when it waits for one, else into the turn that
-runs. Leaving (Ctrl-D, `/detach`) does not disturb the session. Where the agent's own screen can be
-had, that is shown instead.
+A line that is typed goes to the agent: as a prompt when it waits for one, else into the running
+turn. Leaving (Ctrl-D, `/detach`) does not disturb the session. Where the agent's own screen is
+available, that is shown instead.
 """
 
 import sys
@@ -26,7 +26,7 @@ _HELP = "/abort ends the turn, /stop the session, /allow and /deny answer, /deta
 
 
 class _Attached:
-    """What one attached person sees and last was asked."""
+    """What one attached person sees, and the last request they were asked."""
 
     def __init__(self, record: SessionRecord) -> None:
         self.record = record
@@ -43,12 +43,12 @@ class _Attached:
         except BridleError as problem:
             say_error(problem)
         except BrokenPipeError:
-            # Its reader is gone, which ends all of this.
+            # The reader is gone, which ends the view.
             return
         self.over.set()
 
     def seen(self, manager: SessionManager) -> int:
-        """The number of the last event of an earlier turn: only the present one is shown."""
+        """The number of the last event of an earlier turn: only the current one is shown."""
         last = 0
         for event in manager.events(self.record.session_id):
             if isinstance(event, AgentEnd):
@@ -106,13 +106,13 @@ def attach_terminal(home: StateHome, record: SessionRecord) -> int:
     place = read_place(home.run_folder(record.session_id, record.run))
     if place is None:
         raise SessionOver(record)
-    # Inside of another tmux it would refuse; this is a server of its own.
+    # It would refuse inside another tmux; this one has its own server.
     env = {name: value for name, value in os.environ.items() if name != "TMUX"}
     return subprocess.run(attach_argv(place), env=env, check=False).returncode
 
 
 def shared_terminal(home: StateHome, record: SessionRecord) -> "ProcessSpec | None":
-    """The agent's own screen, where the session can be joined by it and this is a terminal."""
+    """The agent's own screen, if it can join the session and this is a terminal."""
     import os
 
     from bridle.sessions.engine import find_runtime
@@ -120,7 +120,7 @@ def shared_terminal(home: StateHome, record: SessionRecord) -> "ProcessSpec | No
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
-    # What marks an agent's processes must not mark the person's.
+    # Variables that mark an agent's processes must not mark the person's.
     env = {name: value for name, value in os.environ.items() if not name.startswith("BRIDLE_")}
     return remote_terminal(home, record, find_runtime(record.runtime, record.workdir), env)
 
@@ -132,7 +132,8 @@ def show_terminal(spec: "ProcessSpec") -> int:
 
     from bridle.process.launch import default_signals
 
-    # Its keys are its own: Ctrl-C is for it, not for us. A handler is not inherited, ignoring is.
+    # The screen handles its own keys: Ctrl-C is for it, not for Bridle. A child inherits ignored
+    # signals, but not handlers.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         status = subprocess.run(
@@ -145,7 +146,7 @@ def show_terminal(spec: "ProcessSpec") -> int:
 
 
 def _typed(manager: SessionManager, attached: _Attached, line: str) -> bool:
-    """Do what was typed; False when it means to leave."""
+    """Do what was typed; False if the person wants to leave."""
     name = attached.record.session_id
     try:
         if line == "/detach":

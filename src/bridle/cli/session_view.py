@@ -45,7 +45,7 @@ def called(record: SessionRecord) -> str:
 
 
 def usage_text(usage: Usage | None, cost: float | None) -> str:
-    """Tokens and cost in a few words; empty when nothing was counted."""
+    """Tokens and cost in a few words; empty if nothing was counted."""
     if usage is None or not usage.total:
         return "" if cost is None else f"${cost:.4f}"
     tokens = f"{_short(usage.total)} tokens"
@@ -181,15 +181,15 @@ def _turns(record: SessionRecord) -> str:
 
 
 def write_failure(error: dict[str, Any]) -> None:
-    """Say on stderr why a turn or its session failed: kind and message, then the hint."""
+    """Print on stderr why a turn or its session failed: kind and message, then the hint."""
     sys.stderr.write(f"bridle: error: {error.get('kind')}: {one_line(error.get('message', ''))}\n")
     if error.get("hint"):
         sys.stderr.write(f"hint: {one_line(error['hint'])}\n")
 
 
 def write_requests(record: SessionRecord, known: Collection[str] = ()) -> set[str]:
-    """Say on stderr which permissions a session waits for and how to answer, except those that are
-    `known`; returns the ids of all of them."""
+    """Print on stderr which permissions a session waits for and how to answer, except those that
+    are `known`; returns the ids of all of them."""
     for asked in record.questions:
         if asked.request_id not in known:
             sys.stderr.write(
@@ -219,7 +219,7 @@ class Transcript:
         self._thinking = ""
 
     def show(self, event: Event) -> None:
-        """Write an event, if it has anything for a person."""
+        """Write an event if a person should see it."""
         text = self._text(event)
         if text:
             sys.stdout.write(f"{text}\n")

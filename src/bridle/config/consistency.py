@@ -167,8 +167,8 @@ def _text_mistakes(where: tuple[str, ...], section: AdapterSection) -> Iterator[
     if ready.strategy == "prompt" and ready.text is None:
         yield Mistake(
             (*where, "ready"),
-            "`prompt` needs the text that its terminal then shows",
-            "give that text in its place, or `warmup`",
+            "`prompt` needs the text that its terminal shows when it waits",
+            "give that text instead, or `warmup`",
         )
 
 
@@ -244,7 +244,7 @@ def option_mistakes(
             continue
         if shape is None:
             own = f"see runtime.{name}" if hasattr(RuntimeSection, name) else "leave the key out"
-            found.append((Mistake(key, f"the adapter of {name} takes none", own), None))
+            found.append((Mistake(key, f"the adapter of {name} takes no options", own), None))
         elif problem := _misfit(_mapping(merged, *key), shape) or _unknown(options, shape):
             found.append((Mistake(key, problem), shape))
     return found

@@ -39,7 +39,7 @@ def environment_values(env: Mapping[str, str]) -> tuple[str | None, dict[str, ob
 def runtime_in(
     env: Mapping[str, str], profiles: Collection[str] = (), declared: Collection[str] = ()
 ) -> str | None:
-    """The runtime that `env` names; None when it names none.
+    """The runtime that `env` names, or None.
 
     `profiles` are switched on in addition to those of `env`; `declared` are the runtimes that
     configuration files declare.

@@ -40,7 +40,7 @@ def _described(name: str, component: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_shorthand(shape: dict[str, Any]) -> dict[str, Any]:
-    """A key whose section may be written as a bare text allows that too."""
+    """Let a key accept a bare string if its section may be written as one."""
     section = getattr(schema, _referred(shape), None) if "$ref" in shape else None
     if section is None or not section.shorthand:
         return shape

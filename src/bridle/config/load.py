@@ -1,13 +1,12 @@
 """The configuration of a working directory: environment, project file, user file, defaults.
 
-Parsing YAML costs 30 ms of every run, half of what Bridle may cost, so the values of a file without
+Parsing YAML costs 30 ms of every run, half of Bridle's budget, so the values of a file without
 mistakes are cached together with its text, and used only while the file still has that text.
 """
 
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -122,7 +121,7 @@ def user_file(env: Mapping[str, str]) -> str:
 def project_file(cwd: str) -> str | None:
     """The nearest project file from `cwd` up to the root of its repository; None without one.
 
-    A linked worktree without a file has that of its main repository. Outside of a repository only
+    A linked worktree without a file uses that of its main repository. Outside a repository only
     `cwd` itself counts, so that a stray file higher up never takes effect.
     """
     place = find_git(cwd)
@@ -173,6 +172,12 @@ def _read(
     files: list[tuple[str, str]], env: Mapping[str, str], ignoring: str = ""
 ) -> tuple[dict[str, Any], list[str]]:
     """The merged values of all files, and every mistake in them, the weakest file first."""
+    if not files:
+        return {}, []
+    from copy import deepcopy
+
+    from bridle.config.consistency import find_mistakes, option_mistakes
+
     merged: dict[str, Any] = {}
     read: list[tuple[str, dict[str, Any], list[str]]] = []
     for path, folder in reversed(files):
@@ -181,10 +186,6 @@ def _read(
             _anchor_binaries(values, folder)
         read.append((path, values, wrong))
         merge(merged, deepcopy(values))
-    if not read:
-        return merged, []
-    from bridle.config.consistency import find_mistakes, option_mistakes
-
     problems: list[str] = []
     for path, values, wrong in read:
         found = [each for each in find_mistakes(values, merged) if each.where != ignoring]
@@ -283,7 +284,7 @@ def effective_settings(
     values["runtime.default"] = config.runtime.default or "claude"
     sources: dict[str, tuple[str, int | None]] = {}
     for path in reversed(config.files):
-        # A text in the place of a section sets one key of it.
+        # A string in place of a section sets one of its keys.
         lines = key_lines(path)
         sources |= {key: (path, line) for key, line in lines.items() if key in values}
         if "runtime" in lines and not any(key.startswith("runtime.") for key in lines):
@@ -325,7 +326,7 @@ def _variables(env: Mapping[str, str], profiles: Collection[str]) -> dict[str, s
 
 
 def _shown(key: str, value: Any) -> Any:
-    """A value as it may be printed."""
+    """A value in the form that may be printed."""
     from bridle.core.redaction import secrets_in
 
     section, _, name = key.rpartition(".")

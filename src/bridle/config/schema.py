@@ -13,7 +13,7 @@ class _Section(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
     shorthand: ClassVar[str] = ""
-    """The key that a bare text in the section's place sets; "" where there is no such form."""
+    """The key that a bare string in place of the section sets; "" if there is no such form."""
 
 
 class PiSection(_Section, frozen=True, kw_only=True):
@@ -40,27 +40,26 @@ _DRIVES: dict[str, Drive] = {
     "tui": "tmux",
     "tmux": "tmux",
 }
-"""The drive that a `mode` or a `delivery` asks for; `stdin` asks for none."""
+"""The drive that a `mode` or a `delivery` asks for; `stdin` does not ask for one."""
 
 
 class ReadySection(_Section, frozen=True, kw_only=True):
-    """`runtime.adapters.<name>.ready` in its long form: how it is known that a terminal waits."""
+    """`runtime.adapters.<name>.ready` in its long form: how to tell that a terminal waits."""
 
     strategy: Strategy = "prompt"
-    """`prompt`: the screen shows it. `warmup`: a while is waited, then delivery is tried."""
+    """`prompt`: the screen shows it. `warmup`: Bridle waits a while, then tries delivery."""
     text: str | None = None
     """Preset: text that shows in its terminal when it waits for a prompt."""
     warmup_seconds: FromZero = 3.0
     """`warmup`: how long to wait before the first try."""
     retries: Annotated[int, msgspec.Meta(ge=0)] = 5
-    """How often delivery is tried again, each time after twice the wait."""
+    """How many times delivery is retried; the wait doubles each time."""
 
 
 class AdapterSection(_Section, frozen=True, kw_only=True):
     """`runtime.adapters.<name>`: settings of a runtime, or the declaration of a new one.
 
-    A name that no adapter is registered under, given with a `binary`, is a preset: a runtime
-    declared by configuration alone.
+    An unregistered name with a `binary` is a preset: a runtime declared by configuration alone.
     """
 
     binary: str | None = None
@@ -70,9 +69,9 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
     for each turn (`print`), `rpc` and `acp` by its protocol (`rpc`), `tui` by its terminal
     (`tmux`)."""
     model: str | None = None
-    """Model or alias of runs that name none."""
+    """Model or alias for runs that do not name one."""
     models: dict[str, "str | ModelSection"] = {}
-    """Short names for models that hold for this runtime, before those of `models`."""
+    """Short names for models of this runtime; they win over those of `models`."""
     drive: Literal["print"] = "print"
     """Preset: how it is driven."""
     protocol: Literal["text", "acp"] = "text"
@@ -91,7 +90,7 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
     instruction_file: str = "AGENTS.md"
     """Preset: the file its instructions are written to, relative to the worktree."""
     ready: str | ReadySection | None = None
-    """How it is known that its terminal waits for a prompt: `prompt`, `warmup`, or the long form.
+    """How to tell that its terminal waits for a prompt: `prompt`, `warmup`, or the long form.
     Preset: any other text is what then shows, for `detect_ready`; it has no terminal sessions."""
     delivery: Delivery | None = None
     """How messages reach it in a session: `tmux` types them into its terminal, `rpc` speaks its
@@ -99,7 +98,7 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
     install: str | None = None
     """Preset: the command that installs it, for the hint when it is missing."""
     options: dict[str, Any] = {}
-    """The adapter's own settings, for an adapter that names some; see its page."""
+    """The adapter's own settings, if it has any; see its page."""
 
     def drive_asked(self) -> Drive | None:
         """The drive that `mode`, else `delivery`, asks for; None when they leave it open."""
@@ -117,7 +116,7 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
         ] + (["ready"] if self.ready_text is not None else [])
 
     def readiness(self) -> ReadySection | None:
-        """`ready` in its long form, None when nothing is said."""
+        """`ready` in its long form, None when it is not set."""
         if self.ready is None or isinstance(self.ready, ReadySection):
             return self.ready
         if self.ready in get_args(Strategy):
@@ -138,7 +137,7 @@ class RuntimeSection(_Section, frozen=True, kw_only=True):
     shorthand: ClassVar[str] = "default"
 
     default: str | None = None
-    """Runtime of runs that name none; `claude` when absent."""
+    """Runtime for runs that do not name one; `claude` when absent."""
     print_command: str | None = None
     """Runtime of one-shot calls (`bridle.print_once`); `default` when absent."""
     pi: PiSection = PiSection()
@@ -155,7 +154,7 @@ class ProviderSection(_Section, frozen=True, kw_only=True):
     auth_token_env: str | None = None
     """Name of the variable that holds the key; keys themselves are never in a file."""
     env: dict[str, str] = {}
-    """Gateway variables passed to the agent as they are."""
+    """Gateway variables passed to the agent unchanged."""
 
 
 class ModelSection(_Section, frozen=True, kw_only=True):
@@ -179,7 +178,8 @@ class BudgetSection(_Section, frozen=True, kw_only=True):
 
 
 class GuardOverrideSection(_Section, frozen=True, kw_only=True):
-    """`guards.overrides.<capability>`: what one capability gets beyond, or short of, its role."""
+    """`guards.overrides.<capability>`: what one capability may do beyond its role, and what it may
+    not do."""
 
     allow_commands: tuple[str, ...] = ()
     """Commands it may run in addition to its role's, by their first words."""
@@ -197,7 +197,7 @@ class GuardsSection(_Section, frozen=True, kw_only=True):
     """`guards`: what agents may do beyond the rules of their capability."""
 
     branch_prefix: str = "bridle"
-    """An agent's branches live below `<branchPrefix>/<agent>/`."""
+    """An agent's branches are below `<branchPrefix>/<agent>/`."""
     quality_gates: tuple[str, ...] = ()
     """Commands that every capability may run, with any arguments."""
     allow_commands: tuple[str, ...] = ()
@@ -207,11 +207,11 @@ class GuardsSection(_Section, frozen=True, kw_only=True):
     safe_commands: tuple[str, ...] = ()
     """Further trackers and stores that every capability may call, by their program's name."""
     overrides: dict[str, GuardOverrideSection] = {}
-    """What single capabilities get beyond, or short of, their role."""
+    """What single capabilities may do beyond their role, and what they may not do."""
 
 
 class SessionsSection(_Section, frozen=True, kw_only=True):
-    """`sessions`: the clocks of live sessions, in seconds. Where 0 is allowed it means never."""
+    """`sessions`: the timeouts of live sessions, in seconds. Where 0 is allowed, it means never."""
 
     startup: FromZero = 180.0
     """From the start of the agent's process until it is ready; 0: no limit."""
@@ -226,9 +226,9 @@ class SessionsSection(_Section, frozen=True, kw_only=True):
     permission: Above = 300.0
     """Until a permission request without an answer is refused."""
     abort: Above = 30.0
-    """From an abort until the agent's process is ended because its turn continues."""
+    """From an abort until the agent's process is ended if its turn continues."""
     leave: Above = 10.0
-    """From a polite goodbye until the agent's process is ended because it stays."""
+    """From a request to exit until the agent's process is ended if it still runs."""
     daemon_idle: FromZero = 300.0
     """Until a daemon without living sessions and clients ends; 0: never."""
 
@@ -258,7 +258,7 @@ class ConfigFile(_Section, frozen=True, kw_only=True):
     """The content of a configuration file."""
 
     runtime: RuntimeSection = RuntimeSection()
-    """Which agents there are and which is used."""
+    """Which agents are available and which is used."""
     providers: dict[str, ProviderSection] = {}
     """Services that models are served from, by name."""
     models: dict[str, str | ModelSection] = {}
@@ -268,7 +268,7 @@ class ConfigFile(_Section, frozen=True, kw_only=True):
     guards: GuardsSection = GuardsSection()
     """Rules of the guard."""
     sessions: SessionsSection = SessionsSection()
-    """Clocks of live sessions."""
+    """Timeouts of live sessions."""
     hooks: HooksSection = HooksSection()
     """Commands that get the events of sessions."""
     profiles: tuple[Literal["gastown", "overstory", "forge"], ...] = ()
@@ -280,18 +280,18 @@ class Config(ConfigFile, frozen=True, kw_only=True):
     """A whole configuration, merged from all its sources."""
 
     model: str | None = None
-    """Model or alias of runs that name none, from the environment."""
+    """Model or alias for runs that do not name one, from the environment."""
     model_server: ModelServer | None = None
     """A scripted model that all runs are pointed at, from the environment."""
     files: tuple[str, ...] = ()
     """The files it was read from, the strongest first."""
 
     def presets(self) -> list[str]:
-        """Names of the runtimes that this configuration declares by itself."""
+        """Names of the runtimes that this configuration declares."""
         return [name for name, section in self.runtime.adapters.items() if section.binary]
 
     def preset(self, name: str) -> AdapterSection | None:
-        """The declaration of a runtime of that name, None when there is none."""
+        """The declaration of the runtime with that name, or None."""
         section = self.runtime.adapters.get(name)
         return section if section is not None and section.binary else None
 
@@ -300,17 +300,18 @@ class Config(ConfigFile, frozen=True, kw_only=True):
         return self.runtime.print_command or self.runtime.default
 
     def default_model(self, runtime: str) -> str | None:
-        """The model of runs of `runtime` that name none; None leaves it to the agent."""
+        """The model for runs of `runtime` that do not name one; None leaves it to the agent."""
         section = self.runtime.adapters.get(runtime)
         return self.model or (section.model if section else None)
 
     def readiness(self, runtime: str) -> ReadySection | None:
-        """How it is known that the terminal of `runtime` waits; None leaves it to the adapter."""
+        """How to tell that the terminal of `runtime` waits; None leaves it to the adapter."""
         section = self.runtime.adapters.get(runtime)
         return section.readiness() if section else None
 
     def drive(self, runtime: str) -> Drive | None:
-        """The drive of sessions of `runtime` that name none; None leaves it to the adapter."""
+        """The drive for sessions of `runtime` that do not name one; None leaves it to the
+        adapter."""
         section = self.runtime.adapters.get(runtime)
         return section.drive_asked() if section else None
 
@@ -326,8 +327,8 @@ class Config(ConfigFile, frozen=True, kw_only=True):
     def resolve_model(self, name: str, runtime: str | None = None) -> ResolvedModel:
         """A model name after aliases and provider prefixes, with its routing.
 
-        `alias` and `provider/model` are looked up; any other name is passed on as it is. Aliases
-        of `runtime` go before those of all.
+        `alias` and `provider/model` are looked up; any other name is passed on unchanged. Aliases
+        of `runtime` win over general ones.
         """
         own = self.runtime.adapters.get(runtime) if runtime is not None else None
         entry = (own.models.get(name) if own is not None else None) or self.models.get(name)

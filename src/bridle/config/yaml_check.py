@@ -139,7 +139,7 @@ def key_lines(path: str) -> dict[str, int]:
 
 
 def yaml_problem(path: str, problem: YAMLError) -> str:
-    """One line that says where and why a text is not valid YAML."""
+    """One line that says where and why a file is not valid YAML."""
     if not isinstance(problem, MarkedYAMLError):
         return f"{path}: not valid YAML: {str(problem).splitlines()[0]}"
     mark = problem.problem_mark or problem.context_mark
@@ -213,7 +213,7 @@ class _Reader:
     def _struct(self, node: Node, shape: shapes.StructType, where: str) -> Any:
         if isinstance(node, ScalarNode) and (key := getattr(shape.cls, "shorthand", "")):
             text = self._plain(node)
-            return {key: text} if isinstance(text, str) else self._wrong(node, where, "a text")
+            return {key: text} if isinstance(text, str) else self._wrong(node, where, "a string")
         fields = {field.encode_name: field for field in shape.fields}
         values: dict[str, Any] = {}
         for key, key_node, value_node in self._pairs(node, where):
@@ -272,7 +272,7 @@ class _Reader:
         return value
 
     def _pairs(self, node: Node, where: str) -> list[tuple[str, Node, Node]]:
-        """The entries of a mapping, without keys that are duplicate or not a text."""
+        """The entries of a mapping, without keys that are duplicate or not strings."""
         if not isinstance(node, MappingNode):
             self._wrong(node, where, "a mapping")
             return []
@@ -280,7 +280,7 @@ class _Reader:
         for key_node, value_node in node.value:
             key = self._plain(key_node) if isinstance(key_node, ScalarNode) else None
             if not isinstance(key, str):
-                self._problem(key_node, f"{where or 'the file'}: a key must be a text; quote it")
+                self._problem(key_node, f"{where or 'the file'}: a key must be a string; quote it")
             elif key in pairs:
                 first = pairs[key][1].start_mark.line + 1
                 self._problem(
@@ -348,7 +348,7 @@ def _range_words(shape: shapes.FloatType | shapes.IntType) -> str:
 
 def _words(shape: shapes.Type) -> str:
     names: dict[type, str] = {
-        shapes.StrType: "a text",
+        shapes.StrType: "a string",
         shapes.FloatType: "a number",
         shapes.IntType: "a whole number",
         shapes.BoolType: "true or false",

@@ -1,4 +1,4 @@
-"""The roles an agent can have, and what a policy of one may name.
+"""The roles an agent can have, and what their policies may name.
 
 The configuration checks files by these rules and the guard checks policies by them, so that both
 refuse the same things.
@@ -21,15 +21,15 @@ CAPABILITY_NAMES = (
     *("builder", "merger", "scout", "reviewer", "lead"),
     *("coordinator", "supervisor", "monitor", "orchestrator"),
 )
-"""The same in the order in which people read them."""
+"""The same, in the order in which they are shown."""
 
 SANDBOXES: dict[str, SandboxMode] = {
     **dict.fromkeys(IMPLEMENTERS, "worktree"),
     **dict.fromkeys(READERS, "read-only"),
     **dict.fromkeys(COORDINATORS, "commit"),
 }
-"""The sandbox that a guard by a capability brings along where the caller names none: what the
-capability may write, held by the kernel."""
+"""The default sandbox of an agent guarded by each capability: the kernel enforces what the
+capability may write."""
 
 _BROAD = (
     "git sh bash dash zsh ksh fish env command exec eval xargs find sudo su doas ssh nohup nice"
@@ -54,8 +54,8 @@ def branch_problem(name: str) -> str:
 
 
 def command_problem(command: str, *, allows: bool) -> str:
-    """Why `command` cannot be allowed, denied or a quality gate; empty when it can. `allows` says
-    that it opens something, where a shell's bare name would open everything."""
+    """Why `command` cannot be allowed, denied or a quality gate; empty when it can. With `allows`,
+    the bare name of a shell is refused too: it would allow every command."""
     words = command.split()
     if not words:
         return "an empty command cannot be allowed, denied or a quality gate"

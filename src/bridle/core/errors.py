@@ -16,7 +16,7 @@
         ├── Aborted             the user stopped it               exit 130
         ├── BudgetExceeded      raise the limit                   exit 8
         ├── ResumeRefused       start a new session
-        ├── ProtocolDrift       the CLI speaks a dialect we do not know
+        ├── ProtocolDrift       the CLI speaks a dialect that Bridle does not know
         ├── GuardRefused        guard or sandbox not in force     exit 9
         ├── AnswerMismatch      change schema or prompt, ask again
         ├── Crashed             the process died
@@ -79,7 +79,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True):
     stderr_tail: str = ""
     """The end of the process's standard error, or of its screen in a terminal."""
     stdout_tail: str = ""
-    """The end of what the process printed on stdout that was no protocol, when it ended badly."""
+    """The end of what the process printed on stdout outside its protocol, when it failed."""
 
 
 class BridleError(Exception):
@@ -102,7 +102,7 @@ class BridleError(Exception):
 
 
 class WrongUse(BridleError):
-    """The caller asked for something that cannot be meant: bad argument, missing file."""
+    """The caller asked for something invalid: bad argument, missing file."""
 
     exit_code = 2
 
@@ -180,7 +180,7 @@ class AgentError(BridleError):
     retryable: ClassVar[bool] = False
     """Whether the same call may succeed later without a change."""
     failover: ClassVar[bool] = False
-    """Whether the service, the account or the model is what fails, so that another one may do."""
+    """Whether the service, the account or the model is what fails, so that another one may work."""
 
     def __init__(
         self,
@@ -302,7 +302,7 @@ class ResumeRefused(AgentError):
 
 
 class ProtocolDrift(AgentError):
-    """The CLI printed what no known dialect of it prints."""
+    """The CLI printed something that none of its known dialects prints."""
 
     kind = "protocol_drift"
     default_hint = "run `bridle runtime show` for the versions that are known to work"
@@ -318,8 +318,8 @@ class GuardRefused(AgentError):
 class AnswerMismatch(AgentError):
     """The agent did its work, but its answer does not fit the schema that was asked for.
 
-    A kind of its own because no other calls for the reaction: the agent, the service and the CLI
-    are fine, and what has to change is the schema or the prompt.
+    A separate kind because it calls for a different reaction: the agent, the service and the CLI
+    are fine, and the schema or the prompt has to change.
     """
 
     kind = "schema_mismatch"
@@ -335,7 +335,7 @@ class Crashed(AgentError):
 
 
 class Unavailable(AgentError):
-    """The service behind the agent cannot be reached, or answered with an error of its own."""
+    """The service behind the agent cannot be reached, or answered with an internal error."""
 
     kind = "unavailable"
     retryable = True
@@ -396,8 +396,8 @@ def error_from_info(info: ErrorInfo) -> BridleError:
 def error_for_status(status: int, message: str, *, until: str | None = None) -> AgentError:
     """The error that an HTTP status of a model service calls for.
 
-    The message decides where the status alone is ambiguous: a 400 may be an overflow or an empty
-    purse, a 429 may be a quota that waiting does not refill.
+    The message decides where the status alone is ambiguous: a 400 may mean an overflow or no credit
+    left, a 429 a quota that waiting does not refill.
     """
     lowered = message.lower()
     if status == 401 or status == 403 or (status == 400 and "api key not valid" in lowered):

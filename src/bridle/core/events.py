@@ -1,4 +1,4 @@
-"""The normalized events of a session: one struct a kind, the same for every runtime.
+"""The normalized events of a session: one struct for each kind, the same for every runtime.
 
 Order is a contract (`docs/events.md` shows traces):
 
@@ -7,7 +7,7 @@ Order is a contract (`docs/events.md` shows traces):
       agent_start                      one turn
         message_start                  assistant
           message_update text_start | text_delta… | text_end     (thinking likewise)
-        message_end                    with this message's usage, where the runtime tells it
+        message_end                    with this message's usage, where the runtime reports it
         tool_execution_start           after the message that asked for it
           tool_execution_update…
         tool_execution_end             exactly one for each start
@@ -58,7 +58,7 @@ Drive = Literal["print", "rpc", "tmux", "embedded"]
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="event"):
     """The envelope every event has.
 
-    `synthetic` marks an event that Bridle derived because the contract needs it (a text that came
+    `synthetic` marks an event that Bridle derived because the contract needs it (text that came
     whole still gets its start and end; a tool whose agent died still gets its end). `raw` is the
     wire message behind the event, present only when it was asked for. `type` is the name that the
     event has in JSON, a literal type in each class.
@@ -82,7 +82,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ev
 
 
 class SessionStart(Event, frozen=True, kw_only=True, tag="session_start"):
-    """The agent is there and named its session. Once a process, before everything else."""
+    """The agent has started and named its session. Once for each process, before everything
+    else."""
 
     type: ClassVar[Literal["session_start"]] = "session_start"
     native_session_id: str | None = None
@@ -119,7 +120,7 @@ class MessageUpdate(Event, frozen=True, kw_only=True, tag="message_update"):
 
 class MessageEnd(Event, frozen=True, kw_only=True, tag="message_end"):
     """The message is complete; `text` is all its text blocks joined. `usage` is this message's
-    own, null where the runtime only tells totals."""
+    own, null where the runtime only reports totals."""
 
     type: ClassVar[Literal["message_end"]] = "message_end"
     message_id: str
@@ -148,7 +149,7 @@ class ToolExecutionUpdate(Event, frozen=True, kw_only=True, tag="tool_execution_
 
 
 class ToolExecutionEnd(Event, frozen=True, kw_only=True, tag="tool_execution_end"):
-    """The tool ended; `result` is what the model is shown."""
+    """The tool ended; `result` is what the model sees."""
 
     type: ClassVar[Literal["tool_execution_end"]] = "tool_execution_end"
     tool_call_id: str
@@ -194,7 +195,7 @@ class AutoCompactionEnd(Event, frozen=True, kw_only=True, tag="auto_compaction_e
 
 
 class Retry(Event, frozen=True, kw_only=True, tag="retry"):
-    """A model call failed and the runtime will try again after `delay_ms`, where it tells."""
+    """A model call failed and the runtime will try again after `delay_ms`, if it reports one."""
 
     type: ClassVar[Literal["retry"]] = "retry"
     attempt: int
@@ -228,12 +229,12 @@ class ErrorRaised(Event, frozen=True, kw_only=True, tag="error"):
     retryable: bool = False
     hint: str = ""
     last_words: str = ""
-    """What a process that died printed last and was no protocol: the end of its standard error, of
+    """What a process that died printed last outside its protocol: the end of its standard error, of
     its screen in a terminal, or of its stdout. Secrets are removed."""
 
 
 class AgentEnd(Event, frozen=True, kw_only=True, tag="agent_end"):
-    """The turn is over, whatever its end. `usage` and `cost_usd` are this turn's."""
+    """The turn is over, however it ended. `usage` and `cost_usd` are this turn's."""
 
     type: ClassVar[Literal["agent_end"]] = "agent_end"
     turn: int
@@ -246,8 +247,8 @@ class AgentEnd(Event, frozen=True, kw_only=True, tag="agent_end"):
 
 
 class SessionEnd(Event, frozen=True, kw_only=True, tag="session_end"):
-    """The agent's process is gone. `reason` is the one that was given for stopping it; when nobody
-    stopped it, how the process ended."""
+    """The agent's process is gone. `reason` says why it was stopped or, if nobody stopped it, how
+    the process ended."""
 
     type: ClassVar[Literal["session_end"]] = "session_end"
     exit_code: int | None = None
@@ -256,7 +257,7 @@ class SessionEnd(Event, frozen=True, kw_only=True, tag="session_end"):
 
 
 class Unknown(Event, frozen=True, kw_only=True, tag="unknown"):
-    """A wire message no dialect knows; its payload is in `raw`. It never ends a stream."""
+    """A wire message that no dialect knows; its payload is in `raw`. It never ends a stream."""
 
     type: ClassVar[Literal["unknown"]] = "unknown"
 

@@ -25,16 +25,16 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     retries: bool = False
     """Reports when it retries a failed model call."""
     retry_cause: bool = True
-    """Reports then how the call failed, not only that it did."""
+    """These reports say how the call failed, not only that it did."""
     limit_end: bool = False
     """The error of a reached limit says when the limit ends."""
     reports_model: bool = True
     """Reports which model answered."""
     largest_input: int | None = None
-    """Characters that it gives its model at the most; a turn that has more ends as
-    `context_overflow`. None where it cuts tool output itself and sets no such limit."""
+    """The most characters that it gives its model; a turn with more ends as `context_overflow`.
+    None where it cuts tool output itself and sets no such limit."""
     output_schema: bool = False
-    """The CLI itself holds the answer to a JSON Schema; otherwise the prompt asks for it."""
+    """The CLI itself makes the answer fit a JSON Schema; otherwise the prompt asks for it."""
     resume: bool = False
     fork: bool = False
     """The provider option `fork`, with `resume`, continues in a copy of the conversation."""
@@ -50,10 +50,10 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     drives: tuple[str, ...] = ("print",)
     asks: tuple[str, ...] = ()
     """Drives in which its permission requests reach the caller. A run in which somebody answers
-    them uses such a drive. Empty where it asks nowhere."""
+    them uses such a drive. Empty if it never asks."""
     instruction_file: str | None = None
     over: dict[str, "Features"] = {}
-    """What it can do in a drive, where that differs from what this says of its runs."""
+    """Its abilities in a drive, where they differ from those of its runs."""
 
     def in_session(self, drive: str) -> "Features":
         """The abilities in a session of `drive`. With a process for each turn, nothing can reach

@@ -48,6 +48,22 @@ def home_dir(env: Mapping[str, str]) -> str:
     return env.get("HOME") or os.path.expanduser("~")
 
 
+_XDG = {
+    ".config": "XDG_CONFIG_HOME",
+    ".cache": "XDG_CACHE_HOME",
+    ".local/share": "XDG_DATA_HOME",
+    ".local/state": "XDG_STATE_HOME",
+}
+
+
+def in_home(path: str, env: Mapping[str, str]) -> str:
+    """The path of `path`, relative to the user's home; XDG variables may move its first folder."""
+    for usual, variable in _XDG.items():
+        if path.startswith(f"{usual}/") and os.path.isabs(env.get(variable, "")):
+            return os.path.join(env[variable], path[len(usual) + 1 :])
+    return os.path.join(home_dir(env), path)
+
+
 def _user_dir(env: Mapping[str, str], variable: str, default: str) -> str:
     base = env.get(variable, "")
     # The XDG rules: a relative path is ignored.
@@ -151,7 +167,7 @@ def atomic_file(
 
 
 def _encoded(content: str | bytes) -> bytes:
-    # A path that is not UTF-8 gets through as it is.
+    # A path that is not UTF-8 is kept unchanged.
     return content.encode(errors="surrogateescape") if isinstance(content, str) else content
 
 
@@ -167,7 +183,7 @@ class Cache:
     """JSON values by key, in one file of the user's cache folder.
 
     Contract: never raises for a file that cannot be read or written; the value is then computed
-    again. The oldest entries go when there are more than `limit`.
+    again. The oldest entries are dropped when there are more than `limit`.
     """
 
     def __init__(
@@ -179,7 +195,7 @@ class Cache:
         self._made_by = made_by
 
     def get(self, key: str, kind: type[T]) -> T | None:
-        """The value of `key`; None without one of this kind."""
+        """The value of `key`; None if it has no value of this kind."""
         entry = self._read().get(key)
         try:
             return None if entry is None else msgspec.json.decode(entry, type=kind)

@@ -1,4 +1,5 @@
-"""Git repositories: where they are, which folders a commit writes, and how Bridle runs git.
+"""Git repositories: where they are, which folders a commit writes, how Bridle runs git, and how it
+keeps its own files out of `git status`.
 
 A folder's repository is found by reading files, because a run has no time for a process. Bridle's
 own git commands go through `run_git`. Agents write in the folders where these run, and git obeys
@@ -10,11 +11,13 @@ replaces every repository setting that names a program by the user's own value o
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
 from bridle.core.errors import WrongUse
+from bridle.core.files import write_atomic
 
 # -- finding a repository -------------------------------------------------------------------------
 
@@ -106,9 +109,9 @@ def commit_dirs(place: GitPlace, branch_prefix: str | None = None) -> list[str]:
 def own_branches(folder: str, agent: str | None) -> str | None:
     """The part of the branch names that belongs to the agent in the linked work tree `folder`.
 
-    Up to and with the agent's name where the current branch holds it (`bridle/ann/fix` of `ann`:
-    `bridle/ann`), else all but the last part (`feature` of `feature/fix`). None when there is no
-    such part, no branch, or no linked work tree: then all branches are open.
+    Up to and including the agent's name if the current branch contains it (`bridle/ann/fix` of
+    `ann`: `bridle/ann`), else all but the last part (`feature` of `feature/fix`). None when there
+    is no such part, no branch, or no linked work tree: then all branches are open.
     """
     place = find_git(folder)
     head = _read(os.path.join(place.git_dir, "HEAD")) if place and place.linked else ""
@@ -199,21 +202,19 @@ _SETTINGS = {
 }
 """Settings of every command; they override the repository's."""
 
-_NAMES_A_PROGRAM = re.compile(
-    r"^(filter\..*\.(clean|smudge|process|required)|diff\..*\.(command|textconv)|merge\..*\.driver"
+_NAMES_A_PROGRAM = (
+    r"(?i)^(filter\..*\.(clean|smudge|process|required)|diff\..*\.(command|textconv)|merge\..*\.driver"
     r"|credential\..*|alias\..*|pager\..*|gpg\..*|hook\..*|remote\..*\.(uploadpack|receivepack|vcs)"
-    r"|url\..*|submodule\..*\.update|tar\..*\.command|trailer\..*\.(command|cmd))$",
-    re.IGNORECASE,
+    r"|url\..*|submodule\..*\.update|tar\..*\.command|trailer\..*\.(command|cmd))$"
 )
-"""Settings with a free part in their name that make git run a program or contact another host."""
+"""Settings with a free part in their name that make git run a program or contact another host.
+Compiled when git runs (`re` keeps it): most commands run no git."""
 _PROGRAMS = {"textconv": "cat", "driver": "false", "required": "false", "update": "none"}
 """The replacement for such a setting, by its last part; others become empty, which disables
 them."""
 
-_KEPT = re.compile(
-    r"GIT_(AUTHOR|COMMITTER)_\w+|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|GIT_EXEC_PATH|GIT_TRACE\w*"
-)
-"""Git's variables that the user may set; the others could lead to another repository."""
+_KEPT = r"GIT_(AUTHOR|COMMITTER)_\w+|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|GIT_EXEC_PATH|GIT_TRACE\w*"
+"""Git's variables that the user may set; the others could select another repository."""
 
 
 def run_git(
@@ -228,8 +229,8 @@ def run_git(
     place = None if words[:1] == ("init",) else find_git(folder)
     if place is not None and not place.proven():
         raise WrongUse(
-            f"{place.git_dir} does not know the worktree {place.root}",
-            hint="look at its .git file: somebody changed it",
+            f"{place.git_dir} does not list the worktree {place.root}",
+            hint="look at its .git file: it was changed",
         )
     around = _environment(os.environ if env is None else env, place)
     settings = {**_SETTINGS, **(_switched_off(folder, around, seconds) if place else {})}
@@ -254,7 +255,7 @@ def _environment(env: Mapping[str, str], place: GitPlace | None) -> dict[str, st
     around = {
         name: value
         for name, value in env.items()
-        if not name.startswith("GIT_") or _KEPT.fullmatch(name)
+        if not name.startswith("GIT_") or re.fullmatch(_KEPT, name)
     }
     around |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_EDITOR": "false"}
     around |= {"GIT_PAGER": "cat", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_SSH_COMMAND": "false"}
@@ -275,7 +276,7 @@ def _switched_off(folder: str, around: Mapping[str, str], seconds: float) -> dic
     found: set[str] = set()
     for scope, entry in zip(fields[::2], fields[1::2], strict=False):
         name, _, value = entry.partition("\n")
-        if not _NAMES_A_PROGRAM.match(name):
+        if not re.match(_NAMES_A_PROGRAM, name):
             continue
         if scope in ("system", "global"):
             users[name] = value
@@ -290,3 +291,123 @@ def _as_variables(settings: Mapping[str, str]) -> dict[str, str]:
     for number, (name, value) in enumerate(settings.items()):
         made |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     return made
+
+
+# -- what git does not see ------------------------------------------------------------------------
+
+_BEGIN = b"# bridle:begin"
+_END = b"# bridle:end\n"
+
+
+def is_tracked(root: str, name: str) -> bool:
+    """Whether the file `name` of the worktree `root` is there and under version control.
+
+    Also true when git does not answer: the file may be the user's.
+    """
+    if not os.path.exists(os.path.join(root, name)):
+        return False
+    return _status_of(root, "ls-files", "--error-unmatch", "--", name) in (0, None)
+
+
+def overlook(root: str, name: str, yes: bool) -> None:
+    """Make git ignore changes of a tracked file in this worktree, or see them again. Other
+    worktrees and the project are not affected."""
+    _status_of(root, "update-index", "--skip-worktree" if yes else "--no-skip-worktree", "--", name)
+
+
+def hide_from_status(worktree: str, name: str) -> None:
+    """Keep the file `name`, which Bridle made in `worktree`, out of `git status` and so out of what
+    `git add -A` takes.
+
+    Git has one list for all worktrees of a repository (`info/exclude`), so while the file is there
+    no worktree shows an untracked file of that name. A marked block at the end of the list says
+    which worktree each line is for; `show_in_status` takes it out again.
+    """
+    _change_exclude(worktree, name, hidden=True)
+
+
+def show_in_status(worktree: str, name: str) -> None:
+    """Undo `hide_from_status`; with the last line the list is again what it was, to the byte."""
+    _change_exclude(worktree, name, hidden=False)
+
+
+def _status_of(root: str, *words: str) -> int | None:
+    """The exit status of a git command; None when git did not answer."""
+    try:
+        return run_git(root, *words, seconds=30).returncode
+    except (OSError, subprocess.TimeoutExpired, WrongUse):
+        return None
+
+
+def _change_exclude(worktree: str, name: str, *, hidden: bool) -> None:
+    place = find_git(worktree)
+    if place is None:
+        return
+    folder = os.path.join(place.common_dir, "info")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with _exclude_lock(folder):
+            _rewrite_exclude(
+                os.path.join(folder, "exclude"), place.root, worktree, name, hidden=hidden
+            )
+    except OSError:
+        # Without the entry the file only shows in `git status`.
+        return
+
+
+def _rewrite_exclude(path: str, root: str, worktree: str, name: str, *, hidden: bool) -> None:
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+        notes = b"" if not text or text.endswith(b"\n") else b" newline"
+    except FileNotFoundError:
+        text, notes = b"", b" file"
+    before, begun, rest = text.rpartition(_BEGIN)
+    block, ended, after = rest.partition(_END)
+    if begun and ended:
+        notes, _, block = block.partition(b"\n")
+    else:
+        before, block, after = text, b"", b""
+        before += b"\n" if notes == b" newline" else b""
+    lines = block.splitlines()
+    entries = [(owner, line) for owner, line in zip(lines[::2], lines[1::2], strict=False)]
+    inside = os.path.relpath(os.path.join(os.path.realpath(worktree), name), root)
+    own = (b"# " + os.fsencode(root), b"/" + _exclude_pattern(inside))
+    kept = [each for each in entries if each != own and os.path.isdir(each[0][2:])]
+    if hidden:
+        kept.append(own)
+    if kept == entries:
+        return
+    if kept:
+        body = b"".join(owner + b"\n" + line + b"\n" for owner, line in kept)
+        _replace_exclude(path, before + _BEGIN + notes + b"\n" + body + _END + after)
+    elif notes == b" file" and not before + after:
+        os.unlink(path)
+    else:
+        _replace_exclude(
+            path, (before.removesuffix(b"\n") if notes == b" newline" else before) + after
+        )
+
+
+def _exclude_pattern(name: str) -> bytes:
+    """The line of git's list that means this file and no other."""
+    return b"".join(
+        b"\\" + bytes((c,)) if c in b"*?[\\ " else bytes((c,)) for c in os.fsencode(name)
+    )
+
+
+def _replace_exclude(path: str, text: bytes) -> None:
+    write_atomic(path, text, mode=0o666, keep_mode=True)
+
+
+@contextmanager
+def _exclude_lock(folder: str) -> Iterator[None]:
+    """Lock the list: several Bridle processes may make worktrees at the same time."""
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

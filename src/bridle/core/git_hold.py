@@ -2,9 +2,9 @@
 
 Git obeys many files of its folder: configuration, hooks, the name of the common folder, alternates.
 `hold` says which of them a sandbox must keep read-only, makes harmless placeholders for those that
-do not exist (only what exists can be kept read-only), and gives the agent an object store of its
-own, so that it can add objects and neither replace nor remove any. `release` moves the new objects
-into the repository and removes what `hold` made.
+do not exist (only what exists can be kept read-only), and gives the agent its own object store, so
+that it can add objects but not replace or remove any. `release` moves the new objects into the
+repository and removes what `hold` made.
 """
 
 import fcntl
@@ -58,7 +58,7 @@ class GitHold(msgspec.Struct, frozen=True, kw_only=True):
     views: tuple[tuple[str, str], ...] = ()
     """Folders and where else they are visible, read-only."""
     own: tuple[tuple[str, str], ...] = ()
-    """Folders of the agent's own and the folders they replace in its view."""
+    """The agent's own folders, and the folders they replace in its view."""
     folder: str = ""
     """What `release` takes, once the agent is gone."""
     notes: tuple[str, ...] = ()
@@ -197,11 +197,11 @@ _ALL_BRANCHES = "all branches of the repository are open"
 def _other_branches(
     place: GitPlace, branch_prefix: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The files of the branches that are not the agent's, where no prefix tells which are, and what
-    to say when they cannot be held.
+    """The files of the branches that are not the agent's, where no prefix separates them, and the
+    warning when they cannot be held.
 
-    A branch that is only packed gets a file of its own that says the same: else the agent could
-    make one that says something else.
+    A branch that is only packed gets its own file with the same content: otherwise the agent could
+    make one with other content.
     """
     if not place.linked or branch_prefix is not None:
         return (), ()
@@ -304,7 +304,8 @@ def _recorded(folder: str) -> _Record | None:
 
 @contextmanager
 def _locked(common_dir: str) -> Iterator[None]:
-    """One hold or release at a time: the last to go removes what the next may count on."""
+    """Allow one hold or release at a time: the last release removes what the next hold may rely
+    on."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(os.path.join(common_dir, FOLDER, "lock"), flags, PRIVATE_FILE)
     try:
@@ -315,7 +316,7 @@ def _locked(common_dir: str) -> Iterator[None]:
 
 
 def _retried(act: Callable[[], T]) -> T:
-    """What `act` returns, tried again for some seconds while another process is in the way."""
+    """What `act` returns, retried for some seconds while another process interferes."""
     until = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -401,7 +402,7 @@ def _edit_alternates(objects: str, *, add: str | None = None, remove: str | None
 
 
 def _boot() -> str:
-    """What tells one boot of this machine from another; the same text where that is unknown."""
+    """Identifies this boot of the machine; a fixed text where that is unknown."""
     return _bytes("/proc/sys/kernel/random/boot_id").decode().strip()
 
 

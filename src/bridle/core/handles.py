@@ -14,13 +14,13 @@ DeliveryWay = Literal["stdin", "tmux", "rpc"]
 
 
 class SessionHints(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program around an agent should know of how it treats its conversation.
+    """What a program around an agent should know about how it treats its conversation.
 
     Both are false for an agent that keeps its conversation itself, as all of today's do.
     """
 
     allow_synthetic_tool_results: bool = False
-    """Whether the program may put in results for tool calls that never got one."""
+    """Whether the program may insert results for tool calls that never got one."""
     enforce_final_tag: bool = False
     """Whether only the text in `<final>` tags is the answer."""
 
@@ -30,7 +30,7 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     work_dir: str
     runtime_name: str | None = None
-    """Must be the runtime's own id when it is given; there is no change to another runtime."""
+    """If given, it must be the runtime's own id; it cannot select another runtime."""
     account_dir: str | None = None
     """The agent's configuration home, for one of several accounts."""
     env: dict[str, str] = {}
@@ -39,7 +39,7 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Sent as soon as the session is ready."""
     mode: SessionMode = "minimal"
     name: str | None = None
-    """A name for people; unique among the sessions that live."""
+    """A name for people; unique among living sessions."""
     options: dict[str, Any] = {}
     """Further fields of `RunOptions`: `model`, `permission_mode`, …"""
 
@@ -48,7 +48,7 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """A session, as a program can write it down and use it again tomorrow."""
+    """A reference to a session that a program can store and use later."""
 
     runtime: str
     session_id: str
@@ -65,16 +65,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     delivery: DeliveryWay | None = None
-    """The way it must go; refused where the session has another. None: the way it has."""
+    """The required delivery; refused if the session has another. None: the session's own."""
     timeout: float | None = 30.0
-    """Seconds to wait until the agent has it; it stays on its way after that."""
+    """Seconds to wait until the agent has it; delivery continues after that."""
 
     def __post_init__(self) -> None:
         check_closed(self)
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions to list; what is None does not matter."""
+    """Which sessions to list; a field that is None matches all."""
 
     work_dir: str | None = None
     state: SessionState | None = None

@@ -42,11 +42,11 @@ _LABEL = (
     "passes passed passing green ok verified build built implementation implemented fixed resolved "
     "signal and "
 )
-"""Words of a label that may lead to the marker: `Status:`, `All tests pass —`."""
+"""Words of a label that may precede the marker: `Status:`, `All tests pass —`."""
 
 
 def find_marker(text: str, marker: str, instructions: str = "") -> bool:
-    """Whether `text`, spoken by the agent, says `marker`.
+    """Whether `text`, written by the agent, says `marker`.
 
     `instructions` is what the agent was given (prompt, system prompts, instruction files); a line
     of `text` that repeats a line of it does not count, unless that line is the marker itself.

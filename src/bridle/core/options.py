@@ -21,8 +21,8 @@ _OF_ONE_AGENT = ("BRIDLE_AGENT_NAME", "BRIDLE_TASK", "BRIDLE_ACTOR")
 
 
 def without_outer_agent(env: Mapping[str, str]) -> dict[str, str]:
-    """`env` without who the agent is that Bridle was started by, if it was: an agent that it starts
-    is another one. The capability stays, since it holds for everything below."""
+    """`env` without the identity of the agent that started Bridle, if one did: an agent that Bridle
+    starts is a different one. The capability stays, because it applies to everything below."""
     if not env.get("BRIDLE_SESSION_ID"):
         return dict(env)
     return {name: value for name, value in env.items() if name not in _OF_ONE_AGENT}
@@ -69,8 +69,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model name after aliases, with the routing that belongs to it.
 
-    Both shapes of the field are served: `env` is passed on as it is, `provider` is translated by
-    each runtime into its own variables and flags.
+    Both forms are supported: `env` is passed on unchanged, and each runtime translates `provider`
+    into its own variables and flags.
     """
 
     model: str
@@ -94,7 +94,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run can be asked for. A runtime honours a field or refuses it by name."""
 
     prompt: str
-    """What the agent is to do. Any size: what a command line cannot carry goes by stdin or file."""
+    """The agent's task. Any size: a prompt too long for a command line goes through stdin or a
+    file."""
     system_prompt: str | None = None
     """Replaces the agent's base instructions."""
     append_system_prompt: str | None = None
@@ -121,14 +122,14 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     mcp_config: str | None = None
     """MCP servers of this run: a file's path, or JSON text, in the common `mcpServers` shape."""
     permission_mode: PermissionMode = "ask"
-    """`ask`: requests go to the person at the terminal, refused with a reason when there is none.
-    `bypass`: the agent acts within its sandbox and guards."""
+    """`ask`: the person at the terminal answers requests; without one they are refused, with a
+    reason. `bypass`: the agent acts within its sandbox and guards."""
     sandbox: SandboxMode | None = None
-    """OS confinement of what the agent may write, held for every runtime, by Bridle where it has no
-    sandbox of its own. None: that of the capability by which the agent is guarded
-    (`capabilities.SANDBOXES`), for any other agent what the runtime does by itself."""
+    """What the operating system lets the agent write, enforced for every runtime: by its own
+    sandbox if it has one, else by Bridle. None: the default of the agent's capability
+    (`capabilities.SANDBOXES`), or the runtime's own default for an unguarded agent."""
     guard: str | None = None
-    """The capability (builder, scout, …) by whose rules every tool call is judged before it runs.
+    """The capability (builder, scout, …) whose rules judge every tool call before it runs.
     None: the one that the agent's environment names (`BRIDLE_CAPABILITY`), else no guard."""
     unguarded: bool = False
     """Run without a guard although a capability is named; the result says so."""
@@ -137,7 +138,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     provider_options: dict[str, Any] = {}
     """Options that only this runtime knows, by their documented names."""
     raw_args: tuple[str, ...] = ()
-    """Arguments passed to the CLI as they are; the last resort."""
+    """Arguments passed to the CLI unchanged; the last resort."""
     timeout: float | None = None
     """Seconds until the agent is stopped with `TimedOut`; in a session, for each turn."""
     budget_usd: float | None = None
@@ -148,7 +149,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     marker: str = DEFAULT_MARKER
     """The text by which the agent says that its work is complete."""
     resume: str | None = None
-    """Native id of the conversation to go on with; proved or refused, never replaced by a new."""
+    """Native id of the conversation to continue; verified or refused, never replaced by a new
+    one."""
     ignore_unsupported: bool = False
     """Report options the runtime cannot honour in `ignored_options` instead of refusing."""
     include_raw: bool = False
@@ -210,7 +212,7 @@ class SessionOptionsDict(ResumeOptionsDict, total=False):
 
 
 class RunOptionsDict(SessionOptionsDict, total=False):
-    """The keywords of `run` and `stream`: all fields of `RunOptions` but the prompt."""
+    """The keywords of `run` and `stream`: all fields of `RunOptions` except the prompt."""
 
     timeout: float | None
 

@@ -1,9 +1,9 @@
 """Keeping secrets out of everything Bridle writes.
 
-The first line is by exact value: Bridle knows which keys it hands to an agent, and takes them out
-of each line the agent prints before anything reads it, in every form they are likely to appear in.
-The second is by shape (`secret_shapes`), for texts and data. A stream is cut anywhere, so there a
-shape is only known when one piece holds it whole; the message that the pieces make up is clean.
+The first defence is by exact value: Bridle knows which keys it hands to an agent, and takes them
+out of each line the agent prints before anything reads it, in every form they are likely to appear
+in. The second is by shape (`secret_shapes`), for texts and data. A stream is cut anywhere, so there
+a shape is only known when one piece holds it whole; the message that the pieces make up is clean.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _SECRET_PARTS = frozenset({
 })
 # fmt: on
 """Words of a variable's name that say its value is secret. Whole words between underscores: MONKEY
-and TOKENIZERS are none."""
+and TOKENIZERS do not match."""
 # fmt: off
 _PLAIN_PARTS = frozenset({
     "ID", "NAME", "FILE", "PATH", "DIR", "SOCK", "SOCKET", "URL", "URI", "HOST",
@@ -46,7 +46,7 @@ def secrets_in(env: Mapping[str, str]) -> list[str]:
     """The values of `env` whose variable names say that they are secret.
 
     Judged by the words of the name and the shape of the value: paths, numbers, switches and short
-    values are none, whatever their name.
+    values are not secret, whatever their name.
     """
     return [
         value for name, value in env.items() if _looks_secret(value) and _names_secret(name, value)
@@ -94,7 +94,7 @@ class Redactor:
             self._begins.setdefault(text[:2], []).append(text)
 
     def text(self, text: str) -> str:
-        """`text` without any known secret, nor anything that has the shape of one."""
+        """`text` without known secrets and without anything shaped like one."""
         if len(text) >= self._shortest:
             for form in self._texts:
                 if form in text:

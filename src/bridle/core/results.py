@@ -17,11 +17,11 @@ class GuardReport(msgspec.Struct, frozen=True, kw_only=True):
     capability: str
     state: Literal["live", "unproved", "unguarded"]
     """`live`: it was seen to fire. `unproved`: nothing happened that could have shown it.
-    `unguarded`: the caller did without."""
+    `unguarded`: the caller switched it off."""
     mechanism: str = ""
     sandbox: str | None = None
-    """How the agent was confined: the mode, which its capability brings where none was named. None:
-    it was not, or as the runtime does by itself."""
+    """The sandbox mode that confined the agent, named or from its capability. None: no sandbox, or
+    the runtime's own default."""
     allowed: int = 0
     blocked: int = 0
 
@@ -85,7 +85,7 @@ STATUS_OF_KIND: dict[str, RunStatus] = {
     "aborted": "aborted",
     "budget_exceeded": "budget_exceeded",
 }
-"""Error kinds that have a run status of their own; every other kind is `failed`."""
+"""Error kinds that have their own run status; every other kind is `failed`."""
 
 
 class TranscriptSummary(msgspec.Struct, frozen=True, kw_only=True):

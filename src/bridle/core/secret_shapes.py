@@ -112,7 +112,7 @@ for _number, (_, _begins, _) in enumerate(SHAPES):
 _SHORTEST = 16
 """Characters of the shortest text that can hold a secret; most pieces of a stream are shorter."""
 _LONG_WORD = re.compile(r"[A-Za-z0-9_-]{20}")
-"""What every shape holds, but for a few that are searched for by their own words."""
+"""What every shape contains, except a few that are searched for by their own words."""
 _LONGEST_NAME = 64
 _LONGEST_VALUE = 4096
 _NAMING = ("key", "token", "secret", "passw", "passphrase", "credential")
@@ -152,7 +152,7 @@ def without_shapes(text: str, *, guess: bool = False) -> str:
 def _without_keys(text: str) -> str:
     """`text` without keys that are known by their own shape.
 
-    A shape is tried only where a text is found that it begins with: one pattern for all would
+    A shape is tried only where one of its prefixes is found: one pattern for all would
     take a hundred times as long.
     """
     spans: list[tuple[int, int, str]] = []
@@ -219,7 +219,7 @@ _PLACES = {
         rf"(?P<rest>[A-Za-z0-9_-]{{0,24}})(?P<assign>{_ASSIGN})(?P<secret>{_VALUE})",
     ),
 }
-"""By the word that leads to it: the kind, and the pattern. Tried only where the word
+"""By the word before it: the kind, and the pattern. Tried only where the word
 is, because searching for patterns takes many times as long as searching for words."""
 
 

@@ -75,7 +75,7 @@ class AnswerCheck:
         from referencing import Registry
 
         kind = validators.validator_for(self._schema, default=validators.Draft202012Validator)
-        # A registry of its own: the default one would fetch what it does not know.
+        # A separate registry: the default one would fetch what it does not know.
         found = best_match(kind(self._schema, registry=Registry()).iter_errors(value))
         if found is None:
             return None

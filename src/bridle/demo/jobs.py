@@ -34,7 +34,7 @@ def _usage(fresh: int, written: int, cached: int = 0) -> dict[str, int]:
 JOBS = (
     Job(
         "builder",
-        "Let hello.sh greet whoever is named as its argument.",
+        "Let hello.sh greet the person named in its argument.",
         [
             _say("I look at the script first.", read_file="hello.sh", usage=_usage(812, 31)),
             _say(

@@ -1,8 +1,8 @@
 """`bridle demo`: several scripted agents at once on a throw-away repository, offline.
 
 The agents are scripted and the demo says so; their processes, tools, worktrees and commits are
-real. It checks what it shows: when the write outside a worktree is not refused, or a commit is
-missing, it fails.
+real. It checks what it shows: it fails if the write outside a worktree is not refused, or a commit
+is missing.
 """
 
 import os
@@ -38,7 +38,7 @@ class AgentReport(msgspec.Struct, frozen=True, kw_only=True):
     branch: str
     status: str
     commit: str | None
-    """The commit on its branch, None when there is not exactly one."""
+    """The commit on its branch; None unless there is exactly one."""
     text: str
     tools: int
     usage: Usage
@@ -51,7 +51,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     reason: str
     written: bool
-    """Whether the file is there all the same; looked up on disk."""
+    """Whether the file exists anyway; checked on disk."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     duration_ms: int
     folder: str | None
-    """Where everything was left, when that was asked for."""
+    """The folder of everything, if it was kept."""
 
 
 def main(*, json: bool = False, keep: bool = False) -> int:
@@ -200,7 +200,7 @@ class _Demo:
         )
 
     def _is_removed(self, job: Job) -> bool:
-        """Remove a worktree; False when git refuses, since something in it was not committed."""
+        """Remove a worktree; False if git refuses because something in it was not committed."""
         try:
             remove_worktree(self._repo, self._tree(job), env=self._env)
         except WrongUse:
@@ -252,7 +252,7 @@ def _identity(name: str) -> dict[str, str]:
 
 
 class _Screen:
-    """What the demo shows; one line an event, with colours on a terminal only."""
+    """What the demo shows; one line per event, with colours on a terminal only."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -267,7 +267,7 @@ class _Screen:
         self._line("")
 
     def show(self, name: str, event: ev.Event) -> None:
-        """One event, when it says something to a person."""
+        """One event, if a person should see it."""
         words = self._words(event)
         if words:
             who = self._paint(f"{name:<8}", self._names[name])
@@ -281,7 +281,7 @@ class _Screen:
         if refused is None:
             self._line(self._paint("FAILED: no write outside a worktree was refused", "31"))
         elif refused.written:
-            self._line(self._paint(f"FAILED: {refused.path} was written all the same", "31"))
+            self._line(self._paint(f"FAILED: {refused.path} was written anyway", "31"))
         else:
             self._line(f"Refused: {refused.agent} tried to write {refused.path}")
             self._line("         looked up on disk: the file is not there")

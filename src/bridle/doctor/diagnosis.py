@@ -89,7 +89,7 @@ def examine(
             checks.append(check_flags(runtime, found, dialect, home))
         can_probe = probe and starts.status != "fail"
         if can_probe:
-            report_progress(f"{runtime.id}: looking whether its hooks fire")
+            report_progress(f"{runtime.id}: checking whether its hooks fire")
         hooks = probe_hooks(runtime) if can_probe else look_at_hooks(runtime)
         checks += [_login(runtime), hooks, *machine]
     if probe:

@@ -8,7 +8,7 @@ from bridle.doctor.report import Finding
 from bridle.runtimes.contract import Adapter, is_guardable
 
 _SECONDS = 180.0
-_HINT = "guarded runs and sessions of it refuse to start; hold it with --sandbox instead"
+_HINT = "its guarded runs and sessions refuse to start; confine it with --sandbox instead"
 _SCRIPT = [
     {"text": "I write a file.", "shell": "echo written > inside.txt"},
     {"text": "I push.", "shell": "git push origin HEAD"},
@@ -38,7 +38,7 @@ def probe_hooks(runtime: Adapter) -> Finding:
 
 
 def _none() -> Finding:
-    return Finding(name="hooks", status="skip", detail="it has none that a guard can use")
+    return Finding(name="hooks", status="skip", detail="it has no hooks that a guard can use")
 
 
 def _played(runtime: Adapter) -> tuple[RunResult, bool]:

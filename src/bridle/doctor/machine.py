@@ -27,7 +27,7 @@ class Output(msgspec.Struct, frozen=True):
 
 
 def ask(command: tuple[str, ...], home: str, *, seconds: float = SECONDS) -> Output:
-    """Run `command` in the empty home `home`, so that it reads and writes nothing of the user's."""
+    """Run `command` in the empty home `home`, so that it does not touch the user's files."""
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home}
     env |= {"TERM": "dumb", "LANG": "C.UTF-8", "NO_COLOR": "1"}
     try:

@@ -30,5 +30,5 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> bool:
-        """Whether a failed check keeps runs from working."""
+        """Whether a failed check prevents runs."""
         return any(check.status == "fail" for check in self.checks)

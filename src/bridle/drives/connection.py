@@ -217,9 +217,9 @@ class RuntimeConnection:
     async def _queue(self, text: str, kind: Literal["prompt", "steer", "follow_up"]) -> None:
         self._check()
         if not text.strip():
-            raise WrongUse("the message is empty", hint="say what the agent is to do")
+            raise WrongUse("the message is empty", hint="say what the agent should do")
         self._count += 1
-        # A UUID, as wires need it, that differs in its number.
+        # Wires need a UUID; only its number differs.
         message_id = f"{self._recorder.session_id[:-12]}{self._count:012x}"
         steers = kind == "steer" and self._can_steer and self._recorder.turn_open
         self._player.add(Message(id=message_id, text=text, kind=kind if steers else "prompt"))

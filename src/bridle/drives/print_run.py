@@ -32,14 +32,15 @@ class PrintRun:
 
     Contract: iterate `events` (or `batches`) to the end, once; then `result` is complete. `abort`
     may be called from any thread or a signal handler; the events still end in order. Leaving the
-    iteration early ends the agent. Errors of the agent are in the result, never raised; an
-    exception of the permission callback is raised here, after the agent has ended.
+    iteration early ends the agent. `normalizer` is called once the process runs: the agent's own
+    start then hides what it takes to make one. Errors of the agent are in the result, never
+    raised; an exception of the permission callback is raised here, after the agent has ended.
     """
 
     def __init__(
         self,
         spec: ProcessSpec,
-        normalizer: Normalizer,
+        normalizer: Callable[[], Normalizer],
         recorder: Recorder,
         *,
         private_dirs: tuple[str, ...] = (),
@@ -47,7 +48,7 @@ class PrintRun:
         at_end: Callable[[], None] | None = None,
     ) -> None:
         self._recorder = recorder
-        self._player = Player(normalizer, recorder)
+        self._normalizer = normalizer
         self._permission = permission
         self._process = AttachedProcess(spec, recorder.redactor)
         self._aborted: AgentError | None = None
@@ -103,8 +104,9 @@ class PrintRun:
                 recorder.fail(self._aborted)
                 recorder.finish(ProcessExit(code=None))
             elif self._started():
-                yield from self._follow()
-                self._player.finish(process.exit or ProcessExit(code=None))
+                player = Player(self._normalizer(), recorder)
+                yield from self._follow(player)
+                player.finish(process.exit or ProcessExit(code=None))
             if events := recorder.drain():
                 yield events
         finally:
@@ -119,8 +121,8 @@ class PrintRun:
             return False
         return True
 
-    def _follow(self) -> Iterator[list[Event]]:
-        recorder, process, player = self._recorder, self._process, self._player
+    def _follow(self, player: Player) -> Iterator[list[Event]]:
+        recorder, process = self._recorder, self._process
         redact = recorder.redactor.line
         timeout = recorder.options.timeout
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -134,8 +136,8 @@ class PrintRun:
                     # Events before the request are shown before the question.
                     if events := recorder.drain():
                         yield events
-                    self._answer_questions()
-            self._feed_stderr()
+                    self._answer_questions(player)
+            self._feed_stderr(player)
             if recorder.input_done:
                 process.close_input()
             if recorder.stop_requested is not None:
@@ -150,7 +152,7 @@ class PrintRun:
                 process.request_stop()
             if events := recorder.drain():
                 yield events
-        self._feed_stderr()
+        self._feed_stderr(player)
         if self._aborted is not None:
             recorder.fail(self._aborted)
         if process.failure is not None:
@@ -179,20 +181,20 @@ class PrintRun:
             recorder.request_stop(patience.error)
         return True
 
-    def _feed_stderr(self) -> None:
+    def _feed_stderr(self, player: Player) -> None:
         lines = self._process.take_stderr()
         if lines:
             for line in lines:
-                self._player.feed_stderr(self._recorder.redactor.line(line))
-            self._process.write(self._player.take_bytes())
+                player.feed_stderr(self._recorder.redactor.line(line))
+            self._process.write(player.take_bytes())
 
-    def _answer_questions(self) -> None:
-        questions = self._player.questions
+    def _answer_questions(self, player: Player) -> None:
+        questions = player.questions
         while questions:
             question = next(iter(questions.values()))
             allowed, by, reason = decision_of(self._permission(question))
-            self._player.answer(question.request_id, allowed, by, reason)
-            self._process.write(self._player.take_bytes())
+            player.answer(question.request_id, allowed, by, reason)
+            self._process.write(player.take_bytes())
 
 
 def _clean_up(folders: tuple[str, ...], at_end: Callable[[], None] | None) -> None:

@@ -35,7 +35,7 @@ def configured_policy(
     """The policy of an agent: `guards` of the configuration over the defaults, and `gates`, the
     agent's own quality gates. The scratch folder is the environment's `TMPDIR`, if it is set.
 
-    Raises `ConfigError` for a policy that makes no sense.
+    Raises `ConfigError` for an invalid policy.
     """
     section = config.guards
     overrides = {
@@ -57,6 +57,10 @@ def configured_policy(
     )
     try:
         check(policy)
+        if section.safe_commands:
+            from bridle.guard.commands.registry import check_safe
+
+            check_safe(policy)
     except PolicyError as problem:
         raise ConfigError(f"guards: {problem}") from None
     return policy

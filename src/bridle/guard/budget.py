@@ -1,9 +1,9 @@
 """What one verdict may cost: a count of work and a deadline, kept for each thread.
 
-Whatever walks an input calls `spend` with about the number of things it looked at. No call of an
-agent can hold the process: past either limit the call is refused. Single calls into C (a regular
-expression, a decoder) cannot be interrupted, and hold every thread while they run; they must be
-linear by themselves.
+Code that walks an input calls `spend` with about the number of things it looked at. No agent's call
+can block the process: past either limit the call is refused. Single calls into C (a regular
+expression, a decoder) cannot be interrupted, and block every thread while they run; they must take
+linear time.
 """
 
 import math
@@ -17,9 +17,9 @@ from bridle.guard.verdict import Blocked
 MOST_WORK = 1_000_000
 """Units of work, of about a microsecond each; the longest everyday commands need a hundredth."""
 SECONDS = 5.0
-"""Time after which a verdict is given up, waiting for the shell parser included."""
+"""Time limit of a verdict, including the wait for the shell parser."""
 _LOOK_EVERY = 2_000
-"""Units between two looks at the clock."""
+"""Units between two checks of the clock."""
 
 
 class _Account(threading.local):
@@ -34,7 +34,7 @@ _account = _Account()
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Within it `spend` counts; a second one inside of it belongs to the same account."""
+    """A block in which `spend` counts; a nested one counts towards the outer."""
     account = _account
     if account.open:
         yield
@@ -63,7 +63,8 @@ def spend(units: int) -> None:
 
 
 def seconds_left() -> float:
-    """Time until the deadline, for ever where nothing counts. Raises `Blocked` when it is over."""
+    """Time until the deadline; infinite outside such a block. Raises `Blocked` when it has
+    passed."""
     if not _account.open:
         return math.inf
     left = _account.ends - time.monotonic()

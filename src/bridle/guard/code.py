@@ -1,7 +1,7 @@
-"""Program text of other languages: what it shows without being run.
+"""Program text in other languages: what can be seen without running it.
 
-Not much can. A text that names a path outside, or starts git to push, is refused; the rest is the
-sandbox's to decide.
+That is not much. A text that names a path outside, or starts git to push, is refused; the rest is
+left to the sandbox.
 """
 
 import itertools
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from bridle.guard.budget import spend
 from bridle.guard.paths import Mode, Places
-from bridle.guard.tables import names
+from bridle.guard.shell.values import names
 from bridle.guard.verdict import Blocked
 
 _PATH = re.compile(r"""['"`(\s=<>:,|]((?:/|~/|\.\./)[^\s'"`;|)(<>,]*)""")
@@ -25,7 +25,7 @@ _A_PATH = 30
 """Units of work that the look at a path counts for."""
 _TAKES_AWAY = re.compile(r"rmtree|rmdir|rename|move|remove|unlink|\brm", re.IGNORECASE)
 _WRITES = re.compile(
-    # Every part that may be long is bounded: from each start a search looks no farther.
+    # Every part that may be long is bounded, so that no search from any start goes far.
     r"write|\brm(?:Sync|dir)?\b|unlink|remove|rmtree|mkdir|makedirs|rename|replace\(|copy|move|chmod|chown|symlink|link\("
     r"|truncate|touch|dump\(|save|system|popen|subprocess|exec|spawn"
     r"|(?:,\s{0,9}(?:mode\s{0,9}=\s{0,9})?|\bopen\(\s{0,9})['\"](?:[wax][bt]?\+?|r[bt]?\+)[bt]?['\"]\s*\)"
@@ -43,8 +43,8 @@ _STARTS = re.compile(
     re.IGNORECASE,
 )
 _GIT = r"""(?<![-\w])git\b(?:[\s'",\[\]()]|-[-\w]++)++"""
-"""git and what may be between it and its subcommand. It gives nothing back, and no second git
-can begin inside of it: each character is looked at once."""
+"""git and what may be between it and its subcommand. It never backtracks, and no second git can
+begin inside it: each character is examined once."""
 _PUSH = re.compile(rf"{_GIT}(push|send-pack)\b", re.IGNORECASE)
 _LIBRARY = re.compile(
     r"\b(?:pygit2|dulwich|nodegit|rugged|simple-git|isomorphic-git|gitpython|jgit|go-git"
@@ -55,7 +55,7 @@ _LIBRARY = re.compile(
 _RESET = re.compile(rf"{_GIT}reset\b", re.IGNORECASE)
 _HARD = re.compile(r"--har?d?\b", re.IGNORECASE)
 _REACH = 300
-"""How far after `git reset` its option is looked for."""
+"""How far after `git reset` to look for its option."""
 _HOME = re.compile(r"expanduser|Path\.home|homedir\(|Dir\.home|\bHOME\b|\$HOME|ENV\[.HOME")
 
 
@@ -132,24 +132,24 @@ _READING_CALLS = names("""
     length lines list listdir listdirSync load loads localeCompare log lower lstat lstatSync lstrip
     map match Math matchAll max md5 min most_common name namedtuple new next normalize not now
     Number Object open opendir or ord os parse parseArgs parseFloat parseInt partition Path path
-    pathlib pop posix pow pprint print printf println print_r process product puts range rglob
-    read read_bytes read_csv read_json read_text readAsArrayBuffer readdir readdirSync reader
-    readFile readFileSync readJson readline readlines readlink realpath realpathSync reduce
-    relative relpath repr require resolve return reverse reversed rfind rindex round rpartition
-    rsplit rstrip scan scandir search seek select set setdefault sha1 sha256 sha512 shift show
-    size skip slice some sort sorted splice split splitext splitlines sprintf SQL stat statSync
-    startsWith startswith str String strip strlen strptime strftime sub substr substring sum super
-    tail tap tell test then time to_a to_i to_s toFixed toISOString toLowerCase toString
-    toUpperCase today title translate trim trimEnd tuple type typeof uniq unpack unshift upper
-    utf8 values var_dump vars version walk warn when while with yield zip_longest zip util inspect
-    stdout stringify unquote urlparse b64decode b64encode getopt ArgumentParser parse_args
-    add_argument getroot findtext iterfind fromstring safe_load tomllib yaml Set Map Array Promise
-    async await catch finally function lambda nonzero mean unique describe head info value_counts
-    getsource signature getdoc find_spec machine system_info python_version uname release
-    is_relative_to suffix stem as_posix with_suffix samefile isspace casefold zfill ljust rjust
-    center at charAt charCodeAt codePointAt padStart padEnd repeat replaceAll flat sqrt hypot
-    update digest digestmod getvalue StringIO BytesIO TextIOWrapper Decimal Fraction Random
-    randint choice seed perf_counter monotonic sleep exc_info format_exc print_exc
+    pathlib pop posix pow pprint print printf println print_r process product puts range rglob read
+    read_bytes read_csv read_json read_text readAsArrayBuffer readdir readdirSync reader readFile
+    readFileSync readJson readline readlines readlink realpath realpathSync reduce relative relpath
+    repr require resolve return reverse reversed rfind rindex round rpartition rsplit rstrip scan
+    scandir search seek select set setdefault sha1 sha256 sha512 shift show size skip slice some
+    sort sorted splice split splitext splitlines sprintf SQL stat statSync startsWith startswith str
+    String strip strlen strptime strftime sub substr substring sum super tail tap tell test then
+    time to_a to_i to_s toFixed toISOString toLowerCase toString toUpperCase today title translate
+    trim trimEnd tuple type typeof uniq unpack unshift upper utf8 values var_dump vars version walk
+    warn when while with yield zip_longest zip util inspect stdout stringify unquote urlparse
+    b64decode b64encode getopt ArgumentParser parse_args add_argument getroot findtext iterfind
+    fromstring safe_load tomllib yaml Set Map Array Promise async await catch finally function
+    lambda nonzero mean unique describe head info value_counts getsource signature getdoc find_spec
+    machine system_info python_version uname release is_relative_to suffix stem as_posix with_suffix
+    samefile isspace casefold zfill ljust rjust center at charAt charCodeAt codePointAt padStart
+    padEnd repeat replaceAll flat sqrt hypot update digest digestmod getvalue StringIO BytesIO
+    TextIOWrapper Decimal Fraction Random randint choice seed perf_counter monotonic sleep exc_info
+    format_exc print_exc
     """)
 """Calls that read, compute or show. A text with another call that names a place outside may write
 there: what the call does is not known."""
@@ -164,7 +164,7 @@ def _calls_unknown(text: str, language: str) -> bool:
 
 
 def _distinct(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """Each path that the pattern finds, once."""
+    """Each path that the pattern finds, without repeats."""
     seen: set[str] = set()
     for match in pattern.finditer(text):
         path = match.group(1)
@@ -175,9 +175,10 @@ def _distinct(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def _without_expressions(text: str) -> str:
-    """JavaScript without its expressions between slashes, which are no paths; texts stay.
+    """JavaScript without its regular expressions between slashes, which are not paths; strings
+    stay.
 
-    One pass: where a line holds an expression that does not end, the rest of it stays as it is.
+    One pass: if an expression in a line does not end, the rest of the line stays unchanged.
     """
     kept: list[str] = []
     position = start = 0
@@ -204,7 +205,7 @@ def _without_expressions(text: str) -> str:
 
 
 def _check_links(path: str, language: str, places: Places, directory: str) -> None:
-    """Refuse a relative path that a link of the worktree leads out of it."""
+    """Refuse a relative path that leads out of the worktree through a link."""
     real = places.real(f"{directory}/{path}")
     if not places.inside(real):
         raise Blocked("path-outside", f"{language} code that names {path}, which leads to {real}")

@@ -20,7 +20,7 @@ COMMAND_NAME = "bridle"
 
 
 class CorpusError(ValueError):
-    """The corpus file cannot be read as one."""
+    """The file is not a valid corpus."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,7 +37,7 @@ class Deployable(Protocol):
         """The runtime's name."""
 
     def guard_shape(self) -> HookShape:
-        """How its hooks ask. Raises `GuardRefused` where a worktree cannot bring a guard."""
+        """How its hooks ask. Raises `GuardRefused` if a worktree cannot contain a guard."""
 
     def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
         """Write the hook that runs `command` into the worktree, or remove it (None); returns the
@@ -93,8 +93,8 @@ def deploy(
     `gates` are the agent's own quality gates. `boundary` is the worktree that the agent may write
     in; by default `worktree` itself.
 
-    Raises `GuardRefused` where a worktree cannot bring a guard that holds, `ConfigError` for a
-    wrong policy, `WrongUse` for a path that is not a directory or settings that cannot be changed;
+    Raises `GuardRefused` if a worktree cannot contain a guard that holds, `ConfigError` for a wrong
+    policy, `WrongUse` for a path that is not a directory or settings that cannot be changed;
     nothing is left behind then.
     """
     environment = os.environ if env is None else env
@@ -126,8 +126,8 @@ def _command(files: GuardFolder, shape: HookShape) -> str:
     looks whether the script exists.
 
     It names no variable after a dollar sign: Gemini puts the values of variables into its settings
-    by itself, and `$A$B` of which only B is set then names another variable. Where the test cannot
-    be made the guard is in force.
+    by itself, and `$A$B` with only B set then names another variable. If the test cannot be made,
+    the guard applies.
     """
     consent = shlex.quote(shape.allowed().decode()) if shape.consent is not None else ""
     says = f"printf '%s\\n' {consent}; " if consent else ""
@@ -137,7 +137,7 @@ def _command(files: GuardFolder, shape: HookShape) -> str:
 
 
 def undo(runtime: Deployable, worktree: str, env: Mapping[str, str] | None = None) -> Deployed:
-    """Remove the guard from a worktree; what else its settings hold stays. May be repeated."""
+    """Remove the guard from a worktree; other settings stay. May be repeated."""
     root = _root(worktree)
     folder = deployed_folder(os.environ if env is None else env, root, runtime.id)
     runtime.guard_shape()
@@ -152,7 +152,7 @@ def is_there(runtime: str, worktree: str) -> bool:
 
 
 def status(worktree: str, env: Mapping[str, str] | None = None) -> Status:
-    """Whether each guard that was deployed into `worktree` holds: its hook is run."""
+    """Whether each guard that was deployed into `worktree` works: runs its hook."""
     root = _root(worktree)
     base = os.path.join(state_dir(os.environ if env is None else env), "guard")
     names = sorted(os.listdir(base)) if os.path.isdir(base) else []
@@ -176,7 +176,7 @@ def _state(folder: str, root: str) -> GuardState:
 
 
 def _problem(files: GuardFolder, root: str, file: str) -> str:
-    """What is wrong with a deployed guard; empty when it holds."""
+    """What is wrong with a deployed guard; empty when it works."""
     with open(file, encoding="utf-8") as opened:
         if json.dumps(files.path)[1:-1] not in opened.read():
             return f"{file} no longer names it"
@@ -184,7 +184,7 @@ def _problem(files: GuardFolder, root: str, file: str) -> str:
     if not _refuses(files, shape, root, agent="canary"):
         return "it lets a write outside pass"
     if _refuses(files, shape, root, agent=""):
-        return "it also holds sessions that belong to no agent"
+        return "it also guards sessions that belong to no agent"
     return ""
 
 

@@ -1,7 +1,7 @@
 """What a command does, apart from who may do it.
 
-Command knowledge (the `commands` package) turns an argument list into effects; the judge decides on
-each by role and place. A command with no effects only reads.
+The `commands` package turns an argument list into effects; the judge decides on each by role and
+place. A command with no effects only reads.
 """
 
 from typing import TypeAlias
@@ -18,11 +18,11 @@ class Write(msgspec.Struct, frozen=True):
     target: Value
     mode: Mode = "write"
     directory: Value | None = None
-    """Directory the path is seen from, when the command changes to one first."""
+    """Directory the path is relative to, when the command changes to one first."""
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A path is given to a program that may write it; it must lie inside."""
+    """A path is passed to a program that may write it; it must be inside the worktree."""
 
     path: Value
     what: str
@@ -30,7 +30,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A link is made at a place; `symbolic` targets are seen from where the link lies."""
+    """A link is created; `symbolic` targets are relative to the link."""
 
     target: Value
     at: Value
@@ -43,7 +43,6 @@ class Run(msgspec.Struct, frozen=True):
     argv: tuple[Value, ...]
     env: tuple[tuple[str, Value], ...] = ()
     directory: Value | None = None
-    stdin: Output | None = None
     functions: bool = True
     """Whether shell functions may answer to the name."""
 
@@ -63,7 +62,7 @@ def hook(program: Value) -> "Shell":
 
 
 class Code(msgspec.Struct, frozen=True):
-    """Program text of another language runs; None when it is not known before."""
+    """Program text in another language runs; None when it is not known before."""
 
     text: Value | None
     language: str
@@ -84,7 +83,8 @@ class Deny(msgspec.Struct, frozen=True):
 
 
 class Git(msgspec.Struct, frozen=True):
-    """The repository changes. `commits` when it is git add or commit, which coordinators may."""
+    """The repository changes. `commits` when it is git add or commit, which coordinators may
+    run."""
 
     what: str
     commits: bool = False
@@ -92,7 +92,7 @@ class Git(msgspec.Struct, frozen=True):
     elsewhere: bool = False
     """Whether options or the environment point git at another repository."""
     forced: tuple[Value, ...] = ()
-    """Paths that are taken into the index although they are ignored."""
+    """Paths that are added to the index although they are ignored."""
 
 
 class Discard(msgspec.Struct, frozen=True):
@@ -122,20 +122,9 @@ class Doubt(msgspec.Struct, frozen=True):
 
 
 Effect: TypeAlias = (
-    Write
-    | Given
-    | Link
-    | Run
-    | Shell
-    | Code
-    | Mutates
-    | Deny
-    | Git
-    | Discard
-    | Branch
-    | Doubt
+    Write | Given | Link | Run | Shell | Code | Mutates | Deny | Git | Discard | Branch | Doubt
     | Unlisted
-)
+)  # fmt: skip
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -153,7 +142,7 @@ class Command(msgspec.Struct, frozen=True):
     """The names of process substitutions, with what can be read there."""
 
     def streamed(self, file: Value) -> Output | None:
-        """What is read from a file that is a stream of this command; None for any other file."""
+        """The content of a file that is a stream of this command; None for any other file."""
         name = file.text
         if name in STDIN_NAMES:
             return Output(self.stdin.lines, self.stdin_file or self.stdin.file)

@@ -9,25 +9,26 @@ from typing import Any
 import msgspec
 
 from bridle.guard import tools
+from bridle.guard.arguments import Arguments, Fields, Trace, check_name
 from bridle.guard.budget import limited, spend
-from bridle.guard.paths import PathError, Places
+from bridle.guard.commands.registry import check_safe
+from bridle.guard.paths import PathError
 from bridle.guard.policy import Policy, PolicyError, check
-from bridle.guard.rules import Rules
-from bridle.guard.shell.walk import Walk
-from bridle.guard.unknown_tools import check_name, judge_unknown
-from bridle.guard.verdict import ALLOW, NO_AGENT, Blocked, Call, Part, Verdict, block
+from bridle.guard.verdict import ALLOW, NO_AGENT, Blocked, Call, Verdict, block
 
 MAX_TYPED = 1 << 16
 MAX_BATCH = 64
 
-_ESCALATIONS = (
-    "dangerouslyDisableSandbox", "dangerously_disable_sandbox", "with_escalated_permissions",
-    "disableSandbox", "unsandboxed", "bypass_sandbox",
-)  # fmt: skip
+_REFUSED = {
+    "team": ("team-tool", "is a tool for sub-agents and teams"),
+    "interactive": ("interactive-tool", "needs a person to answer"),
+    "foreign": ("unknown-tool", "commands cannot be judged"),
+    "schedule": ("scheduler", "acts outside this session"),
+}
 
 
-class Judge:
-    """A policy made ready. Contract: `judge` never raises, and may be called from any thread."""
+class Judge(Arguments):
+    """A prepared policy. Contract: `judge` never raises, and may be called from any thread."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -35,9 +36,8 @@ class Judge:
         try:
             check(policy)
             if policy.capability is not None:
-                self.places = Places(policy)
-                self.rules = Rules(policy, self.places)
-                self.directory = policy.cwd or policy.worktree
+                check_safe(policy)
+                super().__init__(policy)
         except (PolicyError, PathError, OSError) as error:
             self._refusal = block("policy-error", f"the guard's policy is wrong: {error}")
 
@@ -59,7 +59,7 @@ class Judge:
             return block("internal-error", f"the guard failed ({type(error).__name__})")
         return ALLOW
 
-    def decide(self, call: Call, trace: list[Part] | None) -> None:
+    def decide(self, call: Call, trace: Trace) -> None:
         """Return when the call may run, raise `Blocked` when not; parts go to the trace."""
         name = call.tool
         if not isinstance(name, str) or not name or len(name) > 256:
@@ -72,7 +72,7 @@ class Judge:
         fields = _fields(call.input)
         tool = tools.lookup(name)
         if tool is None:
-            judge_unknown(self, name, fields, trace)
+            self.judge_unknown(name, fields, trace)
             return
         if name not in tools.TOOLS:
             check_name(name, fields)
@@ -86,34 +86,17 @@ class Judge:
         elif action == "patch":
             self._patch(name, tool, fields)
         elif action == "editor":
-            self._editor(name, tool, fields)
+            if fields.get("command") not in ("view", "read", "undo_view"):
+                self._write(name, tool, fields)
         elif action == "typed":
             self._typed(tool, fields, trace)
         elif action == "batch":
             self._batch(tool, fields, trace)
-        elif action == "team":
-            raise Blocked("team-tool", f"{name} is a tool for sub-agents and teams")
-        elif action == "interactive":
-            raise Blocked("interactive-tool", f"{name} needs a person to answer")
-        elif action == "foreign":
-            raise Blocked("unknown-tool", f"{name} commands cannot be judged")
         else:
-            raise Blocked("scheduler", f"{name} acts outside this session")
+            rule, why = _REFUSED[action]
+            raise Blocked(rule, f"{name} {why}")
 
     # --- file tools ----------------------------------------------------------------------------
-
-    def call_directory(self, fields: dict[str, Any]) -> str:
-        """The directory that the call itself names, else the session's."""
-        for name in tools.CWD_FIELDS:
-            value = fields.get(name)
-            if value is None or value == "":
-                continue
-            if not isinstance(value, str):
-                raise Blocked("bad-input", f"{name} is not a path")
-            if value.startswith("~"):
-                value = self.places.home + value[1:]
-            return value if value.startswith("/") else f"{self.directory}/{value}"
-        return self.directory
 
     def _may_write(self, name: str) -> None:
         if not self.rules.implements:
@@ -135,7 +118,7 @@ class Judge:
             value = value[7:]
         self.places.check_text(value, directory, "write")
 
-    def _write(self, name: str, tool: tools.Tool, fields: dict[str, Any]) -> None:
+    def _write(self, name: str, tool: tools.Tool, fields: Fields) -> None:
         self._may_write(name)
         named = [field for field in tool.paths if field in fields]
         if not named:
@@ -150,14 +133,7 @@ class Judge:
                         if field in edit:
                             self._check_path(edit[field], field, self.directory)
 
-    def _editor(self, name: str, tool: tools.Tool, fields: dict[str, Any]) -> None:
-        if fields.get("command") in ("view", "read", "undo_view"):
-            return
-        self._write(name, tool, fields)
-
-    def _patch(self, name: str, tool: tools.Tool, fields: dict[str, Any]) -> None:
-        from bridle.guard.patches import patch_paths
-
+    def _patch(self, name: str, tool: tools.Tool, fields: Fields) -> None:
         self._may_write(name)
         texts = [fields[field] for field in tool.text if field in fields]
         named = [field for field in ("path", "file_path", "filePath") if field in fields]
@@ -169,7 +145,7 @@ class Judge:
                 raise Blocked("bad-input", "the patch is not text")
             spend(len(text) >> 2)
             directory = self.call_directory(fields)
-            for path, gone in patch_paths(text):
+            for path, gone in tools.patch_paths(text):
                 found = True
                 self.places.check_text(path, directory, "entry" if gone else "write")
         if not found and not named:
@@ -177,7 +153,7 @@ class Judge:
 
     # --- shells --------------------------------------------------------------------------------
 
-    def _shell(self, tool: tools.Tool, fields: dict[str, Any], trace: list[Part] | None) -> None:
+    def _shell(self, tool: tools.Tool, fields: Fields, trace: Trace) -> None:
         self.check_escalation(fields)
         directory = self.call_directory(fields)
         found = False
@@ -192,53 +168,7 @@ class Judge:
         if not found:
             raise Blocked("bad-input", "the call holds no command")
 
-    def run_command(
-        self, command: Any, fields: dict[str, Any], directory: str, trace: list[Part] | None
-    ) -> None:
-        """Judge a command, a shell's text or a list of words; `fields` hold its other parts."""
-        if isinstance(command, str):
-            args = fields.get("args")
-            if isinstance(args, list):
-                self._argv([command, *args], fields, directory, trace)
-            else:
-                self.run_text(command, directory, trace)
-        elif isinstance(command, list):
-            items: list[Any] = command
-            if fields.get("commands") is command:
-                for item in items:
-                    inner = item.get("command") if isinstance(item, dict) else item
-                    holder = item if isinstance(item, dict) else {}
-                    self.run_command(inner, holder, directory, trace)
-            else:
-                self._argv(items, fields, directory, trace)
-        else:
-            raise Blocked("bad-input", "the command is not text")
-
-    def run_text(self, text: str, directory: str, trace: list[Part] | None) -> None:
-        """Judge a text that a shell runs."""
-        if text.strip() in self.policy.quality_gates and self.rules._inside((directory,)):
-            return
-        Walk(self.rules.for_command(), trace).program(text, directory)
-
-    def _argv(
-        self,
-        argv: list[Any],
-        fields: dict[str, Any],
-        directory: str,
-        trace: list[Part] | None,
-    ) -> None:
-        """An argument list is run without a shell: its words are taken literally."""
-        if not argv or not all(isinstance(word, str) for word in argv):
-            raise Blocked("bad-input", "the command is not a list of words")
-        walk = Walk(self.rules.for_command(), trace)
-        spend(len(argv))
-        words = " ".join(_quoted(word) for word in argv)
-        env = fields.get("env")
-        if isinstance(env, list | dict):
-            words = _environment(env) + words
-        walk.program(words, directory)
-
-    def _typed(self, tool: tools.Tool, fields: dict[str, Any], trace: list[Part] | None) -> None:
+    def _typed(self, tool: tools.Tool, fields: Fields, trace: Trace) -> None:
         """Text typed into a running shell, whose directory and state are not known."""
         for field in tool.text:
             text = fields.get(field)
@@ -253,20 +183,9 @@ class Judge:
                 continue
             self.run_text(text, self.directory, trace)
 
-    def check_escalation(self, fields: dict[str, Any]) -> None:
-        """Refuse a call that asks to leave the runtime's sandbox."""
-        for name in _ESCALATIONS:
-            if fields.get(name) not in (None, False, "false", ""):
-                raise Blocked("sandbox-escape", f"{name} leaves the sandbox")
-        wanted = fields.get("sandbox_permissions")
-        if wanted not in (None, "", "use_default"):
-            raise Blocked("sandbox-escape", f"sandbox_permissions {wanted} leaves the sandbox")
-        if fields.get("additional_permissions"):
-            raise Blocked("sandbox-escape", "additional_permissions leave the sandbox")
-
     # --- calls in calls ------------------------------------------------------------------------
 
-    def _batch(self, tool: tools.Tool, fields: dict[str, Any], trace: list[Part] | None) -> None:
+    def _batch(self, tool: tools.Tool, fields: Fields, trace: Trace) -> None:
         for field in (*tool.text, "tool_uses"):
             calls = fields.get(field)
             if calls is None:
@@ -283,7 +202,7 @@ class Judge:
                 self.decide(Call(tool=name, input=arguments), trace)
 
 
-def _fields(raw: Any) -> dict[str, Any]:
+def _fields(raw: Any) -> Fields:
     if raw is None:
         return {}
     if isinstance(raw, str):
@@ -294,23 +213,6 @@ def _fields(raw: Any) -> dict[str, Any]:
     if not isinstance(raw, dict) or not all(isinstance(key, str) for key in raw):
         raise Blocked("bad-input", "the call's input is not an object")
     return raw
-
-
-def _quoted(word: str) -> str:
-    return "'" + word.replace("'", "'\\''") + "'"
-
-
-def _environment(env: list[Any] | dict[str, Any]) -> str:
-    """ACP's list of {name, value}, or a map, as assignments before the command."""
-    pairs = env.items() if isinstance(env, dict) else [
-        (e.get("name"), e.get("value")) for e in env if isinstance(e, dict)
-    ]  # fmt: skip
-    words: list[str] = []
-    for name, value in pairs:
-        if not isinstance(name, str) or not name.isidentifier():
-            raise Blocked("bad-input", "the environment is not readable")
-        words.append(f"{name}={_quoted(str(value))} ")
-    return "".join(words)
 
 
 def judge(call: Call, policy: Policy) -> Verdict:

@@ -1,4 +1,4 @@
-"""Where a path really leads, and whether an agent may write there.
+"""Where a path actually leads, and whether an agent may write there.
 
 Paths are resolved as the kernel would: component by component, following symbolic links, `..` taken
 from where a link led. Missing names are appended unchanged. Comparison is by component.
@@ -23,44 +23,24 @@ below it (removed or moved away); `merge` files put below it."""
 MAX_LINKS = 40
 MAX_COMPONENTS = 1024
 _LONGEST_PATTERN = 512
-"""Longest pattern for a name that is worked out; a longer one may match anything."""
+"""Longest pattern for a name that is evaluated; a longer one may match anything."""
 
 SAFE_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
 
-PROTECTED: tuple[tuple[str, ...], ...] = (
-    (".git",),
-    (".bridle",),
-    (".claude", "settings*.json"),
-    (".claude", "hooks"),
-    (".pi", "extensions"),
-    (".pi", "settings*.json"),
-    (".codex",),
-    (".gemini", "settings*.json"),
-    (".gemini", "hooks"),
-    (".gemini", "extensions"),
-    (".gemini", "policies"),
-    (".github", "hooks"),
-    (".opencode", "plugin"),
-    (".opencode", "plugins"),
-    (".opencode", "tool"),
-    (".opencode", "tools"),
-    (".opencode", "opencode.json*"),
-    ("opencode.json",),
-    ("opencode.jsonc",),
-    (".clinerules", "hooks"),
-    (".cline", "hooks"),
-    (".cline", "plugins"),
-    (".copilot",),
-    (".cursor", "hooks*"),
-    (".cursor", "cli.json"),
-    (".qwen", "settings*.json"),
-)
+_PROTECTED = """
+    .git .bridle
+    .claude/settings*.json .claude/hooks .pi/extensions .pi/settings*.json .codex .copilot
+    .gemini/settings*.json .gemini/hooks .gemini/extensions .gemini/policies .github/hooks
+    .opencode/plugin .opencode/plugins .opencode/tool .opencode/tools .opencode/opencode.json*
+    opencode.json opencode.jsonc .clinerules/hooks .cline/hooks .cline/plugins
+    .cursor/hooks* .cursor/cli.json .qwen/settings*.json
+    """
+PROTECTED = tuple(tuple(path.split("/")) for path in _PROTECTED.split())
 """Below the worktree: what guards the agent, and the link to its repository."""
 
 _SETTINGS_FROM = 2
-"""The rules before this one are git's link and Bridle's own folder, which no agent's CLI obeys."""
-
-_PROTECTED_HEADS = frozenset(rule[0] for rule in PROTECTED)
+"""The entries before this index are git's link and Bridle's own folder, which no agent's CLI
+obeys."""
 
 
 class Places:
@@ -90,7 +70,7 @@ class Places:
         return any(path == p or path.startswith(p + "/") for p in places if p)
 
     def check_text(self, path: str, directory: str, mode: Mode = "write") -> None:
-        """Refuse to change the path, seen from the directory, unless it may be."""
+        """Refuse a change of the path, relative to the directory, unless it is allowed."""
         if path.startswith("~"):
             path = self._tilde(path)
         joined = path if path.startswith("/") else f"{directory}/{path}"
@@ -120,18 +100,18 @@ class Places:
 
     def _resolve(self, path: str) -> str:
         if path.startswith(self._root):
-            # The worktree's own path is resolved already; only the rest can hold links. A second
-            # slash there is nothing: the rest stays below the worktree.
+            # The worktree's own path is already resolved; only the rest can contain links. A second
+            # slash changes nothing: the rest stays below the worktree.
             return resolve(self.worktree, path[len(self._root) :].lstrip("/"))
         return resolve("/", path)
 
     def check_real(self, real: str, shown: str, mode: Mode) -> None:
-        """Refuse to change the resolved path unless it may be."""
+        """Refuse a change of the resolved path unless it is allowed."""
         if not self.inside(real):
             rule = "path-device" if real.startswith("/dev/") else "path-outside"
             raise Blocked(rule, f"{_led(shown, real)} outside the worktree {self.worktree}")
         if mode in ("tree", "entry") and self._is_root(real):
-            raise Blocked("path-outside", f"{shown} is the whole of {real}")
+            raise Blocked("path-outside", f"{shown} is all of {real}")
         if real.startswith(self._root):
             relative = real[len(self._root) :]
             if mode in ("write", "entry") and relative[0] not in ".oO":
@@ -140,7 +120,7 @@ class Places:
                 raise Blocked("path-protected", f"{shown} belongs to the guard of this worktree")
 
     def settings_below(self, folder: str) -> str | None:
-        """A file below the resolved `folder` that an agent's CLI obeys; None without one."""
+        """A file below the resolved `folder` that an agent's CLI obeys; None if there is none."""
         import glob
 
         spend(20 * len(PROTECTED))
@@ -163,7 +143,7 @@ class Places:
         raise Blocked("path-outside", f"{path} is in another user's home directory")
 
     def check_value(self, value: Value, directory: str | None, mode: Mode = "write") -> None:
-        """Refuse to change what the value may name, seen from the directory."""
+        """Refuse a change of what the value may name, relative to the directory."""
         text = value.text
         if text is not None:
             if directory is None and not text.startswith("/"):
@@ -231,10 +211,10 @@ class PathError(Exception):
 
 
 def resolve(base: str, path: str) -> str:
-    """The real path of `path` seen from `base`, which must be resolved already.
+    """The real path of `path` relative to `base`, which must be resolved already.
 
-    Raises `PathError` on a loop of links, a path of absurd length, text that is no path, or one
-    that goes through a process's own view of the file system.
+    Raises `PathError` on a loop of links, an overlong path, text that is not a path, or a path
+    through a process's own view of the file system.
     """
     if "\0" in path:
         raise PathError("the path holds a NUL character")
@@ -252,7 +232,8 @@ def resolve(base: str, path: str) -> str:
     while rest:
         name = rest.pop()
         if name == "..":
-            # What does not exist may be made before the path is used; up from it is its parent.
+            # What does not exist may be created before the path is used; `..` from it is its
+            # parent.
             current = current.rpartition("/")[0]
             missing = False
             continue
@@ -265,7 +246,7 @@ def resolve(base: str, path: str) -> str:
         try:
             target = os.readlink(following)
         except OSError as error:
-            # EINVAL: it exists and is no link. Otherwise nothing below it exists either.
+            # EINVAL: it exists and is not a link. Otherwise nothing below it exists either.
             missing = error.errno != 22
             if error.errno in (40, 36):
                 raise PathError("the path cannot be followed") from None
@@ -281,7 +262,7 @@ def resolve(base: str, path: str) -> str:
 
 
 def _led(shown: str, real: str) -> str:
-    """A path, and where it leads when that is somewhere else."""
+    """A path, and where it leads if that differs."""
     return f"{shown} is" if shown == real else f"{shown} leads to {real},"
 
 
@@ -312,7 +293,7 @@ def is_protected(parts: list[str], mode: Mode) -> bool:
         if len(folded) >= len(rule) or mode in ("tree", "merge"):
             return True
         if mode == "entry" and len(folded) == len(rule) - 1:
-            # Renaming or unlinking the folder itself takes what is below it along.
+            # Renaming or unlinking the folder itself also moves or removes what is below it.
             return True
     return False
 
@@ -320,8 +301,8 @@ def is_protected(parts: list[str], mode: Mode) -> bool:
 def covers_protected(parts: list[str]) -> bool:
     """Whether a pattern below the worktree may match a protected path or a folder above one.
 
-    Only a pattern that spells the first character counts: a shell's `*` leaves names with a dot
-    out, and a bare `*` means everyday files.
+    Only a pattern that spells out the first character counts: a shell's `*` skips names with a
+    leading dot, and a bare `*` means ordinary files.
     """
     for rule in PROTECTED:
         pairs = list(zip(parts, rule, strict=False))

@@ -1,7 +1,7 @@
 """What an agent may do: the policy a call is judged by, and the roles it knows.
 
-A policy is plain data. `check` refuses one that makes no sense (an unknown capability, a relative
-worktree, a branch prefix with a wildcard): a wrong policy is an error and allows nothing.
+A policy is plain data. `check` refuses an invalid one (an unknown capability, a relative worktree,
+a branch prefix with a wildcard): an invalid policy is an error and allows nothing.
 """
 
 import msgspec
@@ -10,7 +10,6 @@ from bridle.core.capabilities import (
     CAPABILITIES,
     COORDINATORS,
     IMPLEMENTERS,
-    TOO_BROAD,
     branch_problem,
     command_problem,
     path_problem,
@@ -24,7 +23,7 @@ class PolicyError(ValueError):
 
 
 class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one capability gets beyond, or short of, its role."""
+    """What one capability may do in addition to its role, or may not do."""
 
     allow_commands: tuple[str, ...] = ()
     allow_paths: tuple[str, ...] = ()
@@ -34,14 +33,14 @@ class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 TRACKERS = ("ov", "overstory", "bd", "sd", "mulch", "ml")
-"""Trackers that are known to keep to their own data."""
+"""Trackers that are known to change only their own data."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a verdict depends on, apart from the call and the disk."""
 
     capability: str | None
-    """The agent's role; None is the user's own session, which no guard touches."""
+    """The agent's role; None is the user's own session, which is not guarded."""
     worktree: str
     """Absolute path of the agent's worktree."""
     cwd: str | None = None
@@ -86,7 +85,8 @@ _NO_OVERRIDE = Override()
 
 
 def check(policy: Policy) -> None:
-    """Raise `PolicyError` for a policy that makes no sense."""
+    """Raise `PolicyError` for an invalid policy; `registry.check_safe` checks the safe commands,
+    which requires knowledge about programs."""
     if policy.capability is None:
         return
     for name in (policy.capability, *policy.overrides):
@@ -110,20 +110,5 @@ def check(policy: Policy) -> None:
     opened = (*policy.allow_commands, *policy.quality_gates, *own.allow_commands)
     problems += [command_problem(command, allows=True) for command in opened]
     problems += [command_problem(command, allows=False) for command in own.deny_commands]
-    problems += [_safe_problem(name) for name in set(policy.safe_commands) - set(TRACKERS)]
     for problem in filter(None, problems):
         raise PolicyError(problem)
-
-
-def _safe_problem(name: str) -> str:
-    """Why a program cannot be called safe; empty when it can."""
-    if not name.strip() or set(name) & set(" \t/") or _is_known(name):
-        return f"{name!r} cannot be a safe command: name a program without rules"
-    return ""
-
-
-def _is_known(name: str) -> bool:
-    """Whether a program has its own rules, which calling it safe would lift."""
-    from bridle.guard.commands.registry import KNOWN
-
-    return name in TOO_BROAD or name in KNOWN

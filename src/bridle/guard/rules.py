@@ -1,29 +1,14 @@
-"""Who may do what: an effect, a role and a place make a verdict."""
+"""Who may do what: an effect, a role and a place determine a verdict."""
 
 import copy
 import os
 from typing import assert_never
 
+from bridle.guard import effects
 from bridle.guard.code import check_code
 from bridle.guard.commands.packages import TEST_RUNNERS
 from bridle.guard.commands.readers import LISTED
 from bridle.guard.commands.registry import base_name
-from bridle.guard.effects import (
-    Branch,
-    Code,
-    Deny,
-    Discard,
-    Doubt,
-    Effect,
-    Git,
-    Given,
-    Link,
-    Mutates,
-    Run,
-    Shell,
-    Unlisted,
-    Write,
-)
 from bridle.guard.paths import Mode, Places, is_safe_device
 from bridle.guard.policy import Policy
 from bridle.guard.shell.values import Value, literal
@@ -32,7 +17,7 @@ from bridle.guard.verdict import Blocked
 Directories = tuple[str | None, ...]
 
 LIFTABLE = frozenset({"remote", "container", "system", "publish", "scheduler", "privilege"})
-"""Rules that an operator's allowed command may lift; never git, agents, paths or sessions."""
+"""Rules that an operator's allowed command may override; never git, agents, paths or sessions."""
 
 _RESTRAINTS = frozenset(
     {"check", "check-only", "noEmit", "no-emit", "dry-run", "diff", "list-different", "no-fix", "n"}
@@ -90,41 +75,43 @@ class Rules:
             if words[: len(denied)] == denied:
                 raise Blocked("command-denied", f"{' '.join(denied)} is denied to your role")
 
-    def check(self, effect: Effect, directories: Directories, lifted: bool, allowed: bool) -> None:
+    def check(
+        self, effect: effects.Effect, directories: Directories, lifted: bool, allowed: bool
+    ) -> None:
         """Refuse the effect unless role and place allow it.
 
         `lifted` when the command is a quality gate, `allowed` when the operator allowed it.
         """
         match effect:
-            case Write():
+            case effects.Write():
                 self.check_write(effect.target, directories, effect.mode, effect.directory)
-            case Given():
+            case effects.Given():
                 if self.implements or lifted:
                     # Other roles run readers only, and those may read anywhere.
                     self._check_given(effect, directories)
-            case Link():
+            case effects.Link():
                 self._check_link(effect, directories)
-            case Mutates():
+            case effects.Mutates():
                 self._check_mutates(effect, directories, lifted or allowed)
-            case Deny():
+            case effects.Deny():
                 if not (allowed and effect.rule in LIFTABLE):
                     raise Blocked(effect.rule, effect.detail)
-            case Git():
+            case effects.Git():
                 self._check_git(effect, directories)
-            case Discard():
+            case effects.Discard():
                 self._check_discard(effect, directories)
-            case Branch():
+            case effects.Branch():
                 self._check_branch(effect)
-            case Code():
+            case effects.Code():
                 self._check_code(effect, directories)
-            case Doubt():
+            case effects.Doubt():
                 if not self.implements:
                     detail = f"{effect.what} with an argument only known at run time"
                     raise Blocked("command-unresolved", detail)
-            case Unlisted():
+            case effects.Unlisted():
                 if not self.implements and not (lifted or allowed):
                     raise Blocked("option-role", f"{effect.what} may do more than read")
-            case Run() | Shell():
+            case effects.Run() | effects.Shell():
                 raise Blocked("internal-error", "a nested command was not walked")
             case _:
                 assert_never(effect)
@@ -166,7 +153,7 @@ class Rules:
                 return False
         return True
 
-    def _check_given(self, effect: Given, directories: Directories) -> None:
+    def _check_given(self, effect: effects.Given, directories: Directories) -> None:
         path = effect.path.text or ""
         for place in directories:
             if not path.startswith(("/", "~", "..")) and not self._inside((place,)):
@@ -177,12 +164,12 @@ class Rules:
             except Blocked as block:
                 names_it = "/" in path.strip("./") and not any(c in path for c in "*?[")
                 if block.rule == "path-protected" and not names_it:
-                    # `.git` alone, or a pattern, is mostly there to be left out.
+                    # `.git` alone, or a pattern, mostly names what to exclude.
                     continue
                 rule = "path-given" if block.rule == "path-outside" else block.rule
                 raise Blocked(rule, f"{effect.what} is given {path}: {block.detail}") from None
 
-    def _check_link(self, effect: Link, directories: Directories) -> None:
+    def _check_link(self, effect: effects.Link, directories: Directories) -> None:
         self.check_write(effect.at, directories, "entry")
         target = effect.target.text
         if target is None:
@@ -203,18 +190,20 @@ class Rules:
             if not self.places.inside(real):
                 raise Blocked("link-outside", f"the link to {target} leads to {real}")
             if real != self.places.worktree:
-                # A second name for what guards the worktree would be a way around it.
+                # A second name for what guards the worktree would bypass the guard.
                 self.places.check_real(real, target, "entry")
             if effect.symbolic:
                 self.places.links[self.places.real(os.path.join(place, at), "entry")] = real
 
-    def _check_mutates(self, effect: Mutates, directories: Directories, lifted: bool) -> None:
+    def _check_mutates(
+        self, effect: effects.Mutates, directories: Directories, lifted: bool
+    ) -> None:
         if not self.implements and not lifted:
             raise Blocked("program-role", f"{effect.what} may change files")
         if not self._inside(self.seen_from(directories, effect.directory)):
             raise Blocked("program-outside", f"{effect.what} would run outside the worktree")
 
-    def _check_git(self, effect: Git, directories: Directories) -> None:
+    def _check_git(self, effect: effects.Git, directories: Directories) -> None:
         policy = self.policy
         if not (self.implements or (effect.commits and policy.commits)):
             raise Blocked("git-role", f"git {effect.what} changes the repository")
@@ -225,7 +214,7 @@ class Rules:
         for value in effect.forced:
             self._check_forced(effect, value, places)
 
-    def _check_forced(self, effect: Git, value: Value, places: Directories) -> None:
+    def _check_forced(self, effect: effects.Git, value: Value, places: Directories) -> None:
         """Refuse to commit an ignored file that agents obey: the worktrees that get the branch
         would obey it too."""
         for place in places:
@@ -238,12 +227,12 @@ class Rules:
                 continue
             path = value.text if value.text.startswith("/") else f"{place}/{value.text}"
             if found := self.places.settings_below(self.places.real(path)):
-                raise Blocked("path-protected", f"git {effect.what} would take {found} along")
+                raise Blocked("path-protected", f"git {effect.what} would include {found}")
 
     def _read_link(self) -> str | None:
         path = self.places.worktree + "/.git"
         try:
-            # The agent may have put a FIFO there, which must not hold the judge.
+            # The agent may have put a FIFO there, which must not block the judge.
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
             with os.fdopen(handle, encoding="utf-8", errors="surrogateescape") as opened:
                 return opened.read(4096)
@@ -253,7 +242,7 @@ class Rules:
             return None
 
     def check_link(self) -> None:
-        """Refuse git changes when the worktree's link no longer leads where it did."""
+        """Refuse git changes when the worktree's link leads elsewhere than before."""
         now = self._read_link()
         expected = self.policy.git_link if self.policy.git_link is not None else self._link
         if now != expected:
@@ -267,7 +256,7 @@ class Rules:
         if not self.places.real(path).startswith(root.rstrip("/") + "/"):
             raise Blocked("git-link", f"the worktree's .git file leads to {target}")
 
-    def _check_discard(self, effect: Discard, directories: Directories) -> None:
+    def _check_discard(self, effect: effects.Discard, directories: Directories) -> None:
         shown = effect.pathspec.show()
         text = effect.pathspec.text
         whole = shown.strip("'") in _WHOLE_TREE or shown.startswith((":!", ":^", ":(exclude"))
@@ -288,7 +277,7 @@ class Rules:
                     raise Blocked("git-reset", f"git overwrites the whole tree ({shown})")
             self.places.check_value(value, place, "tree")
 
-    def _check_branch(self, effect: Branch) -> None:
+    def _check_branch(self, effect: effects.Branch) -> None:
         name = effect.name.text
         if name is None:
             raise Blocked("git-branch", f"git {effect.what} a branch only known at run time")
@@ -298,7 +287,7 @@ class Rules:
             prefix = own or "your own prefix"
             raise Blocked("git-branch", f"git {effect.what} {name}, which is not below {prefix}")
 
-    def _check_code(self, effect: Code, directories: Directories) -> None:
+    def _check_code(self, effect: effects.Code, directories: Directories) -> None:
         if not self.implements:
             raise Blocked("inline-code", f"{effect.language} code may change files")
         if not self._inside(directories):

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from bridle.guard.tables import names
+from bridle.guard.shell.values import names
 
 Action = Literal[
     "read", "write", "patch", "shell", "typed", "team", "interactive", "editor", "batch",
@@ -30,16 +30,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """Fields that hold the command, typed text or patch."""
 
 
-_FILE = (
-    "file_path",
-    "path",
-    "filePath",
-    "filepath",
-    "notebook_path",
-    "target_file",
-    "filename",
-    "absolute_path",
-)
+_FILE = ("file_path", "path", "filePath", "filepath", "notebook_path", "target_file", "filename",
+         "absolute_path")  # fmt: skip
 _READ = Tool(action="read")
 _WRITE = Tool(action="write", paths=_FILE)
 _SHELL = Tool(action="shell", text=("command", "cmd", "commands", "script"))
@@ -53,10 +45,9 @@ _MOVE = Tool(
 )  # fmt: skip
 
 _COPY = Tool(
-    action="write",
-    paths=("destination", "new_path", "newPath", "to", "destination_path", "target"),
+    action="write", paths=("destination", "new_path", "newPath", "to", "destination_path", "target")
 )
-"""What is copied from is only read."""
+"""The source of a copy is only read."""
 
 TOOLS: dict[str, Tool] = {}
 
@@ -72,7 +63,7 @@ _add(
     """
     Read NotebookRead Glob Grep LS TodoRead TodoWrite WebFetch WebSearch BashOutput ExitPlanMode
     ToolSearch ListMcpResourcesTool ReadMcpResourceTool ReportFindings Skill SlashCommand LSP
-    StructuredOutput CronList
+    StructuredOutput CronList ScheduleWakeup PushNotification
     read grep find ls glob list codesearch webfetch websearch todowrite todoread skill lsp
     invalid plan_exit
     read_file read_many_files list_directory search_file_content grep_search web_fetch
@@ -91,8 +82,6 @@ _add(
     fs/read_text_file terminal/output terminal/wait_for_exit terminal/release terminal/kill
     KillShell KillBash stop_bash kill_shell
     search fetch think
-    update_topic list_background_processes read_background_output
-    create_goal update_goal get_goal
     """,
 )
 _add(
@@ -153,18 +142,15 @@ _add(
     ask_question ask_followup_question plan_mode_respond question plan_enter
     """,
 )
-_add(Tool(action="schedule"), "CronCreate CronDelete ScheduleWakeup PushNotification "
-     "save_memory store_memory")  # fmt: skip
+_add(Tool(action="schedule"), "CronCreate CronDelete save_memory store_memory")  # fmt: skip
 _add(Tool(action="foreign"), "PowerShell powershell write_powershell")
-TOOLS["ScheduleWakeup"] = _READ
-TOOLS["PushNotification"] = _READ
 
 READING_VERBS = names("""
     read get list search find query fetch view show describe browse lookup inspect stat check count
     explain status diff log logs blame grep glob tree info help ping echo say resolve compare
     summarize analyze preview snapshot navigate screenshot wait
     """)
-"""Words of an unknown tool's name that promise to change nothing."""
+"""Words in an unknown tool's name that promise to change nothing."""
 
 CHANGING_VERBS = names("""
     write create delete remove update set add put push commit move rename edit insert run exec
@@ -174,16 +160,16 @@ CHANGING_VERBS = names("""
     cancel schedule register subscribe convert generate export download switch checkout fork clone
     rebase revert stash tag grant revoke share invite lock unlock pin unpin change modify fix
     """)
-"""Words with which a name promises no such thing, whatever it ends in."""
+"""Words that rule out this promise, whatever the name ends in."""
 
 _CHANGES_LAST = names("write remove delete append execute insert replace edit save rename modify")
-"""Verbs with which a name ends that begins with the thing or the look: `log_append`."""
+"""Verbs at the end of a name that begins with a noun or a reading word: `log_append`."""
 _CHANGES_NEXT = {
     "search": names("replace"), "find": names("replace"), "read": names("write modify"),
     "status": names("update set"), "log": names("write append clear"),
     "resolve": names("conflict conflicts merge thread"),
 }  # fmt: skip
-"""Second words that turn a reading first word into a change."""
+"""Second words that make a name with a reading first word mean a change."""
 
 PATH_FIELDS = names("""
     path file_path filepath filename file absolute_path target_file notebook_path destination dest
@@ -197,7 +183,7 @@ CWD_FIELDS = ("cwd", "workdir", "dir_path", "directory", "working_directory", "w
 
 
 def lookup(name: str) -> Tool | None:
-    """The tool of this native name; MCP spellings lead to a file tool of the same name."""
+    """The tool of this native name; MCP spellings map to a file tool of the same name."""
     tool = TOOLS.get(name)
     if tool is not None:
         return tool
@@ -243,7 +229,7 @@ def only_reads(name: str) -> bool:
 
 
 def name_words(name: str) -> list[str]:
-    """All words of a tool's name in order, its server's among them."""
+    """All words of a tool's name in order, including its server's."""
     return _words(name.replace("/", "_").replace(".", "_").replace(":", "_"))
 
 
@@ -259,3 +245,68 @@ def _words(tail: str) -> list[str]:
     """The words of a name in snake, kebab or camel case, in lower case."""
     parted = _CAMEL.sub(" ", tail)
     return [word.lower() for word in re.split(r"[_\- ]", parted) if word] or [""]
+
+
+# --- the files that a patch changes: in Codex's `*** Begin Patch` form, or a unified diff --------
+
+_HEADERS = (
+    ("*** Add File: ", False),
+    ("*** Update File: ", False),
+    ("*** Delete File: ", True),
+    ("*** Move to: ", False),
+    ("*** Move File: ", True),
+)
+
+
+def patch_paths(text: str) -> list[tuple[str, bool]]:
+    """Each path the patch names, with whether the file is removed there.
+
+    An added or removed line (`+`, `-`) that looks like a header is content. Spaces before a header
+    do not hide it: the real parser trims them. Unified diffs are read by their file lines.
+    """
+    found: list[tuple[str, bool]] = []
+    envelope = "*** Begin Patch" in text
+    for line in text.splitlines():
+        stripped = line.strip() if line[:1] not in ("+", "-") else ""
+        for header, gone in _HEADERS:
+            if stripped.startswith(header):
+                path = stripped[len(header) :].strip()
+                found.append((path, gone))
+        if not envelope and line.startswith(("+++ ", "--- ")):
+            path = line[4:].split("\t")[0].strip()
+            if path != "/dev/null":
+                found.append((path[2:] if path[:2] in ("a/", "b/") else path, False))
+    return found
+
+
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_NAMES = ("--- ", "+++ ", "rename from ", "rename to ", "copy to ")
+
+
+def diff_paths(text: str, strip: int | None) -> list[str]:
+    """The paths that a unified diff changes, without their first `strip` components; None keeps
+    only the last one, as patch does by default. Lines of a hunk are content, whatever they look
+    like.
+    """
+    found: dict[str, None] = {}
+    old = new = 0
+    for line in text.splitlines():
+        if old > 0 or new > 0:
+            old -= line[:1] in ("-", " ", "")
+            new -= line[:1] in ("+", " ", "")
+            continue
+        hunk = _HUNK.match(line)
+        if hunk is not None:
+            old, new = (int(n) if n is not None else 1 for n in hunk.groups())
+            continue
+        name = next((n for n in _NAMES if line.startswith(n)), None)
+        if name is None:
+            continue
+        path = line[len(name) :].split("\t")[0].strip().strip('"')
+        if path == "/dev/null":
+            continue
+        # Each run of slashes ends a component, the one at the start too.
+        parts = re.sub(r"/+", "/", path).split("/")
+        cut = strip if name[0] in "-+" else max((strip or 0) - 1, 0)
+        found["/".join(parts[-1:] if cut is None else parts[cut:]) or path] = None
+    return list(found)

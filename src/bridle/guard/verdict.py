@@ -1,4 +1,4 @@
-"""What a judge answers, and the words it answers with.
+"""What a judge answers, and the wording of its answers.
 
 Each rule has one line of advice for the agent; a reason is the detail of this call followed by
 that line.
@@ -32,7 +32,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Blocked(Exception):
-    """Raised inside the judge by the first part of a call that may not run."""
+    """Raised inside the judge for the first part of a call that may not run."""
 
     def __init__(self, rule: str, detail: str) -> None:
         self.rule = rule
@@ -61,7 +61,7 @@ ADVICE: dict[str, str] = {
     "interactive-tool": "Nobody is there to answer; decide yourself, or ask in your report.",
     "tool-denied": "Use another tool, or ask for this one in your report.",
     "unknown-tool": "Use the file and shell tools you know; their calls can be judged.",
-    "write-role": "Your role only reads; report what should change to the one who asked.",
+    "write-role": "Your role only reads; report what should change.",
     "path-outside": "Write inside your own worktree, or ask in your report for changes elsewhere.",
     "path-given": "Only reading commands (cat, grep, cp from there) take paths outside; give it a "
     "path in your worktree, or copy the file in first.",
@@ -91,10 +91,10 @@ ADVICE: dict[str, str] = {
     "remote": "Work in your own worktree on this machine.",
     "container": "Mount only directories of your worktree, without extra privileges.",
     "system": "Install into the worktree (a virtual environment, node_modules) instead.",
-    "publish": "Publishing is the operator's; build the package and say so.",
+    "publish": "Only the operator publishes; build the package and say so.",
     "command-denied": "Use another command, or ask for this one in your report.",
     "bad-input": "Send the call again with the fields the tool documents.",
-    "policy-error": "Stop, and report it: the guard's policy must be put right first.",
+    "policy-error": "Stop, and report it: the guard's policy must be fixed first.",
     "internal-error": "Try a simpler call; report it if that is refused too.",
 }
 """What to do instead, for each rule that blocks."""
@@ -110,7 +110,7 @@ def block(rule: str, detail: str) -> Verdict:
 
 
 def printable(text: str, limit: int = 400) -> str:
-    """The text on one line, cut to a readable length, safe to encode."""
+    """The text on one line, cut to a readable length and safe to encode."""
     if len(text) > limit:
         text = text[: limit - 1] + "…"
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")

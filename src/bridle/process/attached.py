@@ -24,6 +24,7 @@ from bridle.process.process_tree import (
     end_marked,
     exit_fd,
     has_ended,
+    look,
     send_group_signal,
     send_signal,
 )
@@ -83,6 +84,7 @@ class AttachedProcess:
         self._ended_at: float | None = None
         self._closed_at: float | None = None
         self._seen: dict[int, Process] = {}
+        self._first: Process | None = None
         if spec.stdin:
             self._to_write.append(memoryview(spec.stdin))
 
@@ -122,6 +124,7 @@ class AttachedProcess:
             bufsize=0,
         )
         _living.add(self)
+        self._first = look(process.pid)
         for stream, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
@@ -139,7 +142,7 @@ class AttachedProcess:
         its output was returned; [] when `until` (monotonic) passed, on a wake-up, or if only
         watched stderr has new lines.
 
-        A last line without a newline is returned as it is.
+        A last line without a newline is returned too.
         """
         lines: list[bytes] = []
         while not self._over():
@@ -431,6 +434,7 @@ class AttachedProcess:
             spare=spare,
             grace=0.0 if self._kill_now else _FAREWELL,
             deadline=deadline,
+            first=self._first,
         )
 
     def _run_down(self) -> None:

@@ -64,23 +64,25 @@ def end_marked(
     spare: int = 0,
     grace: float = 1.5,
     deadline: float = 5.0,
+    first: Process | None = None,
 ) -> list[int]:
     """End every process of this session: SIGTERM, up to `grace` seconds, then SIGKILL.
 
     The time between the two lets a Bridle that an agent started end its own agents, which have
     another mark. `also` are earlier descendants of the agent: a process that cleared its
-    environment cannot be found in another way. `spare` is not ended. Returns the ids of the
-    processes found.
+    environment cannot be found in another way. `spare` is not ended. `first` is the process that
+    brought the mark, if the caller knows it: then nothing is read of processes that started before
+    it, because reading a busy process may take long. Returns the ids of the processes found.
 
     Contract: returns within about `grace` plus `deadline`, whatever the processes do. Repeats the
     search until none is left, because a process may fork during the search.
     """
     known = {process.pid: process for process in also if process.pid != spare}
     keepers: list[int] = []
-    found = _session_processes(session_id, known, spare, keepers)
+    found = _session_processes(session_id, known, spare, first, keepers)
     if keepers and not spare:
         _have_kept(keepers, signal.SIGTERM if grace > 0 else signal.SIGQUIT)
-        found = _session_processes(session_id, known, spare)
+        found = _session_processes(session_id, known, spare, first)
     pids = [process.pid for process in found]
     if found and grace > 0:
         for process in found:
@@ -90,12 +92,12 @@ def end_marked(
     while found and time.monotonic() < until:
         known.update((process.pid, process) for process in found)
         # Killed during the search: a moment later the process may have forked and exited.
-        sighted = _sighted(session_id, lambda pid: _kill_with_group(pid, spare))
+        sighted = _sighted(session_id, lambda pid: _kill_with_group(pid, spare), first=first)
         found = _session_processes("", known, spare)
         for process in found:
             _signal_if_same(process, signal.SIGKILL)
         _wait_gone(found, min(until, time.monotonic() + 0.5))
-        found = _session_processes(session_id, known, spare)
+        found = _session_processes(session_id, known, spare, first)
         pids += [pid for pid in (*sighted, *(each.pid for each in found)) if pid not in pids]
     return pids
 
@@ -159,12 +161,13 @@ def _session_processes(
     session_id: str,
     known: dict[int, Process],
     spare: int,
+    first: Process | None = None,
     keepers: list[int] | None = None,
 ) -> list[Process]:
     """Marked processes, known processes that still run, and all their descendants; `keepers` gets
     the session's keepers."""
     alive: dict[int, Process] = {}
-    for pid in _sighted(session_id, keepers=keepers):
+    for pid in _sighted(session_id, keepers=keepers, first=first):
         process = look(pid)
         if process is not None:
             alive[pid] = process
@@ -253,13 +256,14 @@ def _sighted(
     session_id: str,
     act: Callable[[int], None] | None = None,
     keepers: list[int] | None = None,
+    first: Process | None = None,
 ) -> list[int]:
     """Ids of processes with the mark; `act` is called on each at once. Keepers are not included;
-    `keepers` gets them."""
+    `keepers` gets them. Processes that started before `first` are left out (Linux only)."""
     if not session_id:
         return []
     if sys.platform == "linux":
-        return _linux_sighted(f"{SESSION_MARK}={session_id}".encode(), act, keepers)
+        return _linux_sighted(f"{SESSION_MARK}={session_id}".encode(), act, keepers, first)
     found = _psutil_marked(session_id)
     if act is not None:
         for pid in found:
@@ -322,7 +326,10 @@ def _linux_pids() -> list[int]:
 
 
 def _linux_sighted(
-    mark: bytes, act: Callable[[int], None] | None, keepers: list[int] | None
+    mark: bytes,
+    act: Callable[[int], None] | None,
+    keepers: list[int] | None,
+    first: Process | None,
 ) -> list[int]:
     """Check every process, then those that started meanwhile, until there are none.
 
@@ -341,6 +348,9 @@ def _linux_sighted(
             break
         for pid in reversed(fresh):
             seen.add(pid)
+            # Ids increase and wrap around at the maximum: only a lower one can be older.
+            if first is not None and pid < first.pid and _linux_before(pid, first):
+                continue
             environment = _read_proc(f"/proc/{pid}/environ")
             held = _linux_user_space(pid) not in (ours, "")
             if (mark in environment and mark in environment.split(b"\0")) or (
@@ -375,8 +385,19 @@ def _mounts(pid: int) -> bytes:
     return _read_proc(f"/proc/{pid}/mountinfo")
 
 
+def _linux_before(pid: int, first: Process) -> bool:
+    """Whether a process started before `first`, or has ended."""
+    fields = _linux_stat(pid)
+    return len(fields) < 20 or int(fields[19]) < int(first.started)
+
+
+def _linux_stat(pid: int) -> list[bytes]:
+    """What the system says about a process, from its state on."""
+    return _read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
 def _linux_look(pid: int) -> Process | None:
-    fields = _read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    fields = _linux_stat(pid)
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return None
     return Process(pid, int(fields[1]), int(fields[2]), fields[19].decode())

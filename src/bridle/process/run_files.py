@@ -74,7 +74,8 @@ class RunFiles:
 
     def read_lines(self, most: int = _CHUNK) -> list[bytes]:
         """The next complete lines of the journal, up to about `most` bytes; [] if there are none.
-        Raises `HoldingFailed` if the journal is missing or shorter than before."""
+        Raises `HoldingFailed` if the journal is missing or shorter than before, unless the whole
+        folder was deleted: that counts as an agent that has ended."""
         try:
             handle = os.open(self._journal, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -91,6 +92,8 @@ class RunFiles:
             finally:
                 os.close(handle)
         except OSError as problem:
+            if not os.path.isdir(self.folder):
+                return []
             raise HoldingFailed(
                 f"the journal cannot be read: {problem.strerror}", hint=FILES_HINT
             ) from None

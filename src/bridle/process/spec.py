@@ -23,7 +23,7 @@ every process that carries the session's mark in its environment."""
 
 
 class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A process to start in a session and process group of its own."""
+    """A process to start in its own session and process group."""
 
     argv: tuple[str, ...]
     env: dict[str, str]

@@ -1,4 +1,4 @@
-"""What an adapter says of its agent: how its CLI is found, started, stopped, guarded and read.
+"""What an adapter says about its agent: how its CLI is found, started, stopped, guarded and read.
 
 `Adapter` holds what every adapter must say. What only some agents can do is in the abilities, which
 an adapter takes as base classes: `Live`, `Terminal`, `Interactive`, `Guarded`, `History`. Callers
@@ -11,13 +11,14 @@ import all of this from `bridle.adapter`.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import msgspec
 
 from bridle.core.errors import GuardRefused, NotInstalled
 from bridle.core.features import Features
+from bridle.core.files import in_home
 from bridle.core.handles import SessionHints
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Availability, Ready, ReadyState, TranscriptSummary
@@ -26,8 +27,13 @@ from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.history import Spent
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.product import RoutingFacts, ToolPieces, ToolTable
-from bridle.runtimes.user_files import in_home
+from bridle.runtimes.product import (
+    RoutingFacts,
+    Service,
+    ServicePieces,
+    ToolPieces,
+    ToolTable,
+)
 from bridle.turns.guard_contract import GuardHook, GuardPieces, HookShape
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire, Normalizer
@@ -40,8 +46,22 @@ if TYPE_CHECKING:
     from bridle.sandbox import SandboxNeeds
 
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def derived(method: _Method) -> _Method:
+    """Mark a method that a base class derives for every adapter: it promises no ability."""
+    setattr(method, "__derived__", True)  # noqa: B010 (functions have no such attribute for types)
+    return method
+
+
+def is_derived(method: object) -> bool:
+    """Whether `derived` marks the method."""
+    return getattr(method, "__derived__", False)
+
+
 class ReadySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """When a terminal is taken to wait for a prompt, as the configuration sets it."""
+    """When a terminal counts as waiting for a prompt, as configured."""
 
     strategy: Literal["prompt", "warmup"]
     warmup: float
@@ -57,11 +77,11 @@ class AdapterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The runtime's own settings (`runtime.adapters.<name>.options`; for Pi `runtime.pi`). Values
     from a file were checked against `options_type`."""
     ready: ReadySettings | None = None
-    """Overrides when its terminal is taken to wait for a prompt."""
+    """Overrides when its terminal counts as waiting for a prompt."""
 
 
 class Adapter(ABC):
-    """What Bridle knows of one coding agent's CLI.
+    """What Bridle knows about one coding agent's CLI.
 
     Contract: cheap to make, keeps no state between calls, safe to use from several tasks. The
     abstract methods are what an adapter must define; the others have defaults that fit most agents.
@@ -87,8 +107,8 @@ class Adapter(ABC):
     hints: ClassVar[SessionHints] = SessionHints()
     """How it treats its conversation."""
     session_by_print: ClassVar[bool] = True
-    """Whether a session can have one process for each turn. Its normalizer then needs no more of a
-    plan than dialect, folders and native id."""
+    """Whether a session can have one process for each turn. Its normalizer then needs only the
+    plan's dialect, folders and native id."""
     options_type: ClassVar[type[msgspec.Struct] | None] = None
     """The type of `runtime.adapters.<name>.options` in a configuration; None if the adapter takes
     no settings. Keys, types and limits are checked with file and line."""
@@ -108,7 +128,7 @@ class Adapter(ABC):
     """Folders, relative to HOME, that its CLI must be able to write in a sandbox. The agent can
     write there too, so name no folder whose content the CLI obeys or runs."""
     worktree_hooks: ClassVar[str] = "it runs no hook that a file there could name"
-    """Why a worktree cannot bring a guard; see `Guarded.guard_shape`."""
+    """Why a worktree cannot contain a guard; see `Guarded.guard_shape`."""
 
     def __init__(self, settings: AdapterSettings | None = None) -> None:
         self.settings = settings or AdapterSettings()
@@ -209,9 +229,9 @@ class Adapter(ABC):
         """The translator of what this plan's process will print."""
 
     def noted_before(self, plan: RunPlan, resume: str) -> dict[str, Any]:
-        """What the agent's files record of the conversation `resume` before the process of `plan`
-        continues it, as JSON values. A normalizer that is made while the process runs finds it in
-        `plan.noted`, so that it counts nothing twice."""
+        """What the agent's files record about the conversation `resume` before the process of
+        `plan` continues it, as JSON values. A normalizer that is made while the process runs finds
+        it in `plan.noted`, so that it counts nothing twice."""
         return {}
 
     def asks_under(self, options: RunOptions) -> bool:
@@ -267,13 +287,18 @@ class Adapter(ABC):
 
     def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> ToolPieces:
         """What switches the tools of `options`, which are in its own names, when the product speaks
-        a protocol. The files will be in `folder`; `env` tells which settings are the user's. Empty
+        a protocol. The files will be in `folder`; `env` shows which settings are the user's. Empty
         if the product gets them in another way."""
         return ToolPieces()
 
     def routing_facts(self) -> RoutingFacts:
         """The variables that route its CLI to a model service; see `routing`."""
         return self.routing
+
+    def service_pieces(self, service: Service) -> ServicePieces:
+        """What routes the product to `service` when another program starts it, without touching the
+        user's files."""
+        return ServicePieces()
 
     def isolating_settings(
         self, env: Mapping[str, str], cwd: str, key: str | None
@@ -314,7 +339,7 @@ class Live(Adapter):
 
     @abstractmethod
     def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:
-        """The wire of a process that `plan_live` planned, now or before a crash of ours."""
+        """The wire of a process that `plan_live` planned, now or before Bridle crashed."""
 
     def forgotten(self, facts: LiveFacts, messages: tuple[str, ...]) -> tuple[str, ...]:
         """Which of these messages are missing in the conversation `facts.resume`, although the
@@ -405,7 +430,7 @@ class Guarded(Adapter):
     def guard_pieces(self, argv: Sequence[str], hook: GuardHook) -> GuardPieces:
         """What makes the product ask when another program starts it with `argv` (an adapter to a
         protocol); raises `GuardRefused` if that cannot be separated from its own command."""
-        raise GuardRefused(f"{self.id} cannot be guarded by way of another program")
+        raise GuardRefused(f"{self.id} cannot be guarded through another program")
 
     def prove_guard(self, plan: RunPlan) -> str:
         """Prove, before the agent of a guarded session starts, that its guard will fire; returns
@@ -418,7 +443,7 @@ class Guarded(Adapter):
 
     def guard_shape(self) -> HookShape:
         """The shape of the hooks that `deploy_guard` puts into a worktree; raises `GuardRefused` if
-        a worktree cannot bring hooks that hold."""
+        hooks in a worktree would not be reliable."""
         raise no_worktree_guard(self)
 
     def deploy_guard(self, worktree: str, command: str | None, mark: str) -> str:
@@ -464,7 +489,7 @@ def as_guarded(adapter: Adapter) -> Guarded:
         return adapter
     raise GuardRefused(
         f"{adapter.id} has no way to ask before a tool call",
-        hint="hold it with --sandbox worktree instead, and say --unguarded",
+        hint="confine it with --sandbox worktree instead, and pass --unguarded",
         runtime=adapter.id,
     )
 

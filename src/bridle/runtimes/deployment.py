@@ -1,4 +1,4 @@
-"""What an agent gets in its worktree before it starts there: its instructions and its guard."""
+"""The files that an agent needs in its worktree before it starts there: instructions and guard."""
 
 import os
 from typing import TYPE_CHECKING
@@ -16,11 +16,12 @@ class Deployment(list[str]):
     def __init__(self) -> None:
         super().__init__()
         self.instructions: str | None = None
-        """The file that the agent reads its instructions from; None when there were none."""
+        """The file that the agent reads its instructions from; None if none were given."""
         self.guard: str | None = None
-        """The file that brings the guard; None when the worktree cannot bring one."""
+        """The file that contains the guard; None if a worktree cannot contain one."""
         self.unguarded: str = ""
-        """Why the worktree brings no guard; one that can ask is guarded when Bridle starts it."""
+        """Why the worktree contains no guard; Bridle guards the agent when it starts it, if the
+        agent can ask."""
 
 
 def deploy(
@@ -74,10 +75,10 @@ def withdraw(runtime: "Adapter", worktree: str) -> list[str]:
     from bridle.runtimes.guards import as_deployable
     from bridle.runtimes.instructions import Place
 
-    # Which places there are depends on what is there; the first choice may be one no more.
+    # The places depend on the files that exist now; the first choice may no longer be among them.
     places = (*runtime.instruction_places(worktree), Place(runtime.instruction_path))
     changed = instructions.withdraw(worktree, places)
-    # The guard comes last: the folder that one of both made is empty now and goes with it.
+    # The guard is last: it removes a folder that either made and that is empty now.
     if guard_deploy.is_there(runtime.id, worktree):
         changed += guard_deploy.undo(as_deployable(runtime), worktree).files
     return changed

@@ -11,15 +11,14 @@ from bridle.core.errors import ProtocolDrift
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """What one version range of an agent accepts and emits.
 
-    Each runtime extends this with the facts its adapter needs; adapters hold no version number of
-    their own.
+    Each runtime extends this with the facts its adapter needs; adapters contain no version numbers.
     """
 
     name: str
     since: tuple[int, ...]
     """First version (as numbers) that this row describes; it holds until the next row's."""
     seen: tuple[str, ...]
-    """Versions that were really run."""
+    """Versions that were actually run."""
     capture: str
     """File below the runtime's `testdata/` that proves the row."""
 
@@ -48,7 +47,7 @@ def choose_dialect(runtime: str, table: Sequence[D], version: str | None) -> tup
     """The row for `version`, whether it was ever run, and a warning when it was not.
 
     A version older than every row gets the oldest one, an unknown one the newest: a best guess,
-    always said aloud. Raises `ProtocolDrift` only for an empty table.
+    always reported. Raises `ProtocolDrift` only for an empty table.
     """
     if not table:
         raise ProtocolDrift(f"runtime {runtime} has no dialect")

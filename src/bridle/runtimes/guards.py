@@ -24,8 +24,8 @@ from bridle.turns.guard_contract import Guard, GuardFacts
 
 if TYPE_CHECKING:
     from bridle.config import Config
+    from bridle.guard.hooks.guard_folder import SessionHook
     from bridle.guard.hooks.host import HookHost, RunGuard
-    from bridle.guard.hooks.session_hook import SessionHook
     from bridle.runtimes.plan import RunPlan
 
 
@@ -49,7 +49,7 @@ class RunGuarding:
         stdio: bool,
         host: "HookHost | None" = None,
     ) -> None:
-        # Not at the start of `bridle run`, which mostly guards nothing.
+        # Not imported at the start of `bridle run`, which mostly guards nothing.
         from bridle.guard.hooks.host import HookHost
 
         check_capability(capability)
@@ -92,7 +92,7 @@ class SessionGuarding:
     """
 
     def __init__(self, runtime: Adapter, capability: str, env: Mapping[str, str]) -> None:
-        from bridle.guard.hooks.session_hook import SessionHook
+        from bridle.guard.hooks.guard_folder import SessionHook
 
         check_capability(capability)
         self.capability = capability
@@ -110,7 +110,7 @@ class SessionGuarding:
         return GuardFacts(capability=self.capability, mechanism=plan.guard, folder=self.hook.folder)
 
     def close(self) -> None:
-        """Remove the guard's files, of a process that is not started."""
+        """Remove the guard's files if the process was not started."""
         self.hook.close()
 
 

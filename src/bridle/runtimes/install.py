@@ -14,7 +14,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """A CLI that was found."""
 
     binary: str
-    """What is started: the native binary where an npm launcher stands in front of one."""
+    """The program to start: the native binary, if npm installed a launcher for one."""
     version: str | None
     launcher: tuple[str, ...] = ()
     """Words to put before the binary (an interpreter), when it cannot be started by itself."""
@@ -74,7 +74,7 @@ class _Manifest(msgspec.Struct):
 
 def find_npm_cli(wanted: str, *packages: str) -> Installation | None:
     """The CLI that `wanted` means, a script that starts by itself; its version from the first of
-    the `packages` that it is part of, else from the CLI's own word."""
+    the `packages` that it is part of, otherwise from the CLI itself."""
     binary = find_executable(wanted)
     return None if binary is None else npm_installation(binary, *packages)
 
@@ -90,8 +90,8 @@ def npm_installation(binary: str, *packages: str) -> Installation:
 
 
 def find_native_cli(wanted: str, native: str, *packages: str) -> Installation | None:
-    """`find_npm_cli` for a CLI that is a native program: that, and not npm's launcher in front of
-    it, which dies of a signal alone and leaves the program running. `native` as in
+    """`find_npm_cli` for a CLI that is a native program: the program itself, not npm's launcher,
+    because a signal kills only the launcher and leaves the program running. `native` as in
     `native_program`."""
     found = find_executable(wanted)
     if found is None:
@@ -103,16 +103,16 @@ _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm6
 
 
 def npm_platform() -> str:
-    """What npm calls this kind of machine, as in the names of packages with native programs."""
+    """npm's name for this kind of machine, as in the names of packages with native programs."""
     system = "darwin" if sys.platform == "darwin" else "linux"
     return f"{system}-{_MACHINES.get(os.uname().machine, 'x64')}"
 
 
 def native_program(launcher: str, inside: str) -> str | None:
-    """The native program that an npm launcher stands in front of, None where there is none.
+    """The native program behind an npm launcher; None if there is none.
 
-    `inside` is its path below `node_modules`, `{platform}` standing for npm's word for this
-    machine; the folders around the launcher are looked through from the inside out.
+    `inside` is its path below `node_modules`, with `{platform}` for npm's name of this machine; the
+    folders around the launcher are searched from the inside out.
     """
     wanted = inside.format(platform=npm_platform())
     folder = os.path.dirname(os.path.realpath(launcher))
@@ -125,10 +125,10 @@ def native_program(launcher: str, inside: str) -> str | None:
 
 
 def remembered_version(binary: str, ask: Callable[[], str | None]) -> str | None:
-    """The version of `binary`, asked once for each change of the file and then remembered.
+    """The version of `binary`, asked once for each change of the file and then cached.
 
-    The memory is a cache file of the user's; when it cannot be read or written, the CLI is asked
-    each time. `ask` starts the CLI and may take its time; it returns None when it learned nothing.
+    When the user's cache file cannot be read or written, the CLI is asked each time. `ask` starts
+    the CLI and may take long; it returns None when it finds no version.
     """
     try:
         found = os.stat(binary)

@@ -4,11 +4,11 @@ One rule for every runtime. A runtime names the files that its agent reads (`Pla
 first; what Bridle writes is a marked block at the end of one of them, and nothing else in it
 changes:
 
-1. the first file that is not there yet, or that nobody has under version control;
-2. in a linked worktree, else the first file although it is tracked: this copy is not the project's
-   own, and git is told not to look at it there, so the block is neither shown nor committed;
-3. in the project's own folder, a file that is there already is the project's own, tracked or not:
-   where no other is left, nothing is written and `WrongUse` says where to deploy instead.
+1. the first file that does not exist yet, or is not under version control;
+2. otherwise, in a linked worktree, the first file although it is tracked: this copy is not the
+   project's own, and git ignores changes to it there, so the block is neither shown nor committed;
+3. in the project's own folder, an existing file belongs to the project, tracked or not: if no other
+   is left, nothing is written and `WrongUse` says where to deploy instead.
 
 The block's first mark says what was made for it, so that undoing needs no other record. A file that
 was made for the block is kept out of `git status`, so that `git add -A` does not commit it.
@@ -21,8 +21,7 @@ import msgspec
 
 from bridle.core.errors import WrongUse
 from bridle.core.files import write_atomic
-from bridle.core.git import find_git
-from bridle.runtimes.git_files import hide_from_status, is_tracked, overlook, show_in_status
+from bridle.core.git import find_git, hide_from_status, is_tracked, overlook, show_in_status
 
 BEGIN = b"<!-- bridle:begin"
 END = b"<!-- bridle:end -->\n"
@@ -35,7 +34,7 @@ class Place(msgspec.Struct, frozen=True):
     name: str
     """Relative to the worktree."""
     carries: tuple[str, ...] = ()
-    """Files that the agent would no longer read once this one is there; the first that exists is
+    """Files that the agent would no longer read once this one exists; the first that exists is
     repeated in it."""
 
 
@@ -49,12 +48,12 @@ def override_places(worktree: str, name: str, hidden: str = "") -> tuple[Place, 
         there = _look(_root(worktree), override).foreign
     except WrongUse:
         there = True
-    # One of the user's own is all that is read: nothing else would reach the agent.
+    # If the user has one, the agent reads nothing else.
     return (Place(override),) if there else (Place(name, carries=rest), instead)
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """A file as it is: what others wrote before and after the block, and the block's notes."""
+    """The state of a file: what others wrote before and after the block, and the block's notes."""
 
     path: str
     before: bytes = b""
@@ -65,7 +64,7 @@ class _Found(msgspec.Struct, frozen=True):
 
     @property
     def foreign(self) -> bool:
-        """Whether somebody else has this file."""
+        """Whether others wrote this file or parts of it."""
         made = _NEW_FILE in (self.notes or ())
         return (self.exists and not made) or bool(self.before + self.after)
 
@@ -118,7 +117,7 @@ def _root(worktree: str) -> str:
 
 
 def _choose(root: str, places: tuple[Place, ...]) -> tuple[Place, bool]:
-    """The file to write, and whether git must be told to overlook it."""
+    """The file to write, and whether git must ignore changes to it."""
     git = find_git(root)
     projects_own = git is not None and not git.linked
     usable: list[Place] = []
@@ -153,7 +152,7 @@ def _look(root: str, name: str) -> _Found:
     if os.path.islink(path) or not f"{folder}{os.sep}".startswith(f"{root}{os.sep}"):
         raise WrongUse(
             f"{name} leads out of the worktree: Bridle does not write through a symbolic link",
-            hint="replace the link by a file of its own",
+            hint="replace the link with a file",
         )
     found = _read(path)
     if found.notes is not None and _OVERLOOKED not in found.notes and is_tracked(root, name):
@@ -199,7 +198,7 @@ def _block(text: str, notes: frozenset[bytes]) -> bytes:
 
 
 def _carried(root: str, place: Place) -> str:
-    """The text that the agent would miss once this file is there."""
+    """The text that the agent would miss once this file exists."""
     for name in place.carries:
         found = _read(os.path.join(root, name))
         text = (found.before + found.after).decode(errors="surrogateescape").strip()
@@ -212,7 +211,7 @@ def _take_back(root: str, place: Place) -> str | None:
     try:
         found = _look(root, place.name)
     except WrongUse:
-        # Nothing of ours can be behind a link, and what was cut cannot be told apart.
+        # Bridle writes nothing behind a link, and an incomplete block cannot be recognized.
         return None
     if found.notes is None:
         return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bridle.runtimes.contract import Adapter, HasAdapter
 
 _KEY = "BRIDLE_ONE_SHOT_KEY"
-"""The variable that holds a scripted model's key on its way into an agent's own."""
+"""The variable that passes a scripted model's key to the adapter."""
 _LAST_WORDS = 500
 """Characters of standard error that an error repeats."""
 
@@ -37,13 +37,12 @@ def print_once(
     timeout: float = 300.0,
     model_server: ModelServer | None = None,
 ) -> str:
-    """The answer of a one-shot call, as plain text without the blank around it. Blocks.
+    """The answer of a one-shot call, as plain text without surrounding white space. Blocks.
 
     The runtime is the named one, else the configuration's `runtime.printCommand`, else its default.
     The model goes through the configuration's aliases and providers, and a provider is isolated as
-    in a run. `env` is the environment that
-    the agent is started in (the caller's own when None). With a scripted model the agent has a
-    throw-away home and nothing else of `env` but PATH and the language.
+    in a run. `env` is the environment that the agent is started in (the caller's own when None).
+    With a scripted model the agent has a throw-away home, and of `env` only PATH and the language.
 
     Raises `NotInstalled`, `WrongUse` for a runtime that has no such call, `TimedOut`, and `Crashed`
     for a call that failed or answered nothing.
@@ -129,7 +128,7 @@ def _answer(runtime: str, argv: list[str], env: Mapping[str, str], cwd: str, tim
 
 
 def _bare(env: Mapping[str, str]) -> dict[str, str]:
-    """What of `env` says nothing of its user."""
+    """The variables of `env` that reveal nothing about the user."""
     names = ("PATH", "LANG", "LC_ALL", "TERM", "BRIDLE_SCRIPT")
     return {name: env[name] for name in names if name in env}
 
@@ -137,8 +136,8 @@ def _bare(env: Mapping[str, str]) -> dict[str, str]:
 def _scripted(
     runtime: "Adapter", server: ModelServer, model: str | None, home: str
 ) -> ResolvedModel:
-    """A scripted model as a provider of this runtime's. Adapters that make files for a provider
-    make them below the throw-away home."""
+    """A scripted model as a provider for this runtime. Adapters that make files for a provider make
+    them below the throw-away home."""
     places = {"HOME": home, "XDG_STATE_HOME": os.path.join(home, "state"), _KEY: server.api_key}
     provider = Provider(
         base_url=f"{server.url.rstrip('/')}{runtime.provider_path}", auth_token_env=_KEY

@@ -1,18 +1,66 @@
-"""Reading what callers give to every runtime alike."""
+"""Reading what a caller gives: files, keys, instructions, settings, MCP servers, provider options.
+
+Everything is checked before an agent starts; `WrongUse` says what is wrong and where.
+"""
 
 import contextlib
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from bridle.core.errors import BridleError, NotAuthenticated, WrongUse
 from bridle.core.options import Provider, RunOptions
-from bridle.runtimes.user_files import readable_file
 
 if TYPE_CHECKING:
     from bridle.runtimes.contract import Adapter
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+# -- files ----------------------------------------------------------------------------------------
+
+_IMAGES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+)
+
+
+def readable_file(path: str, what: str) -> bytes:
+    """The bytes of a file that the caller names; `WrongUse` says why it cannot be read."""
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            return file.read()
+    except OSError as problem:
+        raise WrongUse(f"cannot read {what} {path}: {problem.strerror}") from None
+
+
+def check_images(paths: tuple[str, ...], reader: str) -> None:
+    """Refuse, with `WrongUse`, a file that cannot be read or is not an image."""
+    for path in paths:
+        _image_type(readable_file(path, "image"), path, reader)
+
+
+def image_data(path: str, reader: str = "an agent") -> tuple[str, str]:
+    """The MIME type and the base64 text of an image file; `WrongUse` if it is not an image."""
+    data = readable_file(path, "image")
+    kind = _image_type(data, path, reader)
+    import base64
+
+    return kind, base64.b64encode(data).decode()
+
+
+def _image_type(data: bytes, path: str, reader: str) -> str:
+    kind = next((kind for start, kind in _IMAGES if data.startswith(start)), None)
+    if kind is None and data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "image/webp"
+    if kind is None:
+        raise WrongUse(f"not an image {reader} can read: {path}", hint="use PNG, JPEG, GIF or WebP")
+    return kind
+
+
+# -- keys and instructions ------------------------------------------------------------------------
 
 _LONGEST = 1 << 20
 """Characters of an instruction file that are read."""
@@ -45,8 +93,8 @@ def file_instructions(runtime: "Adapter", options: RunOptions, cwd: str) -> str:
     """The lines with the completion marker in the files that instruct an agent in `cwd`.
 
     These are the file of added instructions and the instruction files of the project, which Bridle
-    may have deployed, in `cwd` and above it up to the repository's root. A file that cannot be read
-    instructs nobody.
+    may have deployed, in `cwd` and above it up to the repository's root. Unreadable files are
+    ignored.
     """
     files = [os.path.expanduser(options.append_system_prompt_file or "")]
     names = [runtime.instruction_path]
@@ -67,10 +115,115 @@ def file_instructions(runtime: "Adapter", options: RunOptions, cwd: str) -> str:
     return "\n".join(dict.fromkeys(line for line in lines if options.marker in line))
 
 
+# -- JSON and settings ----------------------------------------------------------------------------
+
+
 def json_object(given: str, what: str) -> dict[str, Any]:
-    """An object that was given as JSON text or as a file of it."""
-    data = given.encode() if given.lstrip().startswith("{") else readable_file(given, what)
+    """An object from JSON text or a JSON file."""
     try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.MsgspecError as problem:
+        return msgspec.json.decode(_json_text(given, what), type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise WrongUse(f"the {what} is not a JSON object: {problem}") from None
+
+
+def _json_text(given: str, what: str) -> bytes:
+    return given.encode() if given.lstrip().startswith("{") else readable_file(given, what)
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `changes` over it; objects inside objects are merged too."""
+    result = dict(base)
+    for name, value in changes.items():
+        old = result.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            result[name] = merged(old, value)
+        else:
+            result[name] = value
+    return result
+
+
+def with_hooks(settings: Mapping[str, Any], entries: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """`settings` with `entries` in its `hooks`, by event, after those that are there. A value of
+    the wrong type there is replaced."""
+    hooks = settings.get("hooks")
+    whole: dict[str, Any] = dict(hooks) if isinstance(hooks, dict) else {}
+    for event, added in entries.items():
+        there = whole.get(event)
+        whole[event] = [*(there if isinstance(there, list) else []), *added]
+    return {**settings, "hooks": whole}
+
+
+# -- MCP servers ----------------------------------------------------------------------------------
+
+
+class McpServer(msgspec.Struct, frozen=True):
+    """One server in the common `mcpServers` shape."""
+
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    type: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+
+
+class _McpConfig(msgspec.Struct, frozen=True):
+    mcp_servers: dict[str, McpServer] = msgspec.field(name="mcpServers")
+
+
+def read_servers(text_or_path: str) -> dict[str, McpServer]:
+    """The servers of `mcp_config`; `WrongUse` says what is wrong with it."""
+    data = _json_text(text_or_path, "MCP config")
+    try:
+        servers = msgspec.json.decode(data, type=_McpConfig).mcp_servers
+    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        raise WrongUse(f"MCP config: {problem}", hint='expected {"mcpServers": {…}}') from None
+    for name, server in servers.items():
+        if (server.command is None) == (server.url is None):
+            raise WrongUse(f"MCP server {name!r} needs either command or url")
+    return servers
+
+
+# -- provider options -----------------------------------------------------------------------------
+
+
+def read_provider_options(
+    runtime: str,
+    given: dict[str, Any],
+    kind: type[T],
+    *,
+    lists: tuple[str, ...] = (),
+    separator: str = os.pathsep,
+) -> T:
+    """`given` as a `kind`; `WrongUse` names the one that is wrong, and the nearest right name.
+
+    Values may be texts, as the command line gives them: `true`, `3`, and for `lists` `dir1:dir2`.
+    """
+    known = kind.__struct_fields__
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise WrongUse(
+                f"{runtime} has no provider option {name!r}; it has: {', '.join(known)}",
+                hint=_nearest(name, known),
+            )
+        split = name in lists and isinstance(value, str)
+        values[name] = value.split(separator) if split else value
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as problem:
+        raise WrongUse(f"{runtime} provider option: {problem}") from None
+
+
+def check_range(name: str, value: float, least: float, most: float) -> None:
+    """Refuse a number outside its bounds."""
+    if not least <= value <= most:
+        raise WrongUse(f"provider option {name} must be between {least:g} and {most:g}")
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]}?" if close else ""

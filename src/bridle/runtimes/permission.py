@@ -1,4 +1,4 @@
-"""Which way a run goes by who answers the agent's permission requests, and what the user reads.
+"""How a run is driven, by who answers the agent's permission requests, and what warns the user.
 
 One meaning of `ask` for every runtime: where somebody can answer and the runtime can ask in any of
 its drives, the run takes that drive. Where nobody is asked, the run says so before it starts.
@@ -22,7 +22,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def way_of(runtime: Adapter, options: RunOptions, *, answered: bool) -> Way:
-    """The way of a run of `options`; `answered` says that somebody answers requests.
+    """How to drive a run of `options`; `answered` says that somebody answers requests.
 
     Contract: starts nothing and raises nothing; the plan that follows does.
     """
@@ -46,11 +46,11 @@ def way_of(runtime: Adapter, options: RunOptions, *, answered: bool) -> Way:
 
 
 def unasked_in(runtime: Adapter, options: RunOptions, drive: str) -> tuple[str, ...]:
-    """What the user should know of a session of `drive` in which the agent asks nobody; empty where
+    """What the user should know about a session of `drive` in which the agent asks nobody; empty if
     it asks."""
     if options.permission_mode != "ask" or drive in runtime.features.asks:
         return ()
-    return _unasked(runtime, options, f"it asks nobody in a session of the drive {drive}").warnings
+    return _unasked(runtime, options, f"it asks nobody in a session with drive {drive}").warnings
 
 
 def _lost(runtime: Adapter, options: RunOptions) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import msgspec
 
-from bridle.process.spec import SESSION_MARK, ProcessSpec
+from bridle.process.spec import ProcessSpec
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation
 from bridle.turns.guard_contract import GuardMechanism
@@ -65,9 +65,3 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         argv[place:place] = words
         spec = msgspec.structs.replace(self.spec, argv=tuple(argv))
         return msgspec.structs.replace(self, spec=spec)
-
-
-def interactive_plan(spec: ProcessSpec, installation: Installation, dialect: Dialect) -> RunPlan:
-    """The plan of a process that a person drives at this terminal."""
-    mark = spec.env.get(SESSION_MARK, "")
-    return RunPlan(spec=spec, session_id=mark, installation=installation, dialect=dialect)

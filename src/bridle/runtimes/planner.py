@@ -26,13 +26,13 @@ from bridle.core.options import (
 )
 from bridle.process.private_folders import remove_folders
 from bridle.process.spec import SESSION_MARK, ProcessSpec, StopStep
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.alternatives import supporters
+from bridle.runtimes.contract import Adapter, derived
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.install import Installation
+from bridle.runtimes.options import read_provider_options
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.product import Login, Mode, Product
-from bridle.runtimes.provider_options import read_provider_options
-from bridle.runtimes.supporting import supporters
 
 
 def check_options(runtime: Adapter, options: RunOptions, features: Features) -> tuple[str, ...]:
@@ -51,19 +51,6 @@ def check_options(runtime: Adapter, options: RunOptions, features: Features) -> 
         able = supporters(name, runtime.id)
         raise UnsupportedOption(runtime.id, name, able, reason=reason, ignorable=True)
     return tuple(missing)
-
-
-def check_terminal_options(
-    runtime: Adapter, options: RunOptions, names: tuple[str, ...]
-) -> tuple[str, ...]:
-    """As `check_options`, for the options `names` that a runtime supports only in runs."""
-    default = RunOptions(prompt="")
-    missing = tuple(each for each in names if getattr(options, each) != getattr(default, each))
-    if missing and not options.ignore_unsupported:
-        raise UnsupportedOption(
-            runtime.id, missing[0], [], reason="not in a terminal session", ignorable=True
-        )
-    return missing
 
 
 def native_options(runtime: Adapter, options: RunOptions) -> RunOptions:
@@ -176,6 +163,8 @@ class Environment(msgspec.Struct, frozen=True):
     """Values among them that must not appear in anything Bridle writes."""
     final: dict[str, str] = {}
     """Variables that win over those of the caller's options."""
+    dropped: frozenset[str] = frozenset()
+    """Variables that are removed, even the caller's own; `final` may set them again."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +174,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments after the words that start the CLI."""
     around: tuple[str, ...] = ()
     """Words before those that start the CLI: a program that starts it."""
+    program: tuple[str, ...] = ()
+    """Words that start another program in place of the CLI."""
     stdin: bytes | None = None
     keep_stdin: bool = False
     watch_stderr: bool = False
@@ -194,6 +185,15 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """The conversation's id, where it is known before the start."""
     wire: dict[str, Any] = {}
     """What the wire of a conversation must know (`LiveFacts.own`)."""
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that can be planned: its environment and its command are known."""
+
+    env: dict[str, str]
+    """Exactly the process's environment."""
+    secrets: tuple[str, ...]
+    command: Command
 
 
 class CliAdapter(Adapter):
@@ -215,11 +215,15 @@ class CliAdapter(Adapter):
         for name in _FACTS:
             setattr(cls, name, getattr(facts, name))
 
+    def adopt(self, product: Product) -> None:
+        """State the facts of `product` for this object alone: the class serves many agents."""
+        vars(self).update({name: getattr(product, name) for name in _FACTS}, product=product)
+
     # -- what an adapter says ---------------------------------------------------------------------
 
     @abstractmethod
     def environment(self, launch: Launch) -> Environment:
-        """The variables of the agent's process, which lead it to its model service."""
+        """The variables of the agent's process, which route it to its model service."""
 
     @abstractmethod
     def command(self, launch: Launch, env: Mapping[str, str]) -> Command:
@@ -229,17 +233,30 @@ class CliAdapter(Adapter):
     def provider_env(
         self, provider: Provider, model: str | None, env: Mapping[str, str]
     ) -> dict[str, str]:
-        """Variables that lead the CLI to `provider`, whose key is in `env`. Raises
+        """Variables that route the CLI to `provider`, whose key is in `env`. Raises
         `NotAuthenticated` when the key is missing."""
 
     def check(self, options: RunOptions, own: Any, dialect: Any, mode: Mode) -> None:
         """Refuse combinations of options that only this product cannot honour."""
+
+    def mode_dialect(self, mode: Mode, version: str | None) -> tuple[Any, bool, str]:
+        """`dialect` for `mode`; another one where a product speaks a shared protocol in it."""
+        return self.dialect(version)
+
+    def mode_options_type(self, mode: Mode) -> type[msgspec.Struct] | None:
+        """The type of the provider options in `mode`."""
+        return self.product.options_type
 
     # -- derived ----------------------------------------------------------------------------------
 
     def dialect(self, version: str | None) -> tuple[Any, bool, str]:
         """As `Adapter.dialect`; the row has the product's own type."""
         return super().dialect(version)
+
+    def installed_dialect(self) -> Any:
+        """The dialect of the installed CLI; the newest when none is installed."""
+        found = self.find()
+        return self.dialect(found.version if found else None)[0]
 
     def features_of(self, dialect: Dialect) -> Features:
         """What the product can do in `dialect`; the same in all unless the adapter says more."""
@@ -255,19 +272,24 @@ class CliAdapter(Adapter):
 
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """The process of one headless run."""
-        return self._plan("run", options, env, session_id)
+        return self._planned("run", options, env, session_id)
 
+    @derived
     def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """The process of a conversation over a protocol; for adapters with the ability `Live`."""
-        return self._plan("live", options, env, session_id)
+        # Every message comes by the wire.
+        options = msgspec.structs.replace(options, prompt="", images=())
+        return self._planned("live", options, env, session_id)
 
+    @derived
     def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """The process of a conversation in a pane; for adapters with the ability `Terminal`."""
-        return self._plan("tmux", options, env, session_id)
+        return self._planned("tmux", options, env, session_id)
 
+    @derived
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
         """The process of a run that a person drives at this terminal; for `Interactive`."""
-        return self._plan("interactive", options, env, new_session_id())
+        return self._planned("interactive", options, env, new_session_id())
 
     def build_spawn_command(self, options: SpawnOptions) -> str:
         """The shell command of an interactive session that somebody else starts."""
@@ -283,18 +305,21 @@ class CliAdapter(Adapter):
             env=options.env,
             cwd=options.cwd,
         )
-        launch = self._launch("spawn", wanted, {**os.environ, **options.env}, "")
+        launch = self.launch("spawn", wanted, {**os.environ, **options.env}, "")
         command = self.command(launch, launch.env)
-        return shlex.join([self.settings.binary or self.binary, *command.words])
+        name = (self.settings.binary or self.binary,)
+        found = launch.installation.command if self.product.spawns_found else name
+        return shlex.join([*(command.program or found), *command.words])
 
     def build_print_command(
         self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
     ) -> list[str]:
         """The argv of a one-shot call whose answer is plain text on stdout."""
         wanted = RunOptions(prompt=prompt, model=model, permission_mode="bypass")
-        launch = self._launch("print", wanted, env or {}, "")
+        launch = self.launch("print", wanted, env or {}, "")
         command = self.command(launch, launch.env)
-        return [*command.around, *launch.installation.command, *command.words]
+        program = command.program or launch.installation.command
+        return [*command.around, *program, *command.words]
 
     def build_env(self, model: ResolvedModel) -> dict[str, str]:
         """Variables that route the agent to `model`'s provider."""
@@ -303,23 +328,26 @@ class CliAdapter(Adapter):
         around = {**os.environ, **model.env}
         return {**self.provider_env(model.provider, model.model, around), **model.env}
 
-    def _launch(
+    def launch(
         self, mode: Mode, options: RunOptions, env: Mapping[str, str], session_id: str
     ) -> Launch:
         """Everything that can be refused before a folder is made."""
         started = mode not in ("spawn", "print")
         found = self.installation() if started else self.find()
         found = found or Installation(binary=self.settings.binary or self.binary, version=None)
-        dialect, _, warning = self.dialect(found.version)
+        dialect, _, warning = self.mode_dialect(mode, found.version)
         ignored: tuple[str, ...] = ()
         if started:
-            if mode == "live":
-                # Every message comes by the wire.
-                options = msgspec.structs.replace(options, prompt="", images=())
             ignored = check_options(self, options, self.features_of(dialect))
-            ignored += check_mode(self, options, mode)
+            if elsewhere := check_mode(self, options, mode):
+                default = RunOptions(prompt="")
+                unset = {name: getattr(default, name) for name in elsewhere}
+                options = msgspec.structs.replace(options, **unset)
+                ignored += elsewhere
             options = native_options(self, options)
-        kind = self.product.options_type
+        else:
+            check_mode(self, options, mode)
+        kind = self.mode_options_type(mode)
         own = None
         if kind is not None:
             own = read_provider_options(
@@ -345,42 +373,53 @@ class CliAdapter(Adapter):
         launch.ignored += ignored
         return launch
 
-    def _plan(
-        self, mode: Mode, options: RunOptions, env: Mapping[str, str], session_id: str
-    ) -> RunPlan:
-        launch = self._launch(mode, options, env, session_id)
-        options = launch.options
+    def prepare(self, launch: Launch) -> Prepared:
+        """The environment and the command of `launch`; on failure its folders are removed."""
         try:
             made = self.environment(launch)
-            child = {
-                **agent_env(made.variables, options, session_id, launch.cwd),
-                **made.final,
-            }
+            child = agent_env(made.variables, launch.options, launch.session_id, launch.cwd)
+            for name in made.dropped:
+                child.pop(name, None)
+            child |= made.final
             command = self.command(launch, child)
         except BaseException:
             remove_folders(tuple(launch.folders))
             raise
-        plan = RunPlan(
+        return Prepared(env=child, secrets=made.secrets, command=command)
+
+    def plan(self, launch: Launch, prepared: Prepared) -> RunPlan:
+        """The plan of a prepared process."""
+        command = prepared.command
+        program = command.program or launch.installation.command
+        return RunPlan(
             spec=ProcessSpec(
-                argv=(*command.around, *launch.installation.command, *command.words),
-                env=child,
+                argv=(*command.around, *program, *command.words),
+                env=prepared.env,
                 cwd=launch.cwd,
                 stdin=command.stdin,
                 keep_stdin=command.keep_stdin,
                 watch_stderr=command.watch_stderr,
                 stop=command.stop or self.product.stop,
             ),
-            session_id=session_id,
+            session_id=launch.session_id,
             installation=launch.installation,
             dialect=launch.dialect,
-            secrets=made.secrets,
+            secrets=prepared.secrets,
             ignored_options=tuple(launch.ignored),
             warnings=tuple(launch.warnings),
             private_dirs=tuple(launch.folders),
             native_session_id=command.native_session_id,
         )
+
+    def _planned(
+        self, mode: Mode, options: RunOptions, env: Mapping[str, str], session_id: str
+    ) -> RunPlan:
+        launch = self.launch(mode, options, env, session_id)
+        prepared = self.prepare(launch)
+        plan = self.plan(launch, prepared)
         if mode in ("live", "tmux"):
-            return plan.conversing(self.id, resume=options.resume, own=command.wire)
+            resume = launch.options.resume
+            return plan.conversing(self.id, resume=resume, own=prepared.command.wire)
         return plan
 
 
@@ -400,7 +439,10 @@ def check_mode(runtime: CliAdapter, options: RunOptions, mode: Mode) -> tuple[st
     names = runtime.product.refused.get(mode, ())
     missing = tuple(each for each in names if getattr(options, each) != getattr(default, each))
     if missing and not options.ignore_unsupported:
-        raise UnsupportedOption(
-            runtime.id, missing[0], [], reason="only in a headless run", ignorable=True
-        )
+        spawn = mode == "spawn"
+        reason = "in a terminal; deploy an instruction file instead" if spawn else _HEADLESS
+        raise UnsupportedOption(runtime.id, missing[0], [], reason=reason, ignorable=not spawn)
     return missing
+
+
+_HEADLESS = "only in a headless run"

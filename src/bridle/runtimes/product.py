@@ -15,6 +15,7 @@ from bridle.core.files import home_dir
 from bridle.core.handles import SessionHints
 from bridle.process.spec import POLITE_STOP, StopStep
 from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.errors import ErrorTable
 from bridle.runtimes.install import Installation
 
 
@@ -85,6 +86,35 @@ class ToolPieces(msgspec.Struct, frozen=True, kw_only=True):
     """Files of the run's private folder, by name."""
 
 
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """The model service of a product that another program starts."""
+
+    url: str | None
+    """Base address without `/v1`; None leaves the product's own."""
+    api: str | None = None
+    """The same with the path that OpenAI's protocols have (`/v1`)."""
+    key: str | None
+    model: str | None
+    max_retries: int
+    home: str | None = None
+    """A private home, if the user's must not be used."""
+    cwd: str = ""
+    account: str = ""
+    """The user's own configuration home, if that is used."""
+    env: dict[str, str] = {}
+    """The environment of the product, which decides which settings of the user's are used."""
+
+
+class ServicePieces(msgspec.Struct, frozen=True, kw_only=True):
+    """What routes a product that another program starts to a model service. Keys are in `env`,
+    never in `flags`."""
+
+    env: dict[str, str] = {}
+    drop: tuple[str, ...] = ()
+    """The user's variables that would route it elsewhere."""
+    flags: tuple[str, ...] = ()
+
+
 Mode = Literal["run", "live", "tmux", "interactive", "spawn", "print"]
 """What a process is started for: one prompt, a conversation over a protocol, a conversation in a
 pane, a person at this terminal, a terminal that somebody else starts, a one-shot call."""
@@ -106,14 +136,21 @@ COMMON_OPTIONS = frozenset(
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a login or a key can be. Nothing of it is ever read."""
+    """Where a login or a key can be. None is ever read."""
 
     variables: tuple[str, ...] = ()
-    """A set variable of these is a login."""
+    """Any of these variables, if set, is a login."""
     files: tuple[str, ...] = ()
-    """An existing file of these is a login; relative to the product's home."""
+    """Any of these files, if it exists, is a login; relative to the product's home."""
+    filled: tuple[str, ...] = ()
+    """Any of these files is a login if it contains more than an empty JSON object."""
     doubtful: tuple[str, ...] = ()
     """Files that may hold a key or name a helper program."""
+    words: Mapping[str, tuple[str, ...]] = {}
+    """Files that count the same if they contain one of these words: they name another service or
+    another place for logins."""
+    suffix: str = ""
+    """A set variable whose name ends in this may be a key."""
     otherwise: Login = "missing"
     """The answer when nothing of the above exists; `unknown` where a key ring may hold a login."""
 
@@ -143,7 +180,7 @@ class Product(msgspec.Struct, frozen=True, kw_only=True):
     """Its home, relative to the user's, unless the variable says otherwise."""
     credentials: Credentials = Credentials()
     routing: RoutingFacts = RoutingFacts()
-    """The variables that lead it to a model service."""
+    """The variables that route it to a model service."""
     provider_path: str = "/v1"
     """What the address of a provider ends with, after the host, for this CLI."""
     scripted_model: str = "scripted"
@@ -157,6 +194,8 @@ class Product(msgspec.Struct, frozen=True, kw_only=True):
     """What separates the items of such a text."""
     tools: ToolTable | None = None
     """The names of its tools."""
+    errors: ErrorTable = ErrorTable()
+    """What it says when it fails."""
     refused: Mapping[Mode, tuple[str, ...]] = {}
     """Options that it honours, but not in these modes."""
     stop: tuple[StopStep, ...] = POLITE_STOP
@@ -167,13 +206,15 @@ class Product(msgspec.Struct, frozen=True, kw_only=True):
     confines_itself: bool = False
     """Whether it honours the option `sandbox` by its own means."""
     worktree_hooks: str = "it runs no hook that a file there could name"
-    """Why a worktree cannot bring a guard, where it cannot."""
+    """Why a worktree cannot contain a guard, if it cannot."""
     hints: SessionHints = SessionHints()
     session_by_print: bool = True
     """Whether a session can have a process for each turn."""
     stability: Literal["stable", "experimental"] = "stable"
     tells_version: bool = True
     """Whether the CLI answers `--version`."""
+    spawns_found: bool = False
+    """Whether a spawn command names the program that `find` found, not the command on PATH."""
 
     def home_in(self, env: Mapping[str, str]) -> str:
         """The product's home under `env`."""
@@ -186,7 +227,13 @@ class Product(msgspec.Struct, frozen=True, kw_only=True):
             return "present"
         if any(_exists(home, name) for name in where.files):
             return "present"
+        if any(_size(home, name) > len("{}\n") for name in where.filled):
+            return "present"
         if any(_exists(home, name) for name in where.doubtful):
+            return "unknown"
+        if any(_contains(home, name, words) for name, words in where.words.items()):
+            return "unknown"
+        if where.suffix and any(env[name] for name in env if name.endswith(where.suffix)):
             return "unknown"
         return where.otherwise
 
@@ -194,3 +241,19 @@ class Product(msgspec.Struct, frozen=True, kw_only=True):
 def _exists(folder: str, name: str) -> bool:
     # Normalized, because `folder` itself may be missing where a name begins with `..`.
     return os.path.exists(os.path.normpath(os.path.join(folder, name)))
+
+
+def _contains(folder: str, name: str, words: tuple[str, ...]) -> bool:
+    try:
+        with open(os.path.join(folder, name), "rb") as file:
+            text = file.read()
+    except OSError:
+        return False
+    return any(word.encode() in text for word in words)
+
+
+def _size(folder: str, name: str) -> int:
+    try:
+        return os.stat(os.path.join(folder, name)).st_size
+    except OSError:
+        return 0

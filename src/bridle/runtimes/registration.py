@@ -7,7 +7,15 @@ The checks need no installed CLI and start nothing.
 from collections.abc import Iterator
 
 from bridle.core.errors import AdapterRefused
-from bridle.runtimes.contract import Adapter, Guarded, History, Interactive, Live, Terminal
+from bridle.runtimes.contract import (
+    Adapter,
+    Guarded,
+    History,
+    Interactive,
+    Live,
+    Terminal,
+    is_derived,
+)
 
 ABILITIES: dict[type[Adapter], tuple[str, ...]] = {
     ability: tuple(name for name in vars(ability) if not name.startswith("_"))
@@ -30,7 +38,8 @@ _checked: set[type[Adapter]] = set()
 
 
 def check_class(name: str, found: object) -> type[Adapter]:
-    """The class that is registered as `name`; raises `AdapterRefused` if it is no whole adapter."""
+    """The class that is registered as `name`; raises `AdapterRefused` if it is not a complete
+    adapter."""
     if not (isinstance(found, type) and issubclass(found, Adapter)):
         raise refusal(name, [f"{found!r} is not a subclass of Adapter"])
     if found in _checked:
@@ -56,7 +65,7 @@ def check_adapter(adapter: Adapter) -> Adapter:
     try:
         reasons = list(_mistakes(adapter))
     except Exception as problem:
-        # Code of others: whatever it raises must not end a list of all runtimes.
+        # Third-party code: whatever it raises must not end a list of all runtimes.
         reasons = [f"asked for its features, it raises {type(problem).__name__}: {problem}"]
     if reasons:
         raise refusal(adapter.id, reasons)
@@ -80,7 +89,8 @@ def _mistakes(adapter: Adapter) -> Iterator[str]:
         if row.seen and not row.capture:
             yield f"dialect `{row.name}` names tested versions and no capture that proves them"
     for ability, methods in ABILITIES.items():
-        defined = [name for name in methods if hasattr(adapter, name)]
+        own = {name: getattr(type(adapter), name, None) for name in methods}
+        defined = [name for name, each in own.items() if each and not is_derived(each)]
         if defined and not isinstance(adapter, ability):
             yield f"it defines {_listed(defined)} and is not {ability.__name__}"
     yield from _broken_promises(adapter)

@@ -1,7 +1,7 @@
 """Finds adapters by entry point; the only module that knows which there are.
 
-The adapters that a configuration declares come in by the same door: by name, when they are asked
-for. Every adapter is checked before anybody gets it (`registration`).
+Adapters that a configuration declares are found in the same way: by name, on request. Every adapter
+is checked before a caller gets it (`registration`).
 """
 
 from importlib import import_module
@@ -29,7 +29,7 @@ def available_runtimes(config: "Config | None" = None) -> list[str]:
 
 
 def is_registered(name: str) -> bool:
-    """Whether an adapter is registered under `name`, apart from what a configuration declares."""
+    """Whether an adapter is registered under `name`, not counting what a configuration declares."""
     return name in registered()
 
 
@@ -42,7 +42,7 @@ def get_adapter(name: str | None = None, config: "Config | None" = None) -> Adap
     wanted = name or (config.runtime.default if config else None) or DEFAULT_RUNTIME
     preset = config.preset(wanted) if config else None
     target = registered().get(wanted)
-    if config is not None and not config.files:
+    if config is not None and config.runtime.adapters and not config.files:
         _check_sections(config)
     if target is None and preset is not None:
         return _declared(wanted, preset)
@@ -129,5 +129,5 @@ def _load(name: str, target: str) -> Any:
     try:
         return getattr(import_module(module_name), attribute)
     except Exception as problem:
-        # Code of others: whatever it raises on import must not end a list of all runtimes.
+        # Third-party code: whatever it raises on import must not end a list of all runtimes.
         raise refusal(name, [f"cannot load {target}: {problem}"]) from problem

@@ -1,7 +1,7 @@
-"""Model calls that an agent makes again by itself: told as events, and never waited for too long.
+"""Model calls that an agent retries by itself: reported as events, and never waited for too long.
 
-A service may ask for a pause of an hour, and some agents obey without a word on their wire. What
-they log is read by a `RetryReader` of their own; a `RetryClock` then shows each retry and ends the
+A service may ask for a pause of an hour, and some agents obey without a word on their wire. A
+`RetryReader` for each such agent reads its log; a `RetryClock` then shows each retry and ends the
 run when the pause is longer than the caller allows.
 """
 
@@ -23,9 +23,9 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     error: AgentError
     delay_ms: int | None = None
-    """The pause before the next try, where the agent tells it."""
+    """The pause before the next try, if the agent reports it."""
     told: bool = False
-    """Whether the agent's own wire tells of it too: then it is not shown a second time."""
+    """Whether the agent's own wire reports it too: then it is not shown twice."""
 
 
 class RetryReader(Protocol):
@@ -39,15 +39,15 @@ class RetryClock:
     """Shows retries and bounds the pauses between them.
 
     Contract: `again` for each retry, `progress` whenever the model answered. A pause longer than
-    `longest` seconds ends the run at once, with the error that caused it; one that is not kept ends
-    it when it is over.
+    `longest` seconds ends the run at once, with the error that caused it; if no answer follows a
+    pause, the run ends too.
     """
 
     def __init__(self, recorder: Recorder, longest: float = LONGEST_PAUSE) -> None:
         self._recorder = recorder
         self._longest = longest
         self.error: AgentError | None = None
-        """Why the model was last called again in vain; None while it answers."""
+        """Why the last model call failed; None while the model answers."""
 
     def again(self, retry: Retry) -> None:
         """The agent announced another try."""
@@ -61,14 +61,14 @@ class RetryClock:
         recorder.expect(self._longest + pause, error)
 
     def progress(self) -> None:
-        """The model answered: the clock stands still."""
+        """The model answered: stop the clock."""
         if self.error is not None:
             self.error = None
             self._recorder.expect(None)
 
 
 def _with_end(error: AgentError, pause: float) -> AgentError:
-    """A limit's error with the time at which the service wants to be asked again."""
+    """A limit's error with the time from which the service accepts calls again."""
     if not isinstance(error, RateLimited) or error.until is not None or not pause:
         return error
     return RateLimited(error.message, hint=error.hint, until=until_in(pause))

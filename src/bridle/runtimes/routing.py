@@ -1,10 +1,9 @@
-"""Which service a run's model comes from, and what of the user's own must not reach it.
+"""Which service a run's model comes from, and which of the user's variables must not reach it.
 
-One table says which variables lead each product somewhere: addresses, clouds, keys, headers, names
-of default models. With a provider of somebody else's none of them reaches the agent, whichever
-product it is: they share client libraries that read each other's variables, and a foreign model
-sees the environment of its tools. `routed` is called for every run and session before its adapter
-plans it.
+One table says which variables route each product: addresses, clouds, keys, headers, names of
+default models. With another provider none of them reaches the agent, whichever product it is: they
+share client libraries that read each other's variables, and a foreign model sees the environment of
+its tools. `routed` is called for every run and session before its adapter plans it.
 """
 
 from collections.abc import Mapping
@@ -55,8 +54,8 @@ GEMINI = RoutingFacts(
 )
 COPILOT = RoutingFacts(
     addresses=("COPILOT_PROVIDER_BASE_URL",),
-    # GH_TOKEN and GITHUB_TOKEN stay: `git` and `gh` of the agent use them, and a provider that is
-    # given gets its own key alone.
+    # GH_TOKEN and GITHUB_TOKEN stay: `git` and `gh` of the agent use them, and a named provider
+    # gets only its own key.
     names=("COPILOT_GITHUB_TOKEN", "COPILOT_MODEL"),
     prefixes=("COPILOT_PROVIDER_",),
 )
@@ -127,11 +126,11 @@ _MODELS = {
     "google": ("gemini",),
     "others": ("glm-", "minimax", "kimi", "deepseek", "qwen", "grok", "mistral", "llama"),
 }
-"""How names of models begin, by who makes them."""
+"""Prefixes of model names, by maker."""
 
 
 class Routed(NamedTuple):
-    """A run as its adapter is to plan it."""
+    """A run as its adapter must plan it."""
 
     options: RunOptions
     env: dict[str, str]
@@ -180,8 +179,8 @@ def without_vendor(facts: RoutingFacts, model: str) -> str:
 def _by_prefix(
     runtime: "Adapter", facts: RoutingFacts, options: RunOptions, *, elsewhere: bool
 ) -> RunOptions:
-    """`options` with the service that a prefix of the model names; `elsewhere`: the user leads the
-    agent to a service of theirs, whose names of models are its own."""
+    """`options` with the service that a prefix of the model names; `elsewhere`: the user routes the
+    agent to another service, which has its own model names."""
     if not facts.vendors or not options.model:
         return options
     bare = without_vendor(facts, options.model)
@@ -212,7 +211,7 @@ def _all_vendors() -> tuple[tuple[str, ...], ...]:
 
 
 def _foreign_model(runtime: "Adapter", facts: RoutingFacts, model: str | None) -> tuple[str, ...]:
-    """A warning when `model` is one of another maker's than the agent's."""
+    """A warning if `model` comes from another maker than the agent."""
     if model is None or not facts.vendors:
         return ()
     for vendor, starts in _MODELS.items():

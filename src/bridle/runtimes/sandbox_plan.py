@@ -13,8 +13,8 @@ from bridle.core.git import find_git, own_branches
 from bridle.core.options import RunOptions
 from bridle.process.private_folders import remove_folders
 from bridle.process.spec import ProcessExit, ProcessSpec
+from bridle.runtimes.alternatives import as_interactive, as_live, as_terminal
 from bridle.runtimes.routing import routed
-from bridle.runtimes.supporting import as_interactive, as_live, as_terminal
 from bridle.sandbox import cannot_hold, confine, policy_for, preflight, warnings_of
 from bridle.sandbox.process import REFUSAL_LINE, REFUSED, refuse_if_impossible
 from bridle.turns.recorder import Recorder
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 def held_as(
     runtime: "Adapter", options: RunOptions, capability: str
 ) -> tuple[RunOptions, tuple[str, ...]]:
-    """The options of an agent that is guarded by `capability`, with the sandbox which that brings,
-    and what the user should know of it.
+    """The options of an agent that is guarded by `capability`, with the sandbox that this implies,
+    and what the user should know about it.
 
-    A sandbox that the caller names stays, `off` too. Where this machine cannot hold the agent it
-    stays unconfined, and a warning says so.
+    A sandbox that the caller names stays, `off` too. If this machine cannot confine the agent, it
+    stays unconfined and a warning says so.
     """
     if options.sandbox is not None:
         return options, ()
@@ -59,7 +59,7 @@ def held_as(
     problem = "; ".join(can.gaps) if not can.holds_writes else ""
     problem = problem or cannot_hold(mode, folder, mounts=can.mounts)
     if problem:
-        return options, (f"sandbox: not confined, the guard alone holds this agent: {problem}",)
+        return options, (f"sandbox: not confined, only the guard limits this agent: {problem}",)
     return msgspec.structs.replace(options, sandbox=mode), ()
 
 
@@ -76,7 +76,7 @@ def planned(
     before the sandbox is put around it. `scratch` is the scratch folder of the session that the
     process belongs to (`session_scratch`); by default a new one.
 
-    Raises what `plan_run` raises, and `GuardRefused` when this machine cannot hold the agent.
+    Raises what `plan_run` raises, and `GuardRefused` when this machine cannot confine the agent.
     """
     return _planned(runtime.plan_run, runtime, options, env, session_id, adapt, scratch)
 
@@ -99,10 +99,10 @@ def planned_live(
     session_id: str,
     adapt: "Callable[[RunPlan], RunPlan] | None" = None,
 ) -> "RunPlan":
-    """The plan of a live conversation, held by the OS where the caller asks for it. `adapt` may
+    """The plan of a live conversation, confined by the OS if the caller asks for it. `adapt` may
     change it before that.
 
-    Raises what `plan_live` raises, and `GuardRefused` when this machine cannot hold the agent.
+    Raises what `plan_live` raises, and `GuardRefused` when this machine cannot confine the agent.
     """
     return _planned(as_live(runtime).plan_live, runtime, options, env, session_id, adapt)
 
@@ -187,12 +187,13 @@ def watched(
 
 
 def _ours(runtime: "Adapter", options: RunOptions) -> bool:
-    """Whether Bridle is to confine this run."""
+    """Whether Bridle must confine this run."""
     return options.sandbox not in (None, "off") and not runtime.confines_itself
 
 
 def _as_seen(runtime: "Adapter", options: RunOptions) -> RunOptions:
-    """`options` as the runtime sees them: the sandbox is its business only if it has one."""
+    """`options` as the runtime sees them: it sees the sandbox option only if it has its own
+    sandbox."""
     return options if runtime.confines_itself else msgspec.structs.replace(options, sandbox=None)
 
 
@@ -204,7 +205,7 @@ def _confined(
     files: tuple[str, ...] = (),
     scratch: str | None = None,
 ) -> tuple[ProcessSpec, tuple[str, ...], tuple[str, ...]]:
-    """The process, held by the OS; the folders of the run alone; what stays open.
+    """The process, confined by the OS; the folders of the run alone; what stays open.
 
     Its temporary folder is `scratch`, or a new scratch folder.
     """
@@ -243,23 +244,23 @@ _TEMPORARY = ("TMPDIR", "TMP", "TEMP")
 
 
 class WatchedStart:
-    """A normalizer that also knows how the launcher says that it could not confine itself."""
+    """A normalizer that also recognizes a launcher that could not confine itself."""
 
     def __init__(self, inner: Normalizer, recorder: Recorder) -> None:
         self._inner = inner
         self._recorder = recorder
 
     def feed(self, line: bytes) -> None:
-        """Hand the line on."""
+        """Pass the line on."""
         self._inner.feed(line)
 
     def feed_stderr(self, line: bytes) -> None:
-        """Hand the line on to a runtime that reads it."""
+        """Pass the line on to a runtime that reads it."""
         if isinstance(self._inner, StderrReader):
             self._inner.feed_stderr(line)
 
     def finish(self, exit: ProcessExit) -> None:
-        """Say that nothing was started, if that is how it ended; else let the runtime judge."""
+        """Report that nothing was started, if so; otherwise let the runtime judge."""
         refusal = start_refusal(exit)
         if refusal is not None:
             from bridle.sandbox.preflight import not_as_remembered
@@ -277,6 +278,6 @@ def start_refusal(exit: ProcessExit) -> AgentError | None:
     if exit.code != REFUSED or not lines:
         return None
     return GuardRefused(
-        f"the sandbox could not be put in force: {lines[-1][len(REFUSAL_LINE) :].strip()}",
+        f"the sandbox could not be enforced: {lines[-1][len(REFUSAL_LINE) :].strip()}",
         hint="try again: what this machine can enforce is then probed again",
     )

@@ -29,7 +29,7 @@ class _CannotSwitch(Exception):
 
 def unsupported_tools(runtime: Adapter, options: RunOptions, features: Features) -> dict[str, str]:
     """Which of the two options name a tool that `runtime` cannot switch, each with the reason; an
-    option that it does not have at all is not looked at.
+    option that it does not have at all is ignored.
 
     Raises `WrongUse` for a name that is neither neutral nor the agent's own.
     """
@@ -85,12 +85,12 @@ def _translated(
 def _neutral(table: ToolTable, field: Field, name: str, options: RunOptions) -> tuple[str, ...]:
     own = table.neutral.get(name)
     if own is None:
-        raise _CannotSwitch(f"{name} is not a tool of its own that can be switched")
+        raise _CannotSwitch(f"{name} is not a separate tool that can be switched")
     if field == "denied_tools":
         return (*own, *table.denied_too.get(name, ()))
     if not own:
         raise _CannotSwitch(f"it has no tool for {name}")
-    # A tool that does two things must not bring the second one in with the first.
+    # Allowing one thing must not allow another that the same tool does.
     for other, names in table.neutral.items():
         if names and other not in options.allowed_tools and not set(own).isdisjoint(names):
             raise _CannotSwitch(f"its tool for {name} also does {other}: allow both, or neither")
@@ -117,7 +117,7 @@ def _mcp(table: ToolTable, name: str, options: RunOptions) -> tuple[str, ...] | 
 def _of_a_server(table: ToolTable, name: str, options: RunOptions) -> bool:
     if not table.mcp_tool or options.mcp_config is None:
         return False
-    from bridle.runtimes.mcp_servers import read_servers
+    from bridle.runtimes.options import read_servers
 
     servers = read_servers(options.mcp_config)
     if table.rules and name.endswith(")") and name.partition("(")[0] in servers:

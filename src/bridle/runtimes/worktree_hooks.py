@@ -13,8 +13,8 @@ import msgspec
 
 from bridle.core.errors import GuardRefused, WrongUse
 from bridle.core.files import write_atomic, write_private
-from bridle.runtimes.git_files import hide_from_status, is_tracked, show_in_status
-from bridle.runtimes.json_settings import with_hooks
+from bridle.core.git import hide_from_status, is_tracked, show_in_status
+from bridle.runtimes.options import with_hooks
 
 _BEFORE, _WRITTEN = "settings-before", "settings-written"
 """In the guard's own folder: the settings as they were found, and as they were left."""
@@ -28,7 +28,7 @@ def put_plugin(worktree: str, name: str, code: str | None, mark: str) -> str:
     """
     root, path = _checked(worktree, name)
     if os.path.lexists(path) and mark.encode() not in _bytes_of(path):
-        raise WrongUse(f"{path} is not the guard's", hint="move it away")
+        raise WrongUse(f"{path} does not belong to the guard", hint="move it away")
     if code is None:
         if os.path.exists(path):
             os.unlink(path)
@@ -85,7 +85,7 @@ def put_hooks(
         if entries is not None:
             write_private(mark, _WRITTEN, text)
     elif os.path.exists(path):
-        # It held nothing but ours.
+        # It contained only Bridle's content.
         os.unlink(path)
         _remove_empty(os.path.dirname(path), root)
     if entries is None:

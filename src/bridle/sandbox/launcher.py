@@ -5,8 +5,9 @@
 POLICY is JSON: {"writable": [dirs], "files": [files], "protected": [paths],
 "own": [[dir, seen at]], "views": [[dir, seen at]], "hide": [dirs], "mark": text, "mounts": bool,
 "landlock": bool, "seccomp": bool}.
-Anything that was demanded and cannot be put in force ends it with status 126 and a line on stderr
-before the program is started: confinement that is not there must never be mistaken for one that is.
+
+If anything required cannot be enforced, it exits with status 126 and a line on stderr before the
+program is started: missing confinement must never look like confinement.
 """
 
 import ctypes
@@ -45,7 +46,7 @@ _AT_FDCWD = -100
 
 
 class Refusal(Exception):
-    """Something that was demanded cannot be put in force here."""
+    """A required restriction cannot be enforced here."""
 
 
 def main(argv: list[str]) -> NoReturn:
@@ -62,7 +63,7 @@ def main(argv: list[str]) -> NoReturn:
 
 
 def apply(policy: dict[str, Any]) -> None:
-    """Put the policy in force for this process and everything it will start."""
+    """Enforce the policy on this process and everything it will start."""
     writable = [path for path in policy["writable"] if os.path.isdir(path)]
     files = [path for path in policy["files"] if os.path.exists(path)]
     if policy["mounts"]:
@@ -88,7 +89,7 @@ def landlock_version() -> int:
 
 
 def restrict_writes(writable: list[str], files: list[str]) -> None:
-    """Refuse every write below anything but `writable` and to anything but `files`."""
+    """Refuse every write except below `writable` and to `files`."""
     version = landlock_version()
     if version < 1:
         raise Refusal("this kernel has no Landlock")
@@ -128,7 +129,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 _PR_SET_NAME = 15
 _SIGNAL_SCOPE = 6
-"""Landlock's version from which on a process can signal none outside of its domain."""
+"""The first Landlock version that keeps a process from signalling others outside its domain."""
 KEEPER = "bridle-keeper"
 """The name by which the processes of a run are ended; see `process.process_tree`."""
 _POLITE, _LONGEST = 1.0, 3.0
@@ -136,7 +137,7 @@ _POLITE, _LONGEST = 1.0, 3.0
 
 
 class _Signalled(Exception):
-    """The keeper is to end everything, at once when `now`."""
+    """The keeper must end everything, immediately if `now`."""
 
     def __init__(self, now: bool) -> None:
         self.now = now
@@ -148,7 +149,7 @@ def start_keeper() -> None:
     A process can empty its environment, leave its group and lose its parents, but not its Landlock
     domain. The keeper is in a domain around the agent's: the kernel lets it signal the run's
     processes and no other, and none of them can signal the keeper. Does nothing on a kernel that
-    does not hold signals.
+    does not restrict signals.
     """
     if landlock_version() < _SIGNAL_SCOPE:
         return
@@ -164,7 +165,7 @@ def start_keeper() -> None:
     gone = os.pidfd_open(agent)
     child = os.fork()
     if child == 0:
-        # Twice, so that the agent does not have a child that it knows nothing of.
+        # Forks twice, so that the agent has no child that it does not know about.
         if os.fork() == 0:
             try:
                 _keep(gone, parent)
@@ -219,7 +220,7 @@ def _on_signal(number: int, frame: object) -> NoReturn:
 
 
 def _end_all(parent: int, now: bool) -> None:
-    """End every process of the run: politely, unless it is to be `now`, then for good."""
+    """End every process of the run: by SIGTERM unless `now`, then by SIGKILL."""
     began = time.monotonic()
     if not now and not _signalled(parent, signal.SIGTERM):
         return
@@ -230,8 +231,8 @@ def _end_all(parent: int, now: bool) -> None:
 
 
 def _signalled(parent: int, number: int) -> bool:
-    """Signal all processes that the kernel lets this one signal: those of the run. Whether there
-    were any."""
+    """Signal all processes that the kernel lets this one signal: those of the run. Returns whether
+    there were any."""
     if not _is_outside(parent):
         return False
     any_there = False
@@ -267,8 +268,8 @@ def make_read_only(policy: dict[str, Any], writable: list[str], files: list[str]
     _write("/proc/self/uid_map", f"{uid} {uid} 1")
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
-    # Devices accept writes on a read-only mount too, and the one that makes terminals makes none
-    # when it is a mount of its own.
+    # Devices accept writes on a read-only mount too, and the one that makes terminals fails when it
+    # is a separate mount.
     opened = [*writable, *(path for path in files if not _is_device(path))]
     for path in opened:
         _mount(path, path, None, _MS_BIND | _MS_REC)

@@ -18,11 +18,11 @@ DEVICES = ("/dev/null", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/zero", "/dev/
 
 
 class SandboxNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent's CLI needs for itself, whatever the agent may do."""
+    """What an agent's CLI needs for itself, regardless of what the agent may do."""
 
     writable: tuple[str, ...] = ()
-    """Folders, made when they are missing: its conversations, its caches. The agent can write there
-    too, so not one whose content later sessions of the user's obey or run."""
+    """Folders, created when missing: its conversations, its caches. The agent can write there too,
+    so none whose content the user's later sessions obey or run."""
     files: tuple[str, ...] = ()
     """Single files, where they exist. A program that replaces a file by renaming needs its folder
     instead."""
@@ -31,8 +31,8 @@ class SandboxNeeds(msgspec.Struct, frozen=True, kw_only=True):
     ones. Without namespaces the run sees the shared ones, and a warning says so."""
     protected: dict[str, str | None] = {}
     """Paths inside `writable` that stay read-only, for a CLI that needs the folder around what its
-    later sessions obey or run. What is missing is made, since only what exists can be held: a file
-    with the text given here, a folder where that is None."""
+    later sessions obey or run. What is missing is created, since only what exists can be protected:
+    a file with the text given here, a folder if that is None."""
     private: tuple[str, ...] = ()
     """Writable folders of this run alone, removed when it is over."""
     scratch_variables: tuple[str, ...] = ()
@@ -40,22 +40,22 @@ class SandboxNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Where writing is allowed; reading is, everywhere."""
+    """Where writing is allowed; reading is allowed everywhere."""
 
     mode: Mode
     writable: tuple[str, ...]
     """Folders, with all below them."""
     files: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
-    """Paths inside `writable` that are read-only all the same, where namespaces are in force."""
+    """Paths inside `writable` that stay read-only where namespaces are in force."""
     own: tuple[tuple[str, str], ...] = ()
-    """Folders to write in, and the folders in whose place they are seen."""
+    """Writable folders, and the folders that they replace for the agent."""
     views: tuple[tuple[str, str], ...] = ()
     """Folders, and where else they are visible read-only."""
     hold: str = ""
     """Folder of the hold on the repository: `git_hold.release` it when the agent is gone."""
     hide: tuple[str, ...] = ()
-    """Folders shown empty where namespaces are in force: sockets that lead out live there."""
+    """Folders shown empty where namespaces are in force: they contain sockets that lead out."""
     notes: tuple[str, ...] = ()
     """What the caller should know about this set."""
 
@@ -76,14 +76,13 @@ def policy_for(
     `read-only`: its scratch folder and its CLI's own state. `commit`: also what `git add` and `git
     commit` need of the repository; with `branch_prefix` only branches below it, else all of the
     repository's branches. `worktree`: also the worktree. What git obeys in those folders is
-    protected, and objects can only be added (`core.git_hold`). `own_in`, one of the private folders
-    of `needs`, is where the folders are made that the agent gets in place of shared ones, if not in
-    the scratch folder: an agent that had that before could have put links there.
+    protected, and objects can only be added (`core.git_hold`). The folders that replace shared ones
+    are created in `own_in`, one of the private folders of `needs`, or else in the scratch folder,
+    where an earlier agent could have put links.
 
     Raises `GuardRefused` when the scratch folder or a path of the repository is a symbolic link:
-    those are in the reach of earlier agents, so they must be what they seem; and when the worktree
-    holds a repository that this machine cannot protect. Makes the folders that are missing of
-    `needs` and of the branches.
+    earlier agents could have put it there; and when the worktree contains a repository that this
+    machine cannot protect. Creates missing folders of `needs` and of the branches.
     """
     needs = needs or SandboxNeeds()
     writable = [scratch]
@@ -150,20 +149,20 @@ def policy_for(
 
 
 def _refuse_links(place: GitPlace) -> None:
-    """Nothing is made in a repository whose folders lead elsewhere."""
+    """Create nothing in a repository whose folders lead elsewhere."""
     names = ("objects", "refs", "logs", "hooks", "info", "modules", "worktrees", "bridle")
     for path in (place.git_dir, *(os.path.join(place.common_dir, name) for name in names)):
         if os.path.islink(path):
             raise GuardRefused(f"sandbox: {path} is a symbolic link")
 
 
-_LINKED = "let it work in a linked worktree (git worktree add), or say --sandbox off"
+_LINKED = "let it work in a linked worktree (git worktree add), or use --sandbox off"
 _CLOSED = "commits are not possible: without user namespaces a plain repository stays closed"
 
 
 def cannot_hold(mode: Mode, worktree: str, *, mounts: bool) -> str:
-    """Why a machine with or without mount namespaces cannot hold an agent of `worktree` in `mode`;
-    empty when it can."""
+    """Why a machine with or without mount namespaces cannot confine an agent of `worktree` in
+    `mode`; empty when it can."""
     place = None if mounts or mode != "worktree" else find_git(worktree)
     if place is None or place.linked or not place.proven():
         return ""
@@ -172,7 +171,7 @@ def cannot_hold(mode: Mode, worktree: str, *, mounts: bool) -> str:
 
 def _cannot_protect(mode: Mode, place: GitPlace, worktree: str) -> str:
     """Why a plain repository cannot be protected on a machine that can only open or close whole
-    folders: it lies inside of one that must be open. Empty when it lies elsewhere."""
+    folders: it is inside one that must be open. Empty when it is elsewhere."""
     if mode == "worktree" and os.path.commonpath((place.git_dir, worktree)) == worktree:
         return f"without user namespaces {place.git_dir} cannot be protected from the agent"
     return ""

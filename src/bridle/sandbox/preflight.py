@@ -1,4 +1,4 @@
-"""What this machine can enforce, tried for real and not guessed from version numbers."""
+"""What this machine can enforce: tested, not guessed from version numbers."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from bridle.core.files import cached_text, forget_cached_text
 LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher.py")
 
 SIGNAL_SCOPE = 6
-"""Landlock's version from which on it holds signals, and the processes of a run can be ended by
+"""The first Landlock version that restricts signals, so that the processes of a run can be ended by
 it."""
 
 _SETTINGS = (
@@ -19,11 +19,11 @@ _SETTINGS = (
     "/proc/sys/kernel/unprivileged_userns_clone",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
 )
-"""Switches by which an administrator opens or closes the means while the kernel stays the same."""
+"""Settings with which an administrator allows or forbids the mechanisms of a kernel."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, kw_only=True):
-    """Which means are in force, and what stays open without the others."""
+    """Which mechanisms work, and what stays open without the others."""
 
     mounts: bool
     landlock: bool
@@ -38,10 +38,10 @@ class Enforcement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def preflight() -> Enforcement:
-    """Which means work here, each tried in a child process.
+    """Which mechanisms work here, each tested in a child process.
 
     Remembered in the user's cache, for this kernel, user and circumstances; a machine that cannot
-    hold writes is tried again each time.
+    refuse writes is tested again each time.
     """
     if sys.platform != "linux":
         return Enforcement(
@@ -49,7 +49,7 @@ def preflight() -> Enforcement:
             landlock=False,
             landlock_version=0,
             seccomp=False,
-            gaps=(f"no sandbox on {sys.platform}: only the guard holds",),
+            gaps=(f"no sandbox on {sys.platform}: the guard is the only protection",),
         )
     found: Enforcement | None = None
 
@@ -68,7 +68,7 @@ def preflight() -> Enforcement:
 
 
 def not_as_remembered() -> None:
-    """Have the machine tried again: a means that worked once was refused."""
+    """Test the machine again next time: a mechanism that worked before was refused."""
     forget_cached_text(circumstances())
 
 
@@ -86,7 +86,7 @@ def circumstances() -> str:
 
 
 def enforcement_of(*, mounts: bool, landlock_version: int, seccomp: bool) -> Enforcement:
-    """The means that work, and the gaps where others are missing."""
+    """The mechanisms that work, and the gaps where others are missing."""
     gaps = []
     if not mounts:
         gaps.append("no user namespaces: mode, owner and times outside can be changed")
@@ -94,7 +94,7 @@ def enforcement_of(*, mounts: bool, landlock_version: int, seccomp: bool) -> Enf
     if not mounts and landlock_version < SIGNAL_SCOPE:
         gaps.append("no user namespaces: a process without environment may outlive the run")
     if not mounts and landlock_version < 3:
-        gaps.append("no Landlock of ABI 3: writing outside is not held")
+        gaps.append("no Landlock of ABI 3: writing outside is not refused")
     if not seccomp:
         gaps.append("no seccomp filter: Unix sockets (tmux, docker, ssh-agent) can be reached")
     return Enforcement(

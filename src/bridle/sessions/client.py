@@ -6,6 +6,7 @@ daemon of an older Bridle is replaced at the first connection; see `protocol`.
 """
 
 import contextlib
+import io
 import os
 import socket
 import subprocess
@@ -28,7 +29,7 @@ from bridle.sessions.verbs import Verb, result_type
 _START = 60.0
 """Seconds for a daemon to come up, and for the previous one to end."""
 _ATTEMPTS = 5
-"""How often a request is made when the daemon is lost each time."""
+"""Attempts at a request when the daemon is lost each time."""
 _CHUNK = 1 << 16
 _SHOWN = 300
 _events_of = msgspec.json.Decoder(type=list[AnyEvent])
@@ -39,16 +40,17 @@ class DaemonClient:
     """A connection to the daemon of one home.
 
     Contract: one thread uses it, one request at a time. Raises the same errors as the service
-    itself, `Unavailable` when no daemon is available, and `DaemonAhead` when it is of a newer
-    Bridle. With `start` it starts a daemon where none runs and replaces one of an older Bridle,
-    which it reports in one line on stderr; without it, it talks to whatever daemon runs.
+    itself, `Unavailable` when no daemon is available, and `DaemonAhead` when the daemon runs a
+    newer Bridle. With `start` it starts a daemon where none runs and replaces one that runs an
+    older Bridle, which it reports in one line on stderr; without it, it talks to any running
+    daemon.
     """
 
     def __init__(self, home: StateHome, *, start: bool = True) -> None:
         self._home = home
         self._start = start
         self._socket: socket.socket | None = None
-        self._in = bytearray()
+        self._lines: io.BufferedReader | None = None
         self._number = 0
 
     def __enter__(self) -> "DaemonClient":
@@ -59,24 +61,27 @@ class DaemonClient:
 
     def close(self) -> None:
         """End the connection."""
+        if self._lines is not None:
+            self._lines.close()
+            self._lines = None
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-        self._in.clear()
 
     def call(self, verb: Verb[R]) -> R:
-        """Have a verb carried out and wait for its result; None when its time ran out."""
+        """Run a verb and wait for its result; None when it timed out."""
         fields: dict[str, Any] = msgspec.to_builtins(verb)
         return msgspec.convert(self.request(fields.pop("op"), **fields), result_type(verb))
 
     def request(self, op: str, *, timeout: float | None = None, **fields: Any) -> Any:
         """Send a request and wait for its answer. The daemon answers null when `timeout`, in
-        seconds, has passed. Asks again when the daemon was lost."""
+        seconds, has passed. Repeats the request when the daemon was lost."""
         until = None if timeout is None else time.monotonic() + timeout
         for _ in range(_ATTEMPTS):
             left = None if until is None else max(0.0, until - time.monotonic())
             try:
-                self._say(self._connected(), op, {**fields, "timeout": left})
+                self._connect()
+                self._say(op, {**fields, "timeout": left})
                 return self._answer()
             except (OSError, EOFError):
                 self.close()
@@ -97,8 +102,8 @@ class DaemonClient:
         lost = 0
         while True:
             try:
-                fields = {"session": session, "after": after, "follow": follow}
-                self._say(self._connected(), "events", fields)
+                self._connect()
+                self._say("events", {"session": session, "after": after, "follow": follow})
                 while (events := self._next_events()) is not None:
                     for event in events:
                         after = event.seq
@@ -113,24 +118,29 @@ class DaemonClient:
 
     # -- the wire -------------------------------------------------------------------------------
 
-    def _say(self, connection: socket.socket, op: str, fields: dict[str, Any]) -> None:
+    def _say(self, op: str, fields: dict[str, Any]) -> None:
+        assert self._socket is not None
         self._number += 1
         token = _read_token(self._home)
         request = {"id": self._number, "op": op, "token": token, **fields}
-        connection.sendall(msgspec.json.encode(request) + b"\n")
+        self._socket.sendall(msgspec.json.encode(request) + b"\n")
 
     def _answer(self) -> Any:
-        while True:
-            message = msgspec.json.decode(self._line())
+        """The answer to the last request; `EOFError` when the daemon was lost before it."""
+        assert self._lines is not None
+        while line := self._lines.readline():
+            message = msgspec.json.decode(_whole(line))
             if message.get("id") != self._number:
                 continue
             if "error" in message:
                 raise error_from(message["error"])
             return message.get("result")
+        raise EOFError
 
     def _next_events(self) -> list[AnyEvent] | None:
-        while True:
-            message = msgspec.json.decode(self._line(), type=_Streamed)
+        assert self._lines is not None
+        while line := self._lines.readline():
+            message = msgspec.json.decode(_whole(line), type=_Streamed)
             if message.id != self._number:
                 continue
             if message.error is not None:
@@ -138,31 +148,22 @@ class DaemonClient:
             if isinstance(message.events, msgspec.Raw):
                 return _events_of.decode(message.events)
             return None
-
-    def _line(self) -> bytes:
-        assert self._socket is not None
-        while (end := self._in.find(b"\n")) < 0:
-            data = self._socket.recv(_CHUNK)
-            if not data:
-                raise EOFError
-            self._in += data
-        line = bytes(self._in[:end])
-        del self._in[: end + 1]
-        return line
+        raise EOFError
 
     # -- the daemon -----------------------------------------------------------------------------
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> None:
+        """Connect to the daemon unless connected; starts or replaces one where allowed."""
         if self._socket is not None:
-            return self._socket
+            return
         until = time.monotonic() + _START
         child: subprocess.Popen[bytes] | None = None
         while True:
-            connection = _connect(self._home)
-            if connection is not None:
-                self._socket = connection
+            self._socket = _connection(self._home)
+            if self._socket is not None:
+                self._lines = self._socket.makefile("rb")
                 if not self._start or self._agreed():
-                    return connection
+                    return
             elif not self._start:
                 raise Unavailable("no daemon runs", hint="`bridle session` starts one on demand")
             elif child is None or child.poll() is not None:
@@ -170,22 +171,27 @@ class DaemonClient:
                     # A store that the daemon cannot open is better reported here than in its log.
                     SessionStore(self._home).close()
                 elif child.returncode:
-                    raise _no_daemon(self._home, "the daemon ended at its start")
+                    raise _no_daemon(self._home, "the daemon ended while it started")
                 child = start_daemon(self._home)
             if time.monotonic() > until:
-                raise _no_daemon(self._home, "the daemon does not come up")
+                raise _no_daemon(self._home, "the daemon did not start")
             time.sleep(0.02)
 
     def _agreed(self) -> bool:
         """Whether the daemon of the new connection speaks our protocol; an older one has ended when
         this returns False. Raises `DaemonAhead`."""
         try:
-            peer = self._greeted()
+            self._say("hello", msgspec.to_builtins(protocol.here()))
+            try:
+                peer = peer_in(self._answer())
+            except WrongUse:
+                # It predates `hello`.
+                peer = Peer()
             standing = protocol.standing(peer)
             if standing == "behind":
                 self._replace(peer)
         except (OSError, EOFError):
-            # Another process ended it meanwhile.
+            # Another process has ended it.
             self.close()
             return False
         if standing == "ahead":
@@ -193,25 +199,15 @@ class DaemonClient:
             raise DaemonAhead(peer, self._home.root)
         return standing == "same"
 
-    def _greeted(self) -> Peer:
-        assert self._socket is not None
-        self._say(self._socket, "hello", msgspec.to_builtins(protocol.here()))
-        try:
-            return peer_in(self._answer())
-        except WrongUse:
-            # It is older than `hello`.
-            return Peer()
-
     def _replace(self, peer: Peer) -> None:
-        """Have an older daemon release its sessions and end."""
-        assert self._socket is not None
-        self._say(self._socket, "shutdown", {})
+        """Make an older daemon release its sessions and end."""
+        self._say("shutdown", {})
         with contextlib.suppress(WrongUse):
             self._answer()
         self.wait_gone()
         sys.stderr.write(
-            f"bridle: the daemon ({peer.words}) is replaced by one of {protocol.here().words};"
-            " sessions and running turns go on\n"
+            f"bridle: replacing the daemon ({peer.words}) with {protocol.here().words};"
+            " sessions and running turns continue\n"
         )
 
 
@@ -226,7 +222,7 @@ def _no_daemon(home: StateHome, what: str) -> Unavailable:
         return Unavailable(
             what, hint=f"check that {home.root} can be written and has room, then try again"
         )
-    return Unavailable(f"{what}: {last}", hint=f"{log} may tell more")
+    return Unavailable(f"{what}: {last}", hint=f"see {log}")
 
 
 class _Streamed(msgspec.Struct):
@@ -264,7 +260,7 @@ def start_daemon(home: StateHome) -> "subprocess.Popen[bytes]":
 
 
 def daemon_status(home: StateHome) -> dict[str, Any]:
-    """Whether a daemon runs there, and its status; starts none."""
+    """Whether a daemon runs there, and its status; never starts one."""
     try:
         with DaemonClient(home, start=False) as client:
             found: dict[str, Any] = client.request("status")
@@ -281,7 +277,14 @@ def daemon_status(home: StateHome) -> dict[str, Any]:
         }
 
 
-def _connect(home: StateHome) -> socket.socket | None:
+def _whole(line: bytes) -> bytes:
+    """A complete line; `EOFError` for one that was cut off."""
+    if not line.endswith(b"\n"):
+        raise EOFError
+    return line
+
+
+def _connection(home: StateHome) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(socket_path(home))

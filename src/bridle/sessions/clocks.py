@@ -64,7 +64,7 @@ def configured_clocks(config: "Config") -> Clocks:
 
 
 class Watched(Protocol):
-    """What the clocks look at: the session's player, which knows the ledger, which knows clocks."""
+    """What the clocks read of the session's player, which cannot be imported here."""
 
     recorder: Recorder
     finished: bool
@@ -183,7 +183,7 @@ class Stopwatch:
         return [each for each, asked in self._asked.items() if now >= asked + clocks.permission]
 
     def is_late_to_leave(self, clocks: Clocks) -> bool:
-        """Whether an agent that was asked to leave has had its time to do so."""
+        """Whether an agent that was asked to leave has run out of time."""
         return self._left_at is None or time.monotonic() >= self._left_at + clocks.leave
 
     def _compaction_clocks(self, player: Watched, clocks: Clocks) -> list[Running]:

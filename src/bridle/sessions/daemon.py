@@ -59,18 +59,15 @@ class _Client:
         self._socket = connection
         self._in = bytearray()
         self._out = bytearray()
-        self._trusted = False
+        self.trusted = False
+        """Whether it has shown the token."""
         self._open = True
         self._ends: list[Callable[[], None]] = []
         connection.setblocking(False)
         self._wanted = selectors.EVENT_READ
         daemon.engine.register(connection, self._wanted, self._ready)
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Queue an object for the client."""
-        self.send_line(msgspec.json.encode(message))
-
-    def send_line(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
         """Queue a line for the client."""
         if not self._open:
             return
@@ -97,10 +94,8 @@ class _Client:
     def _ready(self, mask: int) -> None:
         if mask & selectors.EVENT_WRITE:
             self._write()
-        if mask & selectors.EVENT_READ and self._open:
-            self._read()
-
-    def _read(self) -> None:
+        if not (mask & selectors.EVENT_READ and self._open):
+            return
         try:
             data = self._socket.recv(_CHUNK)
         except BlockingIOError:
@@ -119,22 +114,7 @@ class _Client:
             self._in = rest
             for line in lines:
                 if self._open:
-                    self._take(bytes(line))
-
-    def _take(self, line: bytes) -> None:
-        try:
-            request = msgspec.json.decode(line, type=dict[str, Any])
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            self.close()
-            return
-        if not self._trusted:
-            token = request.get("token")
-            known = isinstance(token, str) and secrets.compare_digest(token, self._daemon.token)
-            if not known:
-                self.close()
-                return
-            self._trusted = True
-        self._daemon.serve(self, request)
+                    self._daemon.serve(self, bytes(line))
 
     def _write(self) -> None:
         try:
@@ -232,7 +212,7 @@ class Daemon:
         if self._clients:
             self._busy_at = now
         elif now >= self._count_at or now - self._busy_at >= self._idle:
-            # Not in every turn of the loop: there may be a thousand sessions.
+            # Not on every iteration: there may be a thousand sessions.
             self._count_at = now + min(_COUNT, self._idle / 4)
             if any(_busy(driver.player) for driver in self.engine.drivers.values()):
                 self._busy_at = now
@@ -242,41 +222,48 @@ class Daemon:
 
     # -- requests -------------------------------------------------------------------------------
 
-    def serve(self, client: _Client, request: dict[str, Any]) -> None:
-        """Carry out a request; the answer is sent now or when it is known."""
+    def serve(self, client: _Client, line: bytes) -> None:
+        """Carry out a request; the answer is sent now or when it is known. A client that does not
+        speak the protocol, or has not shown the token, is disconnected."""
+        request = self._request_in(client, line)
+        if request is None:
+            client.close()
+            return
         number = request.get("id")
         try:
-            answer = self._answer(client, request)
+            match request.get("op"):
+                case str(name) if name in VERBS:
+                    try:
+                        verb = msgspec.convert(request, VERBS[name])
+                    except msgspec.ValidationError as problem:
+                        raise WrongUse(f"the request {name!r} is wrong: {problem}") from None
+                    future = self.service.call(verb)
+                    future.add_done_callback(lambda done: self._reply(client, number, done))
+                case "events":
+                    self._events(client, request)
+                case "hello":
+                    client.send(_result(number, here()))
+                case "status":
+                    client.send(_result(number, self._status()))
+                case "shutdown":
+                    client.send(_result(number, self._shutdown()))
+                case name:
+                    known = ", ".join(("hello", "status", "shutdown", "events", *VERBS))
+                    raise WrongUse(
+                        f"the daemon does not know {str(name)[:_SHOWN]!r}", hint=f"it knows {known}"
+                    )
         except BaseException as problem:
-            client.send({"id": number, "error": error_data(problem)})
-            return
-        if isinstance(answer, Future):
-            answer.add_done_callback(lambda done: self._reply(client, number, done))
-        elif answer is not None:
-            client.send({"id": number, "result": answer})
+            client.send(_error(number, problem))
 
-    def _answer(self, client: _Client, request: dict[str, Any]) -> Any:
-        """The answer, its future, or None when there is a stream of answers."""
-        match request.get("op"):
-            case "hello":
-                return here()
-            case "status":
-                return self._status()
-            case "shutdown":
-                return self._shutdown()
-            case "events":
-                return self._events(client, request)
-            case str(name) if name in VERBS:
-                try:
-                    verb = msgspec.convert(request, VERBS[name])
-                except msgspec.ValidationError as problem:
-                    raise WrongUse(f"the request {name!r} is wrong: {problem}") from None
-                return self.service.call(verb)
-            case name:
-                known = ", ".join(("hello", "status", "shutdown", "events", *VERBS))
-                raise WrongUse(
-                    f"the daemon knows no {str(name)[:_SHOWN]!r}", hint=f"it knows {known}"
-                )
+    def _request_in(self, client: _Client, line: bytes) -> dict[str, Any] | None:
+        try:
+            request = msgspec.json.decode(line, type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        if not client.trusted:
+            token = request.get("token")
+            client.trusted = isinstance(token, str) and secrets.compare_digest(token, self.token)
+        return request if client.trusted else None
 
     def _status(self) -> dict[str, Any]:
         return {
@@ -294,9 +281,9 @@ class Daemon:
         def tell(events: list[Event]) -> None:
             if events:
                 body = b",".join(encode_event(event) for event in events)
-                client.send_line(b'{"id":' + number + b',"events":[' + body + b"]}")
+                client.send(b'{"id":' + number + b',"events":[' + body + b"]}")
             else:
-                client.send({"id": request.get("id"), "result": {"over": True}})
+                client.send(_result(request.get("id"), {"over": True}))
 
         session = request.get("session")
         if not isinstance(session, str):
@@ -306,7 +293,7 @@ class Daemon:
             client.at_end(stop)
         else:
             stop()
-            client.send({"id": request.get("id"), "result": {"over": False}})
+            client.send(_result(request.get("id"), {"over": False}))
 
     def _shutdown(self) -> dict[str, Any]:
         self._end()
@@ -319,12 +306,20 @@ class Daemon:
     def _reply(self, client: _Client, number: Any, done: "Future[Any]") -> None:
         problem = done.exception()
         if problem is not None:
-            client.send({"id": number, "error": error_data(problem)})
+            client.send(_error(number, problem))
         elif self._ending and done.result() is None:
             # This is not a timeout: the client has to ask the next daemon.
             client.close()
         else:
-            client.send({"id": number, "result": done.result()})
+            client.send(_result(number, done.result()))
+
+
+def _result(number: Any, result: Any) -> bytes:
+    return msgspec.json.encode({"id": number, "result": result})
+
+
+def _error(number: Any, problem: BaseException) -> bytes:
+    return msgspec.json.encode({"id": number, "error": error_data(problem)})
 
 
 def _busy(player: Any) -> bool:

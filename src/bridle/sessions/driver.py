@@ -27,8 +27,8 @@ from bridle.guard.hooks.guard_folder import read_notes
 from bridle.process.process_tree import environment, kill_marked
 from bridle.process.run_files import HoldingFailed
 from bridle.process.spec import ProcessExit
+from bridle.runtimes.alternatives import compacting_runtimes
 from bridle.runtimes.contract import Adapter
-from bridle.runtimes.supporting import compacting_runtimes
 from bridle.sessions.clocks import Clocks, Stopwatch
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
@@ -101,7 +101,8 @@ class SessionDriver:
         self.record = record
         self.clocks = clocks or Clocks()
         self.judge: Callable[[WireCall], None] | None = None
-        """Has a tool call judged that waits on the agent's wire; the verdict comes as a note."""
+        """Requests the verdict on a tool call that waits on the agent's wire; it arrives as a
+        note."""
         self.trouble: AgentError | None = None
         """Why nothing can be written now (a full disk); the driver tries again at each poll."""
         self.last_seq = 0
@@ -131,7 +132,7 @@ class SessionDriver:
         self._notes_read = 0
         """Bytes of the guard's notes that are in the ledger."""
         self._unsent = b""
-        """Bytes that the agent has still to receive."""
+        """Bytes still to be sent to the agent."""
         self._unlogged: list[Event] = []
         """Events that are not in the event file yet."""
         self._replayed: list[Event] = []
@@ -190,7 +191,7 @@ class SessionDriver:
         entries = self._ledger.read(cut=True)
         starts = [at for at, entry in enumerate(entries) if isinstance(entry, Begin)]
         if not starts:
-            raise WrongUse(f"session {self.record.session_id} never began")
+            raise WrongUse(f"session {self.record.session_id} was never started")
         begin = entries[starts[-1]]
         assert isinstance(begin, Begin)
         self._begin = begin
@@ -227,7 +228,7 @@ class SessionDriver:
 
         while True:
             apply_due()
-            lines = self._read_lines()
+            lines = self._process.read_lines(_CHUNK)
             if not lines and not waiting:
                 break
             if not lines:
@@ -237,7 +238,7 @@ class SessionDriver:
                 if not waiting and player.recorder.total().seq >= self.last_seq:
                     # The last driver ended before it read these notes of hooks.
                     self._take_hook_notes()
-                self._play(line)
+                self._player.feed(self._redactor.line(line))
                 apply_due()
         received = self._process.input_size() if self._has_files else len(sent)
         self._unsent = bytes(sent[received:])
@@ -247,11 +248,12 @@ class SessionDriver:
             self._watch.progressed()
 
     def close(self) -> None:
-        """Stop driving; the agent runs on. The guard's files go once the process has ended."""
+        """Stop driving; the agent runs on. The guard's files are removed once the process has
+        ended."""
         self._log.rest()
         if self._is_open and self._player.finished and self.guard_folder is not None:
             shutil.rmtree(self.guard_folder, ignore_errors=True)
-        # Clean-up would kill the session's next process too, so nobody may start it before.
+        # Clean-up would kill the session's next process too, so that one may start only afterwards.
         self._cleanup.then(self._lock.release)
 
     # -- decisions ------------------------------------------------------------------------------
@@ -415,8 +417,8 @@ class SessionDriver:
         except (BridleError, OSError):
             raise
         except Exception as problem:
-            # A bug of ours must not take the other sessions of this engine down.
-            self._give_up(Crashed(f"Bridle failed at this session: {problem!r}"))
+            # A bug in Bridle must not take down the other sessions of this engine.
+            self._give_up(Crashed(f"Bridle failed in this session: {problem!r}"))
         return self._process.journal_size - before >= _CHUNK
 
     def _work(self) -> None:
@@ -451,7 +453,7 @@ class SessionDriver:
             self._decide(entry)
 
     def _judge_calls(self) -> None:
-        """Have the tool calls judged that wait on the wire."""
+        """Request verdicts on the tool calls that wait on the wire."""
         guard = self._player.recorder.guard
         if guard is None or self.judge is None:
             return
@@ -459,7 +461,7 @@ class SessionDriver:
             self.judge(call)
 
     def _send_due(self) -> None:
-        """Send the queued messages whose time has come."""
+        """Send the queued messages that are due."""
         player, can_steer = self._player, self._begin.can_steer
         if player.recorder.leaving is not None or not self._process.takes_messages:
             return
@@ -474,27 +476,14 @@ class SessionDriver:
         """Whether the files of the run still exist."""
         return os.path.isdir(self.run_folder)
 
-    def _read_lines(self) -> list[bytes]:
-        """The next journal lines, each once; [] when there are none now. A run folder that was
-        deleted counts as an agent that has ended; other problems raise `HoldingFailed`."""
-        try:
-            return self._process.read_lines(_CHUNK)
-        except HoldingFailed:
-            if self._has_files:
-                raise
-            return []
-
-    def _play(self, line: bytes) -> None:
-        self._player.feed(self._redactor.line(line))
-
     def _take_output(self) -> bool:
         """Read and play the next lines; False when there are none."""
-        lines = self._read_lines()
+        lines = self._process.read_lines(_CHUNK)
         # Read notes after the lines and before playing them: a verdict is on disk before the agent
         # hears it, so every line finds the verdict that it depends on.
         self._take_hook_notes()
         for line in lines:
-            self._play(line)
+            self._player.feed(self._redactor.line(line))
         if lines:
             self._watch.progressed()
         return bool(lines)
@@ -505,13 +494,13 @@ class SessionDriver:
         if ended is None:
             return
         if ended.code is None:
-            # Its holder is gone, but the agent may live and write: it must not any more.
+            # Its holder is gone, but the agent may still run and write: end it.
             kill_marked(self.record.session_id)
         # The last lines may have come after the last read.
         while self._take_output():
             pass
         if last := self._process.last_words():
-            self._play(last)
+            self._player.feed(self._redactor.line(last))
         self._finish(ended)
 
     def _finish(self, ended: ProcessExit) -> None:
@@ -539,7 +528,19 @@ class SessionDriver:
         if not (self._unsent or self._unlogged or self._replayed or self.trouble):
             return
         missed = self._take_missed()
-        self.trouble = self._write_input() or self._write_events()
+        self.trouble = None
+        received = self._process.input_size() if self._unsent else 0
+        try:
+            if self._unsent:
+                self._process.write(self._unsent)
+                self._unsent = b""
+            if self._unlogged:
+                self._log.append(self._unlogged)
+        except HoldingFailed as problem:
+            self._unsent = self._unsent[self._process.input_size() - received :]
+            self.trouble = problem
+        except OSError as problem:
+            self.trouble = Unavailable(f"events cannot be written: {problem.strerror}")
         events: list[Event] = []
         if self.trouble is None and self._unlogged:
             events, self._unlogged = self._unlogged, []
@@ -559,27 +560,6 @@ class SessionDriver:
         if not replayed or replayed[-1].seq <= after:
             return []
         return [event for event in self._log.read(after) if event.seq <= replayed[-1].seq]
-
-    def _write_input(self) -> AgentError | None:
-        if not self._unsent:
-            return None
-        before = self._process.input_size()
-        try:
-            self._process.write(self._unsent)
-        except HoldingFailed as problem:
-            self._unsent = self._unsent[self._process.input_size() - before :]
-            return problem
-        self._unsent = b""
-        return None
-
-    def _write_events(self) -> AgentError | None:
-        if not self._unlogged:
-            return None
-        try:
-            self._log.append(self._unlogged)
-        except OSError as problem:
-            return Unavailable(f"events cannot be written: {problem.strerror}")
-        return None
 
     def _update_record(self, events: list[Event]) -> None:
         """Bring the record up to date. Text updates alone change only the time of the last event,

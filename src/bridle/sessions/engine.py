@@ -50,8 +50,8 @@ class _Waiter:
 class Engine:
     """The drivers of one state home.
 
-    Contract: `run` is the loop; all other methods but `call` and `stop` are called in its thread.
-    Closing it ends no agent.
+    Contract: `run` is the loop; all other methods except `call` and `stop` are called in its
+    thread. Closing it ends no agent.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Engine:
         self._expire_waiters(now)
 
     def _to_look_at(self) -> set[SessionDriver]:
-        """The sessions to check although nothing was reported of them."""
+        """The sessions to check although nothing was reported about them."""
         self._look_number = (self._look_number + 1) % _ROUND
         return {
             driver
@@ -172,8 +172,8 @@ class Engine:
             # A store that cannot be written now is tried again at the next check.
             self._more.discard(session_id)
         except Exception:
-            # Not even giving it up worked. Other sessions continue; callers of this one get the
-            # error when it is adopted again.
+            # Even giving it up failed. Other sessions continue; callers of this one get the error
+            # when it is adopted again.
             self.release(session_id)
             return
         self.update(driver)
@@ -403,7 +403,7 @@ class Engine:
 
 
 def _most_ends() -> int:
-    """How many descriptors may watch for ends; the others are for everything else."""
+    """How many descriptors may watch for the ends of processes; the rest is for everything else."""
     import resource
 
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
@@ -413,7 +413,7 @@ _runtimes: dict[str, Adapter] = {}
 
 
 def find_runtime(name: str, workdir: str | None = None) -> Adapter:
-    """The adapter of a session's runtime; a preset as the configuration of `workdir` has it."""
+    """The adapter of a session's runtime; a preset as the configuration of `workdir` defines it."""
     if is_registered(name):
         if name not in _runtimes:
             _runtimes[name] = get_adapter(name)

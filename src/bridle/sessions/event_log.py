@@ -70,8 +70,8 @@ class EventLog:
                 yield event
 
     def _offset(self, after: int) -> int:
-        """Where a line begins that is not behind the first event above `after`. Found by bisection,
-        so that a reader that continues does not read the whole file again."""
+        """The start of a line at or before the first event above `after`. Found by bisection, so
+        that a reader that continues does not read the whole file again."""
         try:
             with open(self.path, "rb") as file:
                 low, high = 0, os.fstat(file.fileno()).st_size

@@ -113,8 +113,8 @@ class Feed:
             self._changed.wait_for(self._has_news)
 
     def call_when_news(self, wake: Callable[[], None]) -> None:
-        """Call `wake` once when `take` may return something, now if so already. It may be called in
-        any thread and must not block."""
+        """Call `wake` once when `take` may return something, immediately if it already may. `wake`
+        may be called in any thread and must not block."""
         with self._changed:
             if self._has_news():
                 wake()

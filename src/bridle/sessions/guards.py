@@ -11,7 +11,7 @@ from bridle.sessions.store import SessionRecord
 
 
 class SessionGuard(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds the agent of one session."""
+    """What guards the agent of one session."""
 
     session_id: str
     name: str | None
@@ -19,15 +19,15 @@ class SessionGuard(msgspec.Struct, frozen=True, kw_only=True):
     drive: str
     capability: str | None
     guard: str | None
-    """The mechanism, `unguarded` when the user chose that; None for a session of the user's own."""
+    """The mechanism, `unguarded` when the user chose that; None for the user's own session."""
     state: Literal["live", "unproved", "broken", "unguarded", "none"]
-    """`live`: it was shown that it fires (`proof`). `unproved`: nothing happened that could have
-    shown it. `broken`: its files are gone, so that it refuses everything or is not asked."""
+    """`live`: it was proved to fire (`proof`). `unproved`: nothing happened that could have shown
+    it. `broken`: its files are gone, so that it refuses everything or is not asked."""
     proof: str = ""
 
 
 def session_guard(home: StateHome, record: SessionRecord) -> SessionGuard:
-    """What guards a session that lives."""
+    """What guards a living session."""
     state, proof = _state(home, record)
     return SessionGuard(
         session_id=record.session_id,

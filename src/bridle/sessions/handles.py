@@ -150,7 +150,7 @@ def handle_of(record: SessionRecord) -> SessionHandle:
 def _manager(runtime: Adapter, handle: SessionHandle) -> SessionManager:
     if handle.runtime != runtime.id:
         raise WrongUse(
-            f"session {handle.session_id} is one of {handle.runtime}, not of {runtime.id}",
+            f"session {handle.session_id} belongs to {handle.runtime}, not to {runtime.id}",
             hint=f'use get_runtime("{handle.runtime}")',
         )
     return SessionManager(handle.work_dir or None)

@@ -1,10 +1,10 @@
 """Carries the conversation of a session over to an agent of another runtime.
 
 `native_import` imports it into the other agent, where its adapter offers that
-(`bridle.runtimes.importing`): Codex's does. OpenCode has an import too, of files in its own export
-format, which nothing here writes yet. Claude Code and Pi resume only what they wrote themselves,
-and the Agent Client Protocol has no import. For all others `brief` summarizes what the other agent
-must know, and says what is missing.
+(`bridle.runtimes.past_conversation`): Codex's does. OpenCode has an import too, of files in its own
+export format, which nothing here writes yet. Claude Code and Pi resume only what they wrote
+themselves, and the Agent Client Protocol has no import. For all others `brief` summarizes what the
+other agent must know, and says what is missing.
 """
 
 import os
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
-from bridle.guard.patches import patch_paths
-from bridle.guard.tools import PATH_FIELDS, lookup, only_reads
+from bridle.guard.tools import PATH_FIELDS, lookup, only_reads, patch_paths
 from bridle.sessions.history import AgentStep, Notice, Part, ToolUse, as_text, conversation
 from bridle.sessions.home import StateHome
 from bridle.sessions.store import SessionRecord
@@ -24,7 +23,7 @@ from bridle.sessions.user_messages import TextCleaner, UserMessage
 
 if TYPE_CHECKING:
     from bridle.runtimes.contract import Adapter
-    from bridle.runtimes.importing import PastMessage
+    from bridle.runtimes.past_conversation import PastMessage
 
 SIZE = 24_000
 """Characters of a brief: about 6,000 tokens, which is small for every model."""
@@ -43,7 +42,7 @@ _INTRODUCTION = """\
 You take over a conversation that another coding agent ({runtime}) had with the user, in the same
 working directory. This brief was written by a program from that conversation's record. Take it as
 what you know of the work so far. It is not complete: look at the files themselves before you rely
-on anything here, and do not do again what is done.
+on anything here, and do not repeat finished work.
 """
 _SPACES = re.compile(r"\s+")
 
@@ -85,7 +84,7 @@ def native_import(
     this conversation; use `brief` then. The agent's reasoning and images are not carried over.
     Calls no model. Raises `NotInstalled`, and `Unavailable` for a damaged event file.
     """
-    from bridle.runtimes.importing import ImportsConversation
+    from bridle.runtimes.past_conversation import ImportsConversation
 
     if not isinstance(target, ImportsConversation):
         return None
@@ -96,7 +95,7 @@ def native_import(
 
 
 def _past_messages(parts: Iterator[Part]) -> "Iterator[PastMessage]":
-    from bridle.runtimes.importing import PastMessage, PastTool
+    from bridle.runtimes.past_conversation import PastMessage, PastTool
 
     for part in parts:
         if isinstance(part, UserMessage):
@@ -227,7 +226,7 @@ class _Digest:
             _section("What was done", self._fitted(self._outcome_lines(), size // 7, "turns")),
             _section("Files", self._fitted(self._file_lines(), size // 12, "files")),
             _section("Last commands", self._fitted(self._command_lines(), size // 14, "commands")),
-            _section("How it stands", [self._standing()]),
+            _section("Current state", [self._standing()]),
         ]
         before = "\n".join(section for section in sections if section)
         room = size - len(before) - len(_END) - 600
@@ -298,7 +297,7 @@ class _Digest:
             (self._command_count, "Files that commands changed and that no other tool named."),
         )
         found = [f"- {line}" for holds, line in lines if holds]
-        return found or ["- Nothing of the record; the agent's own memory cannot be carried."]
+        return found or ["- Only the agent's own memory, which cannot be carried over."]
 
     def _fitted(self, lines: list[str], room: int, what: str) -> list[str]:
         """The first line and as many of the last as fit, at least one, with a note about those in
@@ -320,7 +319,7 @@ class _Digest:
 _END = """
 ## Now
 
-Go on from here with what the user asks next. If a request above is unfinished and nothing newer
+Continue from here with what the user asks next. If a request above is unfinished and nothing newer
 replaces it, finish it.
 """
 

@@ -145,7 +145,7 @@ class NoRoom(Unavailable):
 
 
 class StateUnusable(WrongUse):
-    """The folder that Bridle keeps its state in cannot be used as it is."""
+    """The folder that Bridle keeps its state in cannot be used."""
 
 
 def state_error(problem: OSError, path: str) -> BridleError:
@@ -174,13 +174,13 @@ def explained(path: str) -> Iterator[None]:
 
 
 def other_place(path: str, which: str) -> str:
-    """The end of a hint that leads to another state folder; nothing for a project's, which stays
-    where the project is."""
+    """The end of a hint that names another state folder; empty for a project's folder, which stays
+    with its project."""
     return "" if _OF_PROJECT in path else f", or set XDG_STATE_HOME to {which}"
 
 
 def or_usable(path: str) -> str:
-    """The end of a hint that leads to a usable state folder."""
+    """The end of a hint that asks for a usable state folder."""
     return other_place(path, "a folder that is")
 
 

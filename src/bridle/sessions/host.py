@@ -121,8 +121,8 @@ class SessionHost:
         return self._hooks.subscribe(handler)
 
     def call(self, verb: Verb[R]) -> "Future[R]":
-        """Have a verb carried out in the engine's thread. A future that is cancelled before the
-        engine gets to it has no effect at all."""
+        """Carry out a verb in the engine's thread. Cancelling the future before the engine gets to
+        it prevents any effect."""
         answer: Future[R] = Future()
 
         def begin() -> None:
@@ -153,7 +153,7 @@ def _hooks_of(home: StateHome) -> HookRunner:
     try:
         hooks = load_config(home.project or os.path.expanduser("~")).hooks
     except BridleError:
-        # Starting a session there reports the error; a running one must not fail by it.
+        # Starting a session there reports the error; a running one must not fail because of it.
         hooks = HooksSection()
     return HookRunner(hooks, home)
 
@@ -169,7 +169,7 @@ def _pass_on(done: "Future[Any]", answer: "Future[Any]") -> None:
 def _pass_failure(done: "Future[None]", answer: "Future[Any]") -> None:
     """Answer a call that the engine did not get to before it ended."""
     if done.exception() is not None and answer.set_running_or_notify_cancel():
-        answer.set_exception(Unavailable("sessions are not driven any more: the program ends"))
+        answer.set_exception(Unavailable("sessions are no longer driven: the program is ending"))
 
 
 def release_by_daemon(home: StateHome, session_id: str) -> bool:
@@ -181,7 +181,7 @@ def release_by_daemon(home: StateHome, session_id: str) -> bool:
 
 
 def return_to_daemon(home: StateHome, session_id: str) -> None:
-    """Have the daemon, if one runs, drive a session again that it released for nothing."""
+    """Make the daemon, if one runs, drive a session again that it released needlessly."""
     with contextlib.suppress(BridleError), DaemonClient(home, start=False) as client:
         client.call(verbs.Adopt(session=session_id))
 
@@ -205,7 +205,7 @@ def on_hook(handler: HookHandler, *, cwd: str | None = None) -> Callable[[], Non
     of the sessions that this program drives in the project around `cwd`, or in the user's state
     folder outside of a project; from now on, in addition to the configured commands.
 
-    It is called in a thread of Bridle's, in the order things happened; what it raises is logged.
+    It is called in one of Bridle's threads, in the order things happened; what it raises is logged.
     Returns a function that unsubscribes.
     """
     return host_of(homes(cwd or os.getcwd(), os.environ)[0]).on_hook(handler)

@@ -21,7 +21,7 @@ def refuse_images(runtime: "Adapter", images: Sequence[Image]) -> None:
     """Raise `UnsupportedOption` for images where the runtime takes none."""
     if not images or "images" in runtime.features.options:
         return
-    from bridle.runtimes.supporting import supporters
+    from bridle.runtimes.alternatives import supporters
 
     raise UnsupportedOption(runtime.id, "images", supporters("images", runtime.id))
 
@@ -45,7 +45,7 @@ def kept_images(
 
 
 def _content(image: Image) -> tuple[bytes, str]:
-    from bridle.runtimes.user_files import readable_file
+    from bridle.runtimes.options import readable_file
 
     if not isinstance(image, Mapping):
         path = os.fspath(image)

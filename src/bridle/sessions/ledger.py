@@ -3,7 +3,8 @@
 The journal holds what the agent said; the ledger holds everything else that shaped the session:
 accepted messages, when each was sent, answers, aborts, clocks that ran out. Each entry says after
 how many lines of the journal it was made (`at`). Journal and ledger together give the same events
-and the same bytes to the agent at each replay, so a new driver continues where a killed one was.
+and the same bytes to the agent at each replay, so a new driver continues where a killed one
+stopped.
 """
 
 import os
@@ -45,7 +46,7 @@ class Begin(_Entry, frozen=True, kw_only=True, tag="begin"):
     guard: GuardFacts | None = None
     """The agent's guard; None without one."""
     file_instructions: str = ""
-    """What the agent's instruction files said of the completion marker when it was started."""
+    """What the agent's instruction files said about the completion marker when it was started."""
     private_dirs: tuple[str, ...] = ()
     """Folders that were made for this process; removed when it has ended."""
 

@@ -21,8 +21,8 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions
 from bridle.drives.print_run import PermissionPolicy
 from bridle.runs import options_from, resolve
+from bridle.runtimes.alternatives import supporters
 from bridle.runtimes.contract import Adapter, HasAdapter, adapter_of
-from bridle.runtimes.supporting import supporters
 from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks, configured_clocks
 from bridle.sessions.driver import SessionDriver
@@ -135,11 +135,11 @@ class SessionLink:
     # -- verbs ----------------------------------------------------------------------------------
 
     def call(self, verb: Verb[R]) -> "Future[R]":
-        """Have a verb carried out; raises `WrongUse` when the session was released."""
+        """Carry out a verb; raises `WrongUse` when the session was released."""
         if self.is_gone:
             raise WrongUse(
-                f"session {self.session_id} was let go",
-                hint=f"`open({self.session_id!r})` takes it up again",
+                f"session {self.session_id} was released",
+                hint=f"call `open({self.session_id!r})` to drive it again",
             )
         return self.host.call(verb)
 
@@ -173,7 +173,7 @@ class SessionLink:
         return self.call(verb)
 
     def receipt(self, message_id: str, receipt: Receipt | None) -> Receipt:
-        """The receipt of a message, also when nothing is known of it yet."""
+        """The receipt of a message, also when nothing is known about it yet."""
         return receipt or Receipt(
             session_id=self.session_id, message_id=message_id, delivered=False
         )
@@ -202,7 +202,7 @@ class SessionLink:
         if report is not None:
             return report
         if timeout is None:
-            raise Unavailable(f"session {self.session_id} is not driven any more")
+            raise Unavailable(f"session {self.session_id} is no longer driven")
         raise TimedOut(
             f"session {self.session_id} still works after {timeout:g} s",
             hint="wait longer, or abort the turn",
@@ -219,7 +219,7 @@ class SessionLink:
         return record
 
     def release(self) -> "Future[None]":
-        """Stop driving the session; its agent runs on. Again has no effect."""
+        """Stop driving the session; its agent runs on. A repeated call has no effect."""
         already, self.is_gone = self.is_gone, True
         if already or self._driver is None:
             nothing: Future[None] = Future()
@@ -367,7 +367,7 @@ class SessionFacts:
             self._link.runtime.id,
             "replace_messages",
             [],
-            reason="its conversation is its own; only an embedded agent, such as Pi's library, "
+            reason="it keeps its own conversation; only an embedded agent, such as Pi's library, "
             "could take another",
         )
 
@@ -532,7 +532,7 @@ def _runtime_of(
         runtime = adapter_of(runtime)
         if runtime.id != record.runtime:
             raise WrongUse(
-                f"session {record.session_id} is one of {record.runtime}, not of {runtime.id}",
+                f"session {record.session_id} belongs to {record.runtime}, not to {runtime.id}",
                 hint="leave the runtime out",
             )
         return runtime

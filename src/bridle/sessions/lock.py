@@ -68,7 +68,7 @@ class SessionLock:
         return not pid.isdigit() or look(int(pid)) is not None
 
     def release(self) -> None:
-        """Release it; again has no effect."""
+        """Release it; a repeated call has no effect."""
         if self._handle >= 0:
             # Closing is not enough: a process that is being started right now has a copy.
             fcntl.flock(self._handle, fcntl.LOCK_UN)

@@ -59,7 +59,7 @@ START_TIMEOUT = 240.0
 SEND_TIMEOUT = 30.0
 """Seconds to wait until an agent has a message, by default."""
 _CLEANING = 20.0
-"""Seconds for what a process left behind to be ended."""
+"""Seconds to end what a process left behind."""
 
 
 class SessionManager:
@@ -130,7 +130,7 @@ class SessionManager:
             store.close()
         record = self._ready(self.home, record, timeout)
         if options.prompt.strip():
-            self._send(self.home, record.session_id, "prompt", options.prompt, options.images)
+            self.send(record.session_id, options.prompt, images=options.images)
             record = self.show(record.session_id)
         return record
 
@@ -144,7 +144,7 @@ class SessionManager:
     ) -> SessionRecord:
         """Start the next process of a session that is over, and wait until it is ready.
 
-        Raises `ResumeRefused` when its agent does not take the conversation up.
+        Raises `ResumeRefused` when its agent does not resume the conversation.
         """
         home, record = self.find(name)
         # The daemon may hold it and still be ending what its last process left behind.
@@ -241,9 +241,9 @@ class SessionManager:
             store.close()
         new = self._ready(home, new, timeout)
         if native is None:
-            self._send(home, new.session_id, "prompt", brief(home, record))
+            self.send(new.session_id, brief(home, record))
         if options.prompt.strip():
-            self._send(home, new.session_id, "follow_up", options.prompt)
+            self.send(new.session_id, options.prompt, kind="follow_up")
         return self.show(new.session_id)
 
     def _configured_drive(self, record: SessionRecord, runtime: "Adapter") -> Drive | None:
@@ -290,28 +290,17 @@ class SessionManager:
         delivery: str | None = None,
     ) -> Receipt:
         """Give a session a message. A prompt or follow-up for an agent that works waits until its
-        turn ends; a steer reaches the turn where the agent can take one. `delivery` names the way
-        that it must take; `WrongUse` when the session has another."""
+        turn ends; a steer reaches the turn where the agent can take one. `delivery` names the
+        required way; `WrongUse` when the session uses another."""
         home, record = self.find(name)
         if delivery is not None and delivery not in _WAYS.get(record.drive, ()):
             raise WrongUse(
                 f"session {record.session_id} is driven by {record.drive}, not by {delivery}",
-                hint="leave the way of delivery out",
+                hint="leave out the way of delivery",
             )
         if images:
             refuse_images(self._runtime(record, None), images)
-        return self._send(home, record.session_id, kind, text, images, timeout, message_id)
-
-    def _send(
-        self,
-        home: StateHome,
-        session_id: str,
-        kind: MessageKind,
-        text: str,
-        images: tuple[str, ...] = (),
-        timeout: float | None = SEND_TIMEOUT,
-        message_id: str | None = None,
-    ) -> Receipt:
+        session_id = record.session_id
         message_id = message_id or new_session_id()
         verb = verbs.Send(
             session=session_id,
@@ -451,8 +440,8 @@ _WAYS = {"rpc": ("rpc", "stdin"), "tmux": ("tmux",), "print": ("stdin",)}
 
 
 def _chosen_sandbox(record: SessionRecord) -> SandboxMode | None:
-    """The sandbox that the user chose for a session; None when its capability brought it, which
-    differs by runtime."""
+    """The sandbox that the user chose for a session; None when it came with the capability, because
+    that differs by runtime."""
     guarded = record.guard not in (None, "unguarded")
     brought = SANDBOXES.get(record.capability or "") if guarded else None
     return None if record.sandbox == brought else record.sandbox
@@ -460,7 +449,7 @@ def _chosen_sandbox(record: SessionRecord) -> SandboxMode | None:
 
 def default_drive(runtime: "Adapter") -> Drive:
     """The drive of a session of `runtime` when none is named: rpc where the runtime has it, else
-    print, which every runtime has. A terminal has to be asked for."""
+    print, which every runtime has. A terminal must be requested."""
     return "rpc" if "rpc" in runtime.features.drives else "print"
 
 
@@ -472,7 +461,7 @@ def why_over(record: SessionRecord) -> BridleError:
     if cls is GuardRefused and record.sandbox is not None:
         from bridle.sandbox.preflight import not_as_remembered
 
-        # It may have been the sandbox: check again what this machine can confine.
+        # It may have been the sandbox: check again what this machine can enforce.
         not_as_remembered()
     return error_from(
         {

@@ -20,12 +20,11 @@ from bridle.drives.print_session.turn_recorder import TurnRecorder
 from bridle.drives.print_session.turn_wire import TurnWire
 from bridle.process.private_folders import remove_folders
 from bridle.process.spec import SESSION_MARK, ProcessSpec
+from bridle.runtimes.alternatives import print_runtimes, refuse_fork
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.install import Installation, find_executable
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.provider_options import refuse_fork
 from bridle.runtimes.sandbox_plan import planned, session_scratch, watched, with_scratch
-from bridle.runtimes.supporting import print_runtimes
 from bridle.sessions.ledger import Begin
 from bridle.turns.wire import LiveFacts, Normalizer
 
@@ -63,7 +62,7 @@ def plan_session(
             runtime.id,
             "drive print",
             print_runtimes(runtime.id),
-            reason="its sessions are of the drive rpc",
+            reason="its sessions use the drive rpc",
         )
     # Every turn resumes the previous one, so the original would be continued, not a copy.
     fork = msgspec.convert(options.provider_options.get("fork", False), bool, strict=False)
@@ -156,7 +155,7 @@ def _options(begin: Begin, order: Order, resume: str | None, env: Mapping[str, s
 def _guarding(runtime: Adapter, begin: Begin) -> Adapt | None:
     if begin.guard is None:
         return None
-    from bridle.guard.hooks.session_hook import SessionHook
+    from bridle.guard.hooks.guard_folder import SessionHook
     from bridle.runtimes.guards import adapted
 
     capability = begin.guard.capability

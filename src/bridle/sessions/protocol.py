@@ -37,13 +37,13 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class DaemonAhead(WrongUse):
-    """The daemon is of a newer Bridle than the client."""
+    """The daemon runs a newer Bridle than the client."""
 
     def __init__(self, daemon: Peer, root: str) -> None:
         super().__init__(
-            f"the daemon of {root} is of a newer Bridle ({daemon.words}; this is {here().words})",
+            f"the daemon of {root} runs a newer Bridle ({daemon.words}; this is {here().words})",
             hint="use that newer version of Bridle, or end its daemon with `bridle daemon stop`;"
-            " agents and sessions go on",
+            " agents and sessions continue",
         )
 
 

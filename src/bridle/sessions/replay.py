@@ -15,8 +15,8 @@ from bridle.core.options import RunOptions
 from bridle.core.redaction import Redactor
 from bridle.process.detached import DetachedProcess
 from bridle.process.spec import ProcessExit
+from bridle.runtimes.alternatives import as_live, as_terminal
 from bridle.runtimes.contract import Adapter
-from bridle.runtimes.supporting import as_live, as_terminal
 from bridle.sessions.home import StateHome
 from bridle.sessions.ledger import (
     Abort,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from bridle.drives.tmux.pane_process import PaneProcess
 
     SessionProcess = DetachedProcess | PaneProcess
-    """What holds a session's agent."""
+    """The object that holds a session's agent process."""
 
 
 _HUNG = {
@@ -99,8 +99,7 @@ class SessionPlayer(player.Conversation[Accept]):
                 self.leave(entry.reason)
             case Model():
                 if isinstance(self.wire, ModelSwitch):
-                    wire, model = self.wire, entry.model
-                    self.do(lambda: wire.set_model(model))
+                    self.do(self.wire.set_model, entry.model)
             case Compact():
                 if isinstance(self.wire, CompactionControl):
                     self.do(self.wire.compact)
@@ -152,7 +151,7 @@ class SessionPlayer(player.Conversation[Accept]):
         else:
             what = "turn" if recorder.turn_open else "compaction"
             recorder.request_stop(
-                TimedOut(f"the {what} went on for {entry.seconds:g} s after it was aborted")
+                TimedOut(f"the {what} continued for {entry.seconds:g} s after it was aborted")
             )
 
     def _expire_compaction(self, seconds: float) -> None:

@@ -106,13 +106,21 @@ class SessionService:
 
     def _send(self, verb: verbs.Send) -> "Future[Receipt | None]":
         if not verb.text.strip() and not verb.images:
-            raise WrongUse("the message is empty", hint="say what the agent is to do")
+            raise WrongUse("the message is empty", hint="say what the agent should do")
         driver = self._driver(verb.session)
         driver.accept(verb.message_id, verb.kind, verb.text, verb.images)
         self._engine.update(driver)
 
         def answered() -> Receipt | None:
-            receipt = _receipt(driver, verb.message_id)
+            state = driver.player.messages[verb.message_id]
+            receipt = Receipt(
+                session_id=driver.record.session_id,
+                message_id=verb.message_id,
+                delivered=state.status == "taken",
+                queued=state.status == "queued" and not driver.is_over,
+                turn=state.turn or None,
+                error=state.error.message if state.error else None,
+            )
             # While the agent starts, a queued message counts as on its way.
             waits = receipt.queued and driver.record.state != "starting"
             on_its_way = not receipt.delivered and not waits and receipt.error is None
@@ -269,18 +277,6 @@ class SessionService:
         return self._engine.wait(
             session_id, lambda: None if session_id in self._engine.drivers else answer, verb.timeout
         )
-
-
-def _receipt(driver: SessionDriver, message_id: str) -> Receipt:
-    state = driver.player.messages[message_id]
-    return Receipt(
-        session_id=driver.record.session_id,
-        message_id=message_id,
-        delivered=state.status == "taken",
-        queued=state.status == "queued" and not driver.is_over,
-        turn=state.turn or None,
-        error=state.error.message if state.error else None,
-    )
 
 
 def _answered(value: R) -> "Future[R]":

@@ -60,8 +60,8 @@ class Session(SessionFacts):
 
     Contract: made by `start`, `open` or `resume`; used in the event loop it was made in, by any
     number of tasks. Leaving the block disposes of it; without a block it runs on, also when the
-    program ends, until `dispose` or `stop`. A cancelled call has either happened or not, never by
-    half: a message with a `message_id` can be sent again and is delivered once. After `detach` and
+    program ends, until `dispose` or `stop`. A cancelled call happened completely or not at all: a
+    message with a `message_id` can be sent again and is delivered once. After `detach` and
     `dispose` everything that needs the agent raises `WrongUse`; the conversation can still be read.
     """
 
@@ -212,7 +212,7 @@ class Session(SessionFacts):
         await checkpoint_if_cancelled()
         token = current_token()
         with anyio.CancelScope(shield=True):
-            # A start that is cut in half would leave an agent that nobody knows of.
+            # An interrupted start would leave an agent that nobody knows about.
             session = cls(await in_thread(begin), token)
         try:
             await session._take_up(permission)
@@ -361,7 +361,7 @@ class Session(SessionFacts):
                     else:
                         feed.wait()
             except BaseException:
-                # The event loop has ended or is ending: there is no subscriber any more.
+                # The event loop has ended or is ending: no subscriber is left.
                 return
 
         def unsubscribe() -> None:
@@ -391,7 +391,7 @@ class Session(SessionFacts):
                 return await answer
             finally:
                 self._asking.discard(scope)
-        return False, "bridle", "the program let the session go"
+        return False, "bridle", "the program released the session"
 
     # -- ending ---------------------------------------------------------------------------------
 
@@ -405,13 +405,13 @@ class Session(SessionFacts):
         return self._link.ended(await outcome(self._link.stop(reason, timeout)))
 
     async def detach(self) -> None:
-        """Release the session, which runs on: the daemon, or another program, can drive it. Again
-        has no effect."""
+        """Release the session, which runs on: the daemon, or another program, can drive it. A
+        repeated call has no effect."""
         self._give_up_asking()
         await outcome(self._link.release())
 
     async def dispose(self) -> None:
-        """End the agent, and release the session. Again has no effect."""
+        """End the agent, and release the session. A repeated call has no effect."""
         if self._link.is_gone:
             return
         self._give_up_asking()

@@ -23,9 +23,9 @@ from bridle.process.detached import DetachedProcess
 from bridle.process.private_folders import remove_folders
 from bridle.process.spec import SESSION_MARK, ProcessSpec
 from bridle.runs import refuse_schema
+from bridle.runtimes.alternatives import as_live, forking_runtimes
 from bridle.runtimes.contract import Adapter, Live, as_guarded
 from bridle.runtimes.options import file_instructions
-from bridle.runtimes.supporting import as_live, forking_runtimes
 from bridle.sessions.clocks import Clocks
 from bridle.sessions.driver import SessionDriver
 from bridle.sessions.home import StateHome, explained, remember_home, state_error
@@ -389,7 +389,7 @@ def _planned(
 
 
 def _warnings(plan: "RunPlan") -> tuple[str, ...]:
-    """What the user should know of a start."""
+    """What the user should know about a start."""
     ignored = plan.ignored_options
     unsupported = (f"not supported, ignored: {', '.join(ignored)}",) if ignored else ()
     return (*plan.warnings, *unsupported)
@@ -412,9 +412,9 @@ def _plan(
     if plan_it is None:
         raise UnsupportedOption(runtime.id, f"drive {record.drive}", [], reason="not in a session")
     if record.drive == "tmux":
-        from bridle.runtimes.reporting import reporting
+        from bridle.runtimes.report_plan import with_reports
 
-        adapt = reporting(runtime, env, adapt)
+        adapt = with_reports(runtime, env, adapt)
     plan = plan_it(runtime, options, dict(env), record.session_id, adapt)
     if plan.live is None:
         raise WrongUse(f"{runtime.id} planned no live conversation")

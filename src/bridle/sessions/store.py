@@ -7,7 +7,7 @@ The database has a version (`PRAGMA user_version`): the number of migration step
 were applied. A newer database than this Bridle knows is refused. A record is one JSON document in
 the column `record`: a field with a default needs no step, since documents without it still decode.
 The files in a session's folder have no version yet, except events, which carry `v`. A version of
-the ledger belongs into its `Begin` entries, which start every run; it covers that run's journal.
+the ledger belongs in its `Begin` entries, which start every run; it covers that run's journal.
 """
 
 import os
@@ -58,12 +58,12 @@ class UnknownSession(WrongUse):
 
     def __init__(self, name: str, *, hint: str = "") -> None:
         super().__init__(
-            f"no session {name}", hint=hint or "`bridle session list --all` shows those there are"
+            f"no session {name}", hint=hint or "`bridle session list --all` shows all sessions"
         )
 
 
 class AmbiguousSession(UnknownSession):
-    """The ids of several sessions begin like that."""
+    """Several session ids begin that way."""
 
 
 def check_name(name: str) -> None:
@@ -97,7 +97,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a session without reading its folder.
+    """What is known about a session without reading its folder.
 
     Contract: it is stored whole, as one JSON document. Fields are only added, each with a default,
     so a record that an older Bridle wrote still loads.
@@ -149,7 +149,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     guard: str | None = None
     """Its guard, `unguarded` when the user chose that; None before it is known."""
     warnings: tuple[str, ...] = ()
-    """What the user should know of its last start, above all what the sandbox leaves open."""
+    """What the user should know about its last start, above all what the sandbox leaves open."""
     project: str | None = None
     agent: str | None = None
     capability: str | None = None
@@ -258,7 +258,7 @@ class SessionStore:
 
     Contract: every method is one transaction; safe to use from several processes at once, and from
     one thread at a time. A database that cannot be used raises `NoRoom`, `StateUnusable`
-    (read-only, broken, of a newer Bridle), or `Unavailable` for a temporary problem.
+    (read-only, broken, made by a newer Bridle), or `Unavailable` for a temporary problem.
     """
 
     def __init__(self, home: StateHome) -> None:
@@ -289,7 +289,7 @@ class SessionStore:
     def _check_version(self, found: int) -> None:
         if found > SCHEMA_VERSION:
             raise StateUnusable(
-                f"{self._path} is of a newer Bridle (its schema is {found}, this Bridle knows"
+                f"{self._path} was made by a newer Bridle (its schema is {found}, this Bridle knows"
                 f" {SCHEMA_VERSION})",
                 hint="use that newer version of Bridle" + other_place(self._path, "another folder"),
             )
@@ -323,7 +323,7 @@ class SessionStore:
             raise database_error(problem, self._path) from problem
 
     def put(self, record: SessionRecord) -> None:
-        """Store a record, in place of the one with its id."""
+        """Store a record, replacing the one with the same id."""
         self._execute(
             "INSERT INTO sessions (session_id, name, state, workdir, started_at, record)"
             " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session_id) DO UPDATE SET"
@@ -387,7 +387,7 @@ class SessionStore:
             ).fetchall()
             if len(rows) > 1:
                 ids = ", ".join(_record(each[0]).session_id for each in rows[:5])
-                raise AmbiguousSession(name, hint=f"{len(rows)} ids begin so: {ids}")
+                raise AmbiguousSession(name, hint=f"{len(rows)} ids begin that way: {ids}")
             row = rows[0] if rows else None
         if row is None:
             raise UnknownSession(name)

@@ -247,11 +247,11 @@ class SyncSession(SessionFacts):
         return self._link.ended(self._link.stop(reason, timeout).result())
 
     def detach(self) -> None:
-        """Release the session, which runs on. Again has no effect."""
+        """Release the session, which runs on. A repeated call has no effect."""
         self._link.release().result()
 
     def dispose(self) -> None:
-        """End the agent, and release the session. Again has no effect."""
+        """End the agent, and release the session. A repeated call has no effect."""
         if self._link.is_gone:
             return
         try:

@@ -84,7 +84,7 @@ class Cleanup:
             self._thread.join(seconds)
 
     def then(self, act: Callable[[], None]) -> None:
-        """Call `act` when it has ended: now, if so; else later, in another thread."""
+        """Call `act` when it has ended: now if it has, otherwise later in another thread."""
         thread = self._thread
         if thread is None or not thread.is_alive():
             act()

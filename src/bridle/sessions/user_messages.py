@@ -2,8 +2,8 @@
 
 The ledger has the messages that were sent through Bridle: when each was accepted and sent. It does
 not say which turn a message began, so ledger and events are compared, process by process: a prompt
-is only sent while no turn is open, and the next turn is its own. Messages that a person typed at
-the agent's terminal are in the events alone.
+is only sent while no turn is open, and begins the next turn. Messages that a person typed at the
+agent's terminal are in the events alone.
 """
 
 import os

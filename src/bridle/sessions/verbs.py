@@ -23,8 +23,8 @@ from bridle.turns.wire import CompactionControl, ModelSwitch
 
 R = TypeVar("R")
 Need = Literal["idle", "turn", "compaction", "question"]
-"""What must be so for a command: `idle` (an idle agent) and `question` (that permission request is
-open) refuse it, `turn` (an open turn) and `compaction` (a running one) make it do nothing."""
+"""What a command requires: `idle` (an idle agent) and `question` (that permission request is open)
+refuse it, `turn` (an open turn) and `compaction` (a running one) make it do nothing."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

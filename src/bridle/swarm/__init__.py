@@ -1,1 +1,1 @@
-"""Several agents at once: so far their worktrees."""
+"""Several agents at once: currently their worktrees."""

@@ -8,9 +8,9 @@ from bridle.core.git import SECONDS, run_git
 
 
 def git(repo: str, *words: str, env: Mapping[str, str] | None = None) -> str:
-    """What `git` says to `words` in `repo`; `WrongUse` with git's own reason when it fails.
+    """The output of `git` with `words` in `repo`; `WrongUse` with git's own reason when it fails.
 
-    Raises `NotInstalled` when there is no git. Obeys nothing that an agent can write (`run_git`).
+    Raises `NotInstalled` without git. Git obeys nothing that an agent can write (`run_git`).
     """
     try:
         done = run_git(repo, *words, env=env)
@@ -27,9 +27,9 @@ def git(repo: str, *words: str, env: Mapping[str, str] | None = None) -> str:
 def add_worktree(
     repo: str, branch: str, path: str, *, env: Mapping[str, str] | None = None
 ) -> None:
-    """Make a worktree of `repo` at `path`, on a new branch that starts at the present commit.
+    """Make a worktree of `repo` at `path`, on a new branch that starts at the current commit.
 
-    Refuses, with git's reason, when the branch or the folder is already there.
+    Refuses, with git's reason, if the branch or the folder already exists.
     """
     git(repo, "worktree", "add", "--quiet", "-b", branch, path, env=env)
 
@@ -37,6 +37,6 @@ def add_worktree(
 def remove_worktree(repo: str, path: str, *, env: Mapping[str, str] | None = None) -> None:
     """Remove the worktree at `path`; its branch and commits stay.
 
-    Refuses, with git's reason, when there is work in it that is not committed.
+    Refuses, with git's reason, if it has uncommitted work.
     """
     git(repo, "worktree", "remove", path, env=env)

@@ -15,10 +15,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bridle.testing.conversations import Conversations, Decision
-from bridle.testing.request_log import RecordedRequest, RequestLog, key_marker, redact_headers
+from bridle.testing.request_log import (
+    DEFAULT_KEY,
+    RecordedRequest,
+    RequestLog,
+    key_marker,
+    redact_headers,
+)
 from bridle.testing.response import ScriptedResponse
 from bridle.testing.script import Fault
-from bridle.testing.server import DEFAULT_KEY
 from bridle.testing.wire.anthropic import AnthropicMessages
 from bridle.testing.wire.base import Frame, Problem, Question, Wire, new_id
 from bridle.testing.wire.chat import ChatCompletions
@@ -43,7 +48,7 @@ _KIND_BY_STATUS = {
 
 
 class ModelApp:
-    """Answers requests by the script; everything it hears goes into the log."""
+    """Answers requests from the script; every request goes into the log."""
 
     def __init__(
         self, director: Conversations, log: RequestLog, *, token: str | None, models: list[str]
@@ -57,7 +62,7 @@ class ModelApp:
         self.asgi = Starlette(routes=[route])
 
     async def handle(self, request: Request) -> Response:
-        """ScriptedResponse one request."""
+        """Answer one request."""
         raw = await request.body()
         seen = _Seen(request, _json_body(raw, request.headers.get("content-encoding")))
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname
@@ -151,7 +156,7 @@ class ModelApp:
     # The rest
 
     def _beside(self, seen: "_Seen") -> Response:
-        """ScriptedResponse what is no conversation: reachability, model lists, token counts."""
+        """Answer what is not a conversation: reachability, model lists, token counts."""
         if seen.method == "HEAD" or (seen.method == "GET" and seen.path in ("", "/")):
             return self._note(seen, "ping", 200, Response())
         if seen.method == "GET" and re.search(r"/models/?$", seen.path):
@@ -169,7 +174,7 @@ class ModelApp:
 
     def _model_list(self, seen: "_Seen") -> dict[str, Any]:
         if "codex" in seen.headers.get("user-agent", ""):
-            # Codex reads its own catalogue format here and is content with an empty one.
+            # Codex reads its own catalogue format here and accepts an empty one.
             return {"models": []}
         if "/v1beta/" in seen.path:
             return {"models": [{**_model(name), "name": f"models/{name}"} for name in self._models]}
@@ -244,7 +249,7 @@ class ModelApp:
 
 
 class _Seen:
-    """A request as far as it has been understood."""
+    """A request, as far as it could be parsed."""
 
     def __init__(self, request: Request, body: Any) -> None:
         self.method = request.method

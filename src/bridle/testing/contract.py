@@ -12,9 +12,9 @@ from bridle.core import events as ev
 def check_event_order(events: Iterable[ev.Event]) -> list[str]:
     """What is wrong with the order of a whole session's events; empty when nothing is.
 
-    `events` are all events of a run, or of a live session with one process or several after one
-    another, each from `session_start` to `session_end`. Each problem is one line that names the
-    event by its `seq`. Contract: never raises on events.
+    `events` are all events of a run, or of a live session with one process or several in sequence,
+    each from `session_start` to `session_end`. Each problem is one line that names the event by its
+    `seq`. Contract: never raises on events.
     """
     checker = _Checker()
     for event in events:

@@ -77,9 +77,9 @@ class _Talk:
         self.next_step = max(self.next_step, step + 1)
 
     def skip_lost(self, step: int, question: Question) -> int:
-        """Pass over replies that were given but did not get into the history.
+        """Skip replies that were given but are not in the history.
 
-        An agent that is interrupted may forget the reply. A retry has no new prompt.
+        An interrupted agent may forget the reply. A retry has no new prompt.
         """
         while step in self.answered and len(question.prompts) > self.answered[step]:
             step += 1
@@ -101,7 +101,7 @@ class Conversations:
     def decide(
         self, question: Question, *, named: str | None, headers: Mapping[str, str], id_prefix: str
     ) -> Decision:
-        """Choose the answer to a request and count what has to be counted."""
+        """Choose the answer to a request and update the counts."""
         with self._lock:
             side = side_kind(question)
             talk_id = self._identify(question, named, headers, side)
@@ -112,13 +112,11 @@ class Conversations:
             return self._answer(question, talk_id, id_prefix)
 
     def unfinished(self) -> list[str]:
-        """What of the script was not played, or not played as written."""
+        """The parts of the script that were not played, or not as written."""
         with self._lock:
             played = {talk.name for talk in self._talks.values()}
             missing = [
-                f"conversation {name!r} was never begun"
-                for name in self._steps
-                if name not in played
+                f"conversation {name!r} never started" for name in self._steps if name not in played
             ]
             for talk in self._talks.values():
                 left = [i for i in range(len(talk.steps.steps)) if i not in talk.answered]
@@ -303,18 +301,21 @@ class Conversations:
 
     def _side_reply(self, question: Question, side: str, identity: str | None) -> Decision:
         text = side_text(side, question)
+        # An agent may count its side requests: what it reports stays the sum of the script's turns.
+        usage = Usage(input_tokens=0, output_tokens=0)
         talk = self._talks.get(identity) if identity is not None else None
         if side == COMPACTION:
             step = 0
             if talk is not None:
                 step = max(talk.next_step, self._place(question, talk, is_new=False))
             text = summary_text(Mark(identity=identity or "unknown", step=step))
+            usage = Usage()
         return Decision(
             outcome="side",
             conversation=talk.name if talk is not None else None,
             identity=identity,
             side=side,
-            reply=say(text, model=question.model, usage=Usage()),
+            reply=say(text, model=question.model, usage=usage),
         )
 
     def _unmatched(self, question: Question) -> Decision:

@@ -10,6 +10,9 @@ import msgspec
 
 from bridle.testing.wire.base import Question, ToolResult
 
+DEFAULT_KEY = "bridle-scripted-key"
+"""The key of a server that has no token. Not an ordinary word: agents' keys are redacted."""
+
 _SECRET_HEADERS = frozenset(
     (
         "authorization",
@@ -23,12 +26,12 @@ _SECRET_HEADERS = frozenset(
 
 
 class RecordedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request and what became of it."""
+    """One request and how it was answered."""
 
     index: int
     method: str
     path: str
-    """Path and query as they came, without the value of any key."""
+    """Path and query as received, without the value of any key."""
     headers: dict[str, str]
     """Lower-case names; a key is replaced by a marker with four digits of its hash."""
     body: Any
@@ -41,7 +44,7 @@ class RecordedRequest(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str | None = None
     """The conversation of the script that answered."""
     identity: str | None = None
-    """Which of the agents that play this conversation it was."""
+    """Which of this conversation's agents sent it."""
     turn: int | None = None
     """Index of the turn in the script that answered, from 0."""
     side: str | None = None
@@ -86,7 +89,7 @@ class RequestLog:
     def wait_for(
         self, predicate: Callable[[RecordedRequest], bool], timeout: float
     ) -> RecordedRequest:
-        """Return the first request that fits, past or future; `TimeoutError` when none comes."""
+        """Return the first matching request, past or future; `TimeoutError` if none comes."""
         deadline = time.monotonic() + timeout
         seen = 0
         with self._changed:
@@ -98,7 +101,7 @@ class RequestLog:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(
-                        f"no request fitted within {timeout:g} s; {seen} requests came"
+                        f"no request matched within {timeout:g} s; {seen} requests came"
                     )
                 self._changed.wait(left)
 

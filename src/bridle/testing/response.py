@@ -96,7 +96,7 @@ def _middle(frames: Sequence[Frame]) -> int:
 
 @contextlib.asynccontextmanager
 async def _gone(receive: Receive, stopping: asyncio.Event) -> AsyncIterator[asyncio.Event]:
-    """Give an event that is set when the client has gone or the server stops."""
+    """Yield an event that is set when the client disconnects or the server stops."""
     gone = asyncio.Event()
 
     async def watch_client() -> None:
@@ -118,7 +118,7 @@ async def _gone(receive: Receive, stopping: asyncio.Event) -> AsyncIterator[asyn
 
 
 async def _pause(seconds: float | None, gone: asyncio.Event) -> None:
-    """Wait, but not for a client that has gone."""
+    """Wait, unless the client disconnects."""
     if not seconds:
         return
     with contextlib.suppress(TimeoutError):

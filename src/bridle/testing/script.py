@@ -1,7 +1,7 @@
 """A script for the scripted model, after it is loaded and checked.
 
 These are the normalised types: shorthands are part of `tool_calls` and defaults are filled in, so a
-player needs nothing but this file. `script_to_json` returns the same as plain data.
+player needs only this file. `script_to_json` returns the same as plain data.
 """
 
 from typing import Annotated, Any, Literal
@@ -68,7 +68,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Something that goes wrong, or slowly, in place of or during a reply."""
 
     kind: FaultKind | None = None
-    """A failure in the real shape of whichever provider is being played."""
+    """A failure in the real shape of the provider that is played."""
     status: Status | None = None
     """HTTP status; with no `kind`, the kind follows from it."""
     body: Any = None
@@ -88,11 +88,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     in_stream: bool | None = None
     """Send the error inside a stream that began well (streaming requests only)."""
     times: Positive | None = None
-    """How often it is served. Unset: once if the turn also has a reply, else for ever."""
+    """How many times it is served. Unset: once if the turn also has a reply, else always."""
     cut: bool | Count = False
-    """Drop the connection in mid reply: after that many bytes, or half way when `true`."""
+    """Drop the connection in mid-reply: after that many bytes, or half way when `true`."""
     malformed: bool = False
-    """Break a frame in mid reply, then end the stream."""
+    """Break a frame in mid-reply, then end the stream."""
     stall: Seconds | None = None
     """Pause this long half way through the reply, then continue."""
     delay: Seconds | None = None

@@ -32,8 +32,8 @@ _NO_FILE = "<script>"
 def load_script(source: "str | PathLike[str] | ScriptData | Script") -> Script:
     """Read a script and check it.
 
-    `source` is a path, a text of YAML or JSON (several lines, or one that starts with `[`, `{` or
-    `- `), plain data, or a `Script`, which is returned as it is.
+    `source` is a path, YAML or JSON text (several lines, or one that starts with `[`, `{` or
+    `- `), plain data, or a `Script`, which is returned unchanged.
     Raises `ScriptError` with every mistake found.
     """
     if isinstance(source, Script):
@@ -61,7 +61,7 @@ def _parse(text: str, name: str) -> object:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     if text.lstrip()[:1] in ("[", "{"):
-        # Raw tabs are mere layout in JSON (within strings they must be escaped), but YAML's
+        # Raw tabs are only layout in JSON (within strings they must be escaped), but YAML's
         # flow style refuses them.
         text = text.replace("\t", " ")
     try:
@@ -101,7 +101,7 @@ def _build(document: object, name: str) -> Script:
 
 
 def _check_meaning(whole: dict[str, Any], checker: "Checker") -> None:
-    """Check what types cannot say."""
+    """Check what types cannot express."""
     _check_turns(whole, checker, "script")
     names: set[str] = set()
     conversations = whole.get("conversations", [])
@@ -136,7 +136,7 @@ _EFFECTS = ("kind", "status", "body", "context_overflow", *_MANNERS)
 
 
 def _given(fault: dict[str, Any], key: str) -> bool:
-    # Not `in (None, False)`: a cut after 0 bytes equals False and is a cut all the same.
+    # Not `in (None, False)`: a cut after 0 bytes equals False but is still a cut.
     return fault.get(key) is not None and fault[key] is not False
 
 
@@ -159,7 +159,7 @@ def _turn_mistakes(turn: dict[str, Any]) -> list[str]:
     mistakes = []
     fault = turn.get("fault")
     if not any(turn.get(key) for key in (*_SAYS, "fault", "context_overflow")):
-        mistakes.append("says nothing: give it a text, thinking, a tool call or a fault")
+        mistakes.append("says nothing: give it text, thinking, a tool call or a fault")
     elif not any(turn.get(key) for key in _SAYS) and _only_slow(fault or {}):
         mistakes.append("only waits: give it something to say after the wait")
     if turn.get("chunks") is not None and turn.get("chunk_size") is not None:

@@ -41,7 +41,7 @@ class FaultSource(Fault, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TurnSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One turn as written: a text, thinking, tool calls, and perhaps a fault."""
+    """One turn as written: text, thinking, tool calls, and perhaps a fault."""
 
     text: str = ""
     thinking: str = ""

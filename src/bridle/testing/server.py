@@ -9,7 +9,13 @@ from os import PathLike
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from bridle.testing.request_log import RecordedRequest, RequestLog, prompts_of, tool_results_of
+from bridle.testing.request_log import (
+    DEFAULT_KEY,
+    RecordedRequest,
+    RequestLog,
+    prompts_of,
+    tool_results_of,
+)
 from bridle.testing.script import Script
 from bridle.testing.script_load import load_script
 from bridle.testing.script_source import ScriptData
@@ -26,8 +32,6 @@ if TYPE_CHECKING:
 
 START_DEADLINE = 60.0
 STOP_DEADLINE = 20.0
-DEFAULT_KEY = "bridle-scripted-key"
-"""The key of a server that was given no token. No ordinary word: agents' keys are redacted."""
 
 
 class ScriptedModel:
@@ -35,10 +39,10 @@ class ScriptedModel:
 
     Use it in `with` or `async with`; `url` is the base address without `/v1`.
 
-    Contract: `start` and `stop` may be called twice; after `stop` nothing runs and the requests
-    can still be read. All methods may be called from any thread. A script that is wrong raises
-    `ScriptError` here, before anything is started. Given a `token`, requests must bring it as
-    their key (or `TOKEN-NAME`, which also chooses the conversation NAME).
+    Contract: `start` and `stop` may be called twice; after `stop` nothing runs and the requests can
+    still be read. All methods may be called from any thread. An invalid script raises `ScriptError`
+    here, before anything starts. With a `token`, requests must carry it as their key (or
+    `TOKEN-NAME`, which also chooses the conversation NAME).
     """
 
     def __init__(
@@ -134,7 +138,7 @@ class ScriptedModel:
     def wait_for_request(
         self, predicate: Callable[[RecordedRequest], bool], timeout: float = 30.0
     ) -> RecordedRequest:
-        """Return the first request that fits, past or future; `TimeoutError` if none comes.
+        """Return the first matching request, past or future; `TimeoutError` if none comes.
 
         It blocks the calling thread; from async code, call it in a worker thread.
         """
@@ -145,7 +149,7 @@ class ScriptedModel:
         return prompts_of(self.requests)
 
     def tool_results(self) -> list[ToolResult]:
-        """What tools gave back to the model, in the order of arrival."""
+        """What tools returned to the model, in the order of arrival."""
         return tool_results_of(self.requests)
 
     def assert_finished(self) -> None:
@@ -263,7 +267,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def _silenced() -> Iterator[None]:
-    """Drop what uvicorn logs in this thread: a cut connection is wanted, not an error."""
+    """Drop what uvicorn logs in this thread: a cut connection is intended, not an error."""
     import logging
 
     ours = threading.get_ident()
@@ -289,9 +293,9 @@ def server_main(
 ) -> None:
     """Serve a script until SIGINT or SIGTERM; `ready` gets the base address once it answers.
 
-    Contract: blocks, prints nothing, must run in the main thread, and puts the signal handlers
-    back that it found. Raises `ScriptError` for a wrong script, `ValueError` for an address that
-    is not loopback and `OSError` for a port that is taken.
+    Contract: blocks, prints nothing, must run in the main thread, and restores the signal handlers.
+    Raises `ScriptError` for an invalid script, `ValueError` for an address that is not loopback and
+    `OSError` for a port that is taken.
     """
     ended = threading.Event()
 

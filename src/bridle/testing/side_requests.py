@@ -22,6 +22,9 @@ _SYSTEM_PHRASES: tuple[tuple[str, str], ...] = (
     ("Generate a short title", "title"),
     ("Summarize this coding conversation in under", "title"),
     ("Analyze if this message indicates a new conversation topic", "topic"),
+    ("You are naming a coding session", "title"),
+    ("Extract any file paths that this command reads or modifies", "paths"),
+    ("You are an expert at analyzing git history", "examples"),
     ("You are a context summarization assistant", COMPACTION),
     ("You are a helpful AI assistant tasked with summarizing conversations", COMPACTION),
     ("You are a specialized context summarizer", COMPACTION),
@@ -33,6 +36,7 @@ _SYSTEM_PHRASES: tuple[tuple[str, str], ...] = (
     ("*Briefly* summarize this partial conversation", COMPACTION),
 )
 _LAST_TEXT_PHRASES: tuple[tuple[str, str], ...] = (
+    ("# Command prefix extraction examples", "command_prefix"),
     ("Your task is to create a detailed summary of the conversation so far", COMPACTION),
     ("Your task is to create a detailed summary of the RECENT portion", COMPACTION),
     ("You are performing a CONTEXT CHECKPOINT COMPACTION", COMPACTION),
@@ -60,11 +64,14 @@ def side_kind(question: Question) -> str | None:
             return kind
     if question.user_texts == ("quota",) and not question.tools:
         return "quota_check"
+    if question.user_texts == ("Warmup",):
+        # For the cache of a sub-agent, with that agent's instructions and tools.
+        return "warmup"
     return None
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """What a summary remembers: whose it is and which step comes next."""
+    """What a summary records: its conversation and the next step."""
 
     identity: str
     step: int
@@ -73,7 +80,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 def summary_text(mark: Mark) -> str:
     """Return a summary for a compaction request.
 
-    It carries a mark, because after a compaction the summary is all that is left of the history.
+    It carries a mark, because after a compaction only the summary is left of the history.
     """
     return (
         "<summary>\n"
@@ -106,6 +113,11 @@ def side_text(kind: str, question: Question) -> str:
         return json.dumps({"reasoning": "The reply is complete.", "next_speaker": "user"})
     if kind == "routing":
         return json.dumps({"reasoning": "A simple task.", "model_choice": "flash"})
+    if kind == "command_prefix":
+        return "none"
+    if kind == "paths":
+        shows = "<is_displaying_contents>\nfalse\n</is_displaying_contents>"
+        return f"{shows}\n\n<filepaths>\n</filepaths>"
     if kind == "commit_message":
         return "chore: apply scripted change"
     return "Scripted task"

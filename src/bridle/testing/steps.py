@@ -47,7 +47,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def step_of(self, reply: PastReply) -> int | None:
-        """The step that a reply in the history was, by its tool-call ids."""
+        """The step that a reply in the history came from, by its tool-call ids."""
         for call_id in reply.call_ids:
             found = _CALL_ID.search(call_id)
             if found and found.group(1) == self.digest:
@@ -128,12 +128,12 @@ def make_reply(
 
 
 def say(text: str, *, model: str, usage: Usage) -> Reply:
-    """Return a reply that is nothing but a text."""
+    """Return a reply that is only text."""
     return Reply(model=model, text_chunks=(text,), usage=usage)
 
 
 def split_text(text: str, chunks: int = 1, size: int | None = None) -> tuple[str, ...]:
-    """Split a text into deltas, none of them empty; joined they are the text again."""
+    """Split text into non-empty deltas that join to the same text."""
     if not text:
         return ()
     if size is None:

@@ -50,7 +50,7 @@ def fill(tool: str, args: dict[str, Any], schema: dict[str, Any]) -> dict[str, A
 
 
 def single_command(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Return arguments for a tool that takes just one text, whatever it is called."""
+    """Return arguments for a tool that takes just one string, under any name."""
     names = _required(schema) or list(_properties(schema))
     return {names[0]: text} if names else None
 
@@ -98,7 +98,7 @@ def _name_for(
 
 
 def _shaped(role: str, name: str, value: Any, shape: dict[str, Any]) -> Any:
-    """Put a text into the form its argument has: a text, or a list."""
+    """Put text into the form of its argument: a string or a list."""
     if _type(shape) != "array":
         return value
     item = shape.get("items")

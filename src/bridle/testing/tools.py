@@ -60,20 +60,20 @@ _NEEDED: dict[str, tuple[str, ...]] = {
 
 
 class UntranslatableError(Exception):
-    """None of the tools offered can do what the script wants."""
+    """None of the offered tools can do what the script asks for."""
 
     def __init__(self, wanted: str, offered: Sequence[OfferedTool]) -> None:
         self.wanted = wanted
         self.offered = tuple(tool.name for tool in offered)
         listed = ", ".join(self.offered) or "no tools at all"
         super().__init__(
-            f"the script calls the tool {wanted!r}, but nothing the request offers fits it; "
+            f"the script calls the tool {wanted!r}, but no tool in the request fits it; "
             f"offered: {listed}"
         )
 
 
 def translate(call: ToolCall, offered: Sequence[OfferedTool]) -> NativeCall:
-    """Return the call in the words of the tools offered.
+    """Return the call in terms of the offered tools.
 
     Raises `UntranslatableError` when no tool fits.
     """
@@ -84,7 +84,7 @@ def translate(call: ToolCall, offered: Sequence[OfferedTool]) -> NativeCall:
 
 
 def _is_neutral(call: ToolCall) -> bool:
-    """A neutral name with other arguments than the neutral ones is a native tool's name."""
+    """Whether the call is neutral; a neutral name with other arguments is a native tool's."""
     if call.name not in NEUTRAL_TOOLS:
         return False
     needed = _NEEDED[call.name]
@@ -141,7 +141,7 @@ def _by_table(call: ToolCall, offered: Sequence[OfferedTool]) -> NativeCall | No
 
 
 def _by_schema(call: ToolCall, offered: Sequence[OfferedTool]) -> NativeCall | None:
-    """Use a tool of unknown name whose name and arguments both speak for it."""
+    """Use an unknown tool whose name and arguments both match."""
     words = {"shell": ("shell", "bash", "command", "terminal"), "read_file": ("read",)}
     words |= {"write_file": ("write", "create"), "edit_file": ("edit", "replace")}
     for tool in offered:
@@ -198,7 +198,7 @@ def _by_patch_tool(call: ToolCall, offered: Sequence[OfferedTool]) -> NativeCall
 
 
 def _by_shell(call: ToolCall, offered: Sequence[OfferedTool]) -> NativeCall | None:
-    """Do it with a shell: Codex's shells know `apply_patch`, others only plain commands."""
+    """Use a shell: Codex's shells know `apply_patch`, others only plain commands."""
     shell = next((tool for tool in offered if tool.name in _SHELLS), None)
     if shell is None or call.name == "shell":
         return None

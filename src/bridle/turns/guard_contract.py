@@ -29,7 +29,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     decision: Literal["allow", "block"]
     reason: str = ""
     rule: str
-    """The rule that decided; `allowed` when none spoke against the call."""
+    """The rule that decided; `allowed` when no rule refused the call."""
 
     @property
     def allowed(self) -> bool:
@@ -175,8 +175,8 @@ class HookNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def current_note(stored: Any) -> Any:
-    """A stored `HookNote`, as plain data, in today's form: files of Bridle before the one `Verdict`
-    have `allowed` where `decision` is now."""
+    """A stored `HookNote`, as plain data in the current form: older files have `allowed` instead of
+    `decision`."""
     verdict = stored.get("verdict") if isinstance(stored, dict) else None
     if not isinstance(verdict, dict) or "allowed" not in verdict:
         return stored

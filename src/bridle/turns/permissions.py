@@ -1,12 +1,13 @@
 """Permission events: requests and decisions, and the guard's verdicts on tool calls."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from bridle.core import events as ev
-from bridle.core.errors import GuardRefused
+from bridle.core.errors import AgentError, GuardRefused
+from bridle.core.options import RunOptions
 from bridle.core.redaction import Redactor
 from bridle.core.results import GuardReport
 from bridle.turns.event_writer import EventWriter
@@ -14,7 +15,6 @@ from bridle.turns.guard_contract import Guard, HookNote, Verdict, WireCall
 from bridle.turns.wire import Question
 
 if TYPE_CHECKING:
-    from bridle.turns.recorder import Recorder
     from bridle.turns.tools import ToolCalls
 
 PROOF_SECONDS = 20.0
@@ -96,6 +96,46 @@ class Permissions:
             self._writer.change_state("working", f"permission decision {request_id}")
 
 
+class CallRecorder(Protocol):
+    """What the guard's verdicts need of the recorder."""
+
+    options: RunOptions
+    guard: Guard | None
+    unguarded: str
+    turn_open: bool
+
+    def ready(self, evidence: str) -> None:
+        """The agent can take a prompt."""
+
+    def expect(self, seconds: float | None, error: AgentError | None = None) -> None:
+        """Have the agent stopped after `seconds`; None cancels it."""
+
+    def request_stop(self, error: AgentError) -> None:
+        """Have the agent stopped because of `error`."""
+
+    def tool_started(
+        self, tool_call_id: str, tool_name: str, args: Any, *, synthetic: bool = False
+    ) -> None:
+        """The agent calls a tool."""
+
+    def tool_ended(
+        self, tool_call_id: str, *, is_error: bool, result: Any, synthetic: bool = False
+    ) -> None:
+        """A tool ended."""
+
+    def permission_decided(
+        self,
+        request_id: str,
+        *,
+        tool_name: str,
+        decision: str,
+        by: str,
+        reason: str = "",
+        tool_call_id: str | None = None,
+    ) -> None:
+        """A tool call was allowed or refused."""
+
+
 class GuardVerdicts:
     """Keeps the guard's verdicts in step with the tool calls that the wire reports.
 
@@ -110,7 +150,7 @@ class GuardVerdicts:
 
     def __init__(
         self,
-        recorder: "Recorder",
+        recorder: CallRecorder,
         tools: "ToolCalls",
         permissions: Permissions,
         *,
@@ -188,7 +228,7 @@ class GuardVerdicts:
         """
         guard = self._recorder.guard
         if guard is None:
-            return Verdict(decision="block", rule="no-guard", reason="no guard is there to ask")
+            return Verdict(decision="block", rule="no-guard", reason="there is no guard to ask")
         verdict = guard.ask(tool_call_id, tool_name, args, cwd)
         self.write(tool_call_id, tool_name, verdict)
         return verdict
@@ -210,7 +250,7 @@ class GuardVerdicts:
             self._early[tool_call_id] = (tool_name, verdict)
             return
         if not verdict.allowed:
-            # Some runtimes report a refusal by a hook as a refusal of their own.
+            # Some runtimes report a refusal by a hook as their own.
             self._permissions.count_as_decided(tool_call_id)
         self._recorder.permission_decided(
             # A call without an id must not be confused with the previous one.

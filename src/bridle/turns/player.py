@@ -245,7 +245,7 @@ class Conversation(Player, Generic[M]):
         state.status, state.steered = "sent", steer
         message = Outgoing(id=message_id, text=state.message.text, images=state.message.images)
         self.recorder.words.instructed(message.text)
-        self.do(lambda: (self.wire.steer if steer else self.wire.prompt)(message))
+        self.do(self.wire.steer if steer else self.wire.prompt, message)
 
     # -- the conversation -----------------------------------------------------------------------
 
@@ -273,10 +273,10 @@ class Conversation(Player, Generic[M]):
             else:
                 self.do(self.wire.leave)
 
-    def do(self, act: Callable[[], object]) -> None:
+    def do(self, act: Callable[..., object], *arguments: object) -> None:
         """Call a method of the wire; if it raises, an `unknown` event shows the problem."""
         try:
-            act()
+            act(*arguments)
         except Exception as problem:
             self.recorder.unknown({"problem": repr(problem)[:_SHOWN]})
         self._collect()

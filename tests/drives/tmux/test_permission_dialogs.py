@@ -8,8 +8,8 @@ from bridle.core.results import Busy, Ready, ReadyState
 from bridle.drives.tmux.facts import TerminalFacts
 from bridle.drives.tmux.permission_dialogs import PermissionWatch, dialog_text
 from bridle.drives.tmux.records import Observation, Order
+from bridle.runtimes.alternatives import as_terminal
 from bridle.runtimes.registry import get_adapter
-from bridle.runtimes.supporting import as_terminal
 
 RUNTIMES = Path(__file__).parents[3] / "src/bridle/runtimes"
 CAPTURES = [

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bridle.core.errors import NotInstalled, TimedOut, WrongUse
+from bridle.drives.tmux.control import Block
 from bridle.drives.tmux.errors import ConnectionLost, PaneGone, ServerGone
 from bridle.drives.tmux.server import TmuxServer, make_private, server_folder, version_of
 from tests.conftest import wait_until
@@ -141,6 +142,22 @@ def test_how_a_process_ended_is_told(server: TmuxServer, tmp_path: Path) -> None
     server.kill_session("seven")
     server.kill_session("seven")
     assert set(server.sessions()) == {"shot"}
+
+
+def test_a_status_that_tmux_learns_after_its_answer_is_read_again(
+    server: TmuxServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.new_session("seven", ["/bin/sh", "-c", "exit 7"], cwd=str(tmp_path), env=ENV)
+    wait_until(lambda: server.pane("seven").dead)
+    pid = server.pane("seven").pid
+    run, early = server._run_command, [Block(lines=(b"%d 1  " % pid,), failed=False)]
+
+    def late(command: str, *, repeatable: bool = False) -> Block:
+        return early.pop() if early else run(command, repeatable=repeatable)
+
+    monkeypatch.setattr(server, "_run_command", late)
+    assert server.pane("seven").exit_code == 7
+    assert early == []
 
 
 def test_a_session_that_is_not_there_is_told(server: TmuxServer, tmp_path: Path) -> None:

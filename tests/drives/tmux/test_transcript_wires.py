@@ -10,8 +10,8 @@ from bridle.core.options import RunOptions
 from bridle.drives.tmux.errors import NotDelivered
 from bridle.drives.tmux.transcript_wire import TranscriptWire
 from bridle.process.spec import ProcessExit
+from bridle.runtimes.alternatives import as_terminal
 from bridle.runtimes.registry import get_adapter
-from bridle.runtimes.supporting import as_terminal
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, Outgoing
 from tests.support.driving import check_order

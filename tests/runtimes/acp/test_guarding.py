@@ -18,11 +18,11 @@ from bridle.guard.policy import Policy
 from bridle.runtimes.acp import quirks
 from bridle.runtimes.acp.hooks import ASKING
 from bridle.runtimes.acp.plan import AcpPlan
-from bridle.runtimes.acp.turn import wire_call
+from bridle.runtimes.acp.protocol import Update
+from bridle.runtimes.acp.session import wire_call
 from bridle.runtimes.acp.updates import Tool
-from bridle.runtimes.acp.wire import Update
-from bridle.runtimes.asking_js import mechanism_of
 from bridle.runtimes.contract import as_guarded, is_guardable
+from bridle.runtimes.guard_plugin import mechanism_of
 from bridle.runtimes.opencode import hooks as opencode
 from bridle.runtimes.registry import create_acp_adapter, get_adapter
 from bridle.turns.guard_contract import (

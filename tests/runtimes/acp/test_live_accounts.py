@@ -242,5 +242,5 @@ def test_a_compaction_that_fails_says_why() -> None:
     reasons = [event.reason for event in desk.of(ev.AutoCompactionEnd)]
     assert reasons[0] == "Compacting failed: too short"
     assert "500" in reasons[1]
-    assert "is no answer" in reasons[2]
+    assert "is malformed" in reasons[2]
     assert reasons[3] == "the turn was cancelled"

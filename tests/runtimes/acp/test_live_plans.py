@@ -11,9 +11,9 @@ import pytest
 from bridle.core.errors import Unavailable, UnsupportedOption
 from bridle.core.options import ModelServer, RunOptions
 from bridle.runtimes.acp.plan import AcpPlan
+from bridle.runtimes.alternatives import as_live
 from bridle.runtimes.contract import Adapter, AdapterSettings
 from bridle.runtimes.registry import get_adapter
-from bridle.runtimes.supporting import as_live
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, ModelSwitch
 from tests.runtimes.acp.test_plans import READY, SERVER, Desk, desk

@@ -9,7 +9,7 @@ from bridle.core import events as ev
 from bridle.core.errors import Aborted
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import quirks
-from bridle.runtimes.gemini.logs import GeminiLog
+from bridle.runtimes.gemini.stream import GeminiLog
 from tests.runtimes.acp.support import Desk, Message, update
 
 CAN = {"loadSession": True, "sessionCapabilities": {"close": {}}}

@@ -8,7 +8,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
-from bridle.runtimes.aider.dialects import DIALECTS
+from bridle.runtimes.aider.product import DIALECTS
 from tests.runtimes.aider.support import EDIT, TESTDATA, capture_lines, kinds, play
 
 WIRES = sorted(path.name for path in TESTDATA.glob("wire-*.txt"))

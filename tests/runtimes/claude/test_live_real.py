@@ -356,7 +356,7 @@ def test_a_conversation_is_taken_up_again(version: str, place: Place) -> None:
         with talking(version, place, model, resume=native) as talk:
             talk.prompt(known)
             wait_ready(talk)
-            assert "holds this message already" in str(last_end(talk.events).error)
+            assert "already has this message" in str(last_end(talk.events).error)
             assert talk.deliveries[known.id].taken
             assert say(talk, "go on").text == "third"
             assert messages_of(model).count("REMEMBER-2") == 1

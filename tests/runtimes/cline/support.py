@@ -8,8 +8,8 @@ import pytest
 from bridle.core.events import Event
 from bridle.core.results import RunResult
 from bridle.runtimes.cline import ClineRuntime
-from bridle.runtimes.cline.run_log import FailedCall
-from bridle.runtimes.cline.stream import Afterwards, ClineNormalizer
+from bridle.runtimes.cline.stream import ClineNormalizer
+from bridle.runtimes.cline.transcript import Afterwards, FailedCall
 from bridle.runtimes.contract import AdapterSettings
 from bridle.turns.recorder import Recorder
 from tests.runtimes import agents

@@ -7,8 +7,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
-from bridle.runtimes.cline.run_log import FailedCall
-from bridle.runtimes.cline.stream import Afterwards
+from bridle.runtimes.cline.transcript import Afterwards, FailedCall
 from tests.runtimes.agents import assert_order, kinds
 from tests.runtimes.cline.support import TESTDATA, lines_of, play
 

@@ -18,7 +18,7 @@ from bridle.runs import Prepared, prepare
 from bridle.runtimes.codex import CodexRuntime
 from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
-from tests.runtimes.codex.wires import check_order
+from tests.runtimes.codex.captures import check_order
 from tests.support.conversation import AttachedConversation
 from tests.support.driving import check_order as check_conversation
 from tests.support.live import conversing

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtimes.codex.desk import VERSIONS, Desk
+from tests.runtimes.codex.fake_install import VERSIONS, FakeInstall
 
 
 @pytest.fixture(params=VERSIONS)
-def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def fake(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> FakeInstall:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return Desk(tmp_path, request.param)
+    return FakeInstall(tmp_path, request.param)

@@ -1,11 +1,172 @@
-"""Stages of the live wire of Codex: opened, at work, left; and what its counts are."""
+"""Conversations with the live wire of Codex, without a process: captures, and step by step."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 from bridle.core import events as ev
+from bridle.core.errors import Aborted
+from bridle.core.options import RunOptions
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
-from tests.runtimes.codex.appserver import Stage
+from bridle.runtimes.codex.live import CodexLiveWire
+from bridle.turns.recorder import Recorder
+from bridle.turns.wire import Delivery, LiveFacts, Outgoing, Question
+from tests.runtimes.codex.captures import TESTDATA
+
+THREAD = "01a1e087-7f71-79d0-9a24-e44e90a1f80c"
+CAPTURES = [p for p in sorted(TESTDATA.glob("*/appserver/*.jsonl")) if p.stem != "errors"]
+"""Whole conversations."""
+
+
+class Stage:
+    """A wire with a recorder; `tell` is what Codex says, `sent` what the wire sent."""
+
+    def __init__(self, *, told_ids: bool = False, resume: str | None = None, **own: Any) -> None:
+        facts = LiveFacts(
+            runtime="codex",
+            runtime_version="0.0.0",
+            dialect="codex",
+            cwd="/repo",
+            resume=resume,
+            own={"thread": {"cwd": "/repo"}, "told_ids": told_ids, **own},
+        )
+        options = RunOptions(prompt="", model="gpt-5.5")
+        self.recorder = Recorder(runtime="codex", session_id="s", options=options, drive="rpc")
+        self.wire = CodexLiveWire(facts, self.recorder)
+        self.sent: list[dict[str, Any]] = []
+        self.events: list[ev.Event] = []
+        self.questions: dict[str, Question] = {}
+        self.deliveries: dict[str, Delivery] = {}
+        self.wire.begin()
+        self.settle()
+
+    def settle(self) -> None:
+        for line in b"".join(self.recorder.replies).splitlines():
+            self.sent.append(json.loads(line))
+        self.recorder.replies.clear()
+        for question in self.recorder.questions:
+            self.questions[question.request_id] = question
+        self.recorder.questions.clear()
+        for delivery in self.recorder.deliveries:
+            assert delivery.id not in self.deliveries, "told twice what became of it"
+            self.deliveries[delivery.id] = delivery
+        self.recorder.deliveries.clear()
+        self.events += self.recorder.drain()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        self.wire.feed(json.dumps(message).encode())
+        self.settle()
+
+    def note(self, method: str, **params: Any) -> None:
+        self.tell({"method": method, "params": {"threadId": THREAD, **params}})
+
+    def answer(
+        self, result: Any = None, *, error: str | None = None, to: int | None = None
+    ) -> None:
+        """Answer the latest request, or that of number `to`."""
+        number = to or max(each["id"] for each in self.sent if "method" in each and "id" in each)
+        body = {"result": {} if result is None else result}
+        self.tell({"id": number, **(body if error is None else {"error": {"message": error}})})
+
+    def open(self) -> "Stage":
+        """Bring it to its first prompt."""
+        self.answer()
+        self.answer({"thread": {"id": THREAD}, "model": "gpt-5.5"})
+        return self
+
+    def prompt(self, name: str, text: str = "go", *images: str) -> None:
+        self.wire.prompt(Outgoing(id=name, text=text, images=images))
+        self.settle()
+
+    def steer(self, name: str, text: str = "mind") -> None:
+        self.wire.steer(Outgoing(id=name, text=text))
+        self.settle()
+
+    def abort(self) -> None:
+        self.recorder.fail(Aborted("enough"))
+        self.wire.abort()
+        self.settle()
+
+    def started(self, turn: str) -> None:
+        self.note("turn/started", turn={"id": turn, "status": "inProgress"})
+
+    def completed(self, turn: str, status: str = "completed", error: Any = None) -> None:
+        self.note("turn/completed", turn={"id": turn, "status": status, "error": error})
+
+    def item(self, when: str, turn: str, **item: Any) -> None:
+        self.note(f"item/{when}", turnId=turn, item=item)
+
+    def methods(self) -> list[str]:
+        return [each["method"] for each in self.sent if "method" in each]
+
+    def ends(self) -> list[ev.AgentEnd]:
+        return [each for each in self.events if isinstance(each, ev.AgentEnd)]
+
+
+def play_capture(path: Path) -> Stage:
+    """Do what the captured client did, tell what the captured Codex said."""
+    stage = Stage()
+    numbers: dict[int, int] = {}
+    for line in path.read_text().splitlines():
+        entry = json.loads(line)
+        message = entry["msg"]
+        if entry["dir"] == "client->server":
+            before = len(stage.sent)
+            _act(stage, message)
+            asked = [each for each in stage.sent[before:] if "method" in each]
+            if "method" in message and asked:
+                numbers[message["id"]] = asked[-1]["id"]
+        elif entry["dir"] == "server->client":
+            _hear(stage, message, numbers)
+        if stage.sent and stage.sent[-1].get("method") == "thread/backgroundTerminals/clean":
+            # Captured clients did that by hand, at other times.
+            stage.answer({}, to=stage.sent[-1]["id"])
+            stage.sent.append({})
+    return stage
+
+
+def _act(stage: Stage, message: dict[str, Any]) -> None:
+    recorder, params = stage.recorder, message.get("params") or {}
+    parts = params.get("input", [])
+    text = "".join(part.get("text", "") for part in parts)
+    images = [part["path"] for part in parts if part["type"] == "localImage"]
+    match message.get("method"):
+        case "turn/start" if recorder.is_ready:
+            if "model" in params:
+                stage.wire.set_model(params["model"])
+            stage.prompt(f"p{message['id']}", text, *images)
+        case "turn/steer" if recorder.turn_open and params["expectedTurnId"] != "nope":
+            stage.steer(f"s{message['id']}", text)
+        case "turn/interrupt" if recorder.turn_open:
+            stage.abort()
+        case "thread/compact/start":
+            stage.wire.compact()
+            stage.settle()
+        case None:
+            question = stage.questions.pop(str(message["id"]))
+            yes = message["result"].get("decision", "accept").startswith("accept")
+            recorder.reply(question.answer(yes, ""))
+            recorder.permission_decided(
+                question.request_id,
+                tool_name=question.tool_name,
+                tool_call_id=question.tool_call_id,
+                decision="allow" if yes else "deny",
+                by="test",
+            )
+            stage.settle()
+
+
+def _hear(stage: Stage, message: dict[str, Any], numbers: dict[int, int]) -> None:
+    if "method" in message:
+        stage.tell(message)
+    elif "userAgent" in message.get("result", {}):
+        stage.answer(to=1)
+    elif stage.recorder.state == "starting" and "thread" in message.get("result", {}):
+        stage.answer(message["result"], to=2)
+    elif message["id"] in numbers:
+        stage.tell({**message, "id": numbers[message["id"]]})
+
 
 CALL = Usage(input_tokens=600, output_tokens=50, cache_read_tokens=400, reasoning_tokens=10)
 OTHER = "01a1e17e-e73a-7812-b961-02f676303419"

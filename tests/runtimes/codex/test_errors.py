@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.codex.errors import start_error, turn_error
-from bridle.runtimes.limits import reset_time
-from tests.runtimes.codex.wires import TESTDATA, play, play_file
+from bridle.runtimes.codex.stream import start_error, turn_error
+from bridle.runtimes.errors import reset_time
+from tests.runtimes.codex.captures import TESTDATA, play, play_file
 
 KINDS = {
     "0.166.0/err_401": "not_authenticated",
@@ -54,14 +54,18 @@ def test_a_captured_failure(name: str, tmp_path: Path) -> None:
 def test_the_body_of_a_refused_request_is_told_in_words() -> None:
     error = turn_error('{"error": {"message": "no such thing", "type": "invalid_request_error"}}')
     assert (error.kind, error.message) == ("unavailable", "no such thing")
-    assert "will fail again" in error.hint
+    assert "will be refused again" in error.hint
     assert turn_error("{half").kind == "unavailable"
 
 
 def test_an_unknown_model_is_named() -> None:
-    error = turn_error("unexpected status 404 Not Found: no model, url: http://x", "gpt-77")
-    assert error.kind == "unavailable"
-    assert "gpt-77" in error.hint
+    for text in (
+        "unexpected status 404 Not Found: no model, url: http://x",
+        "The model `gpt-77` does not exist or you do not have access to it.",
+    ):
+        error = turn_error(text, "gpt-77")
+        assert error.kind == "unavailable"
+        assert "gpt-77" in error.hint
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,16 @@ from bridle.core.errors import BudgetExceeded
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
 from bridle.turns.wire import CompactionControl, ModelSwitch
-from tests.runtimes.codex.appserver import THREAD, Stage
-from tests.runtimes.codex.live_support import OTHER, left, opened, times, tokens, working
+from tests.runtimes.codex.live_support import (
+    OTHER,
+    THREAD,
+    Stage,
+    left,
+    opened,
+    times,
+    tokens,
+    working,
+)
 from tests.support.driving import check_order
 
 # -- opening --------------------------------------------------------------------------------------

@@ -8,10 +8,9 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
-from bridle.runtimes.codex.errors import app_server_error
-from tests.runtimes.codex.appserver import CAPTURES, play_capture
-from tests.runtimes.codex.live_support import left, times
-from tests.runtimes.codex.wires import TESTDATA, types
+from bridle.runtimes.codex.stream import turn_error
+from tests.runtimes.codex.captures import TESTDATA, types
+from tests.runtimes.codex.live_support import CAPTURES, left, play_capture, times
 from tests.support.driving import check_order
 
 
@@ -123,7 +122,7 @@ def test_every_captured_error_is_typed() -> None:
         message = json.loads(line)["msg"]
         if message.get("method") == "turn/completed":
             error = message["params"]["turn"]["error"]
-            kinds.append(app_server_error(error["message"], error["codexErrorInfo"]).kind)
+            kinds.append(turn_error(error["message"], info=error["codexErrorInfo"]).kind)
     assert kinds == [
         *("billing", "rate_limited", "context_overflow", "unavailable", "not_authenticated")
     ]
@@ -141,4 +140,4 @@ def test_every_captured_error_is_typed() -> None:
     ],
 )
 def test_where_words_say_nothing_codex_own_name_counts(info: Any, kind: str) -> None:
-    assert app_server_error("It did not work.", info).kind == kind
+    assert turn_error("It did not work.", info=info).kind == kind

@@ -19,7 +19,7 @@ from bridle.turns.wire import CompactionControl, ModelSwitch, Outgoing, Question
 from tests.conftest import wait_until
 from tests.runtimes.agents import ONE_PNG
 from tests.runtimes.codex.bench import VERSIONS, Bench, model_of
-from tests.runtimes.codex.wires import types
+from tests.runtimes.codex.captures import types
 from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, last_end, say
 

@@ -2,10 +2,12 @@
 
 import shlex
 import stat
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bridle.core.errors import (
@@ -15,11 +17,13 @@ from bridle.core.errors import (
     UnsupportedOption,
     WrongUse,
 )
+from bridle.core.git_hold import is_hold
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
-from bridle.runtimes.codex import CodexRuntime, planning
+from bridle.process.private_folders import remove_folders
+from bridle.runtimes.codex import CodexRuntime, command
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.plan import RunPlan
-from tests.runtimes.codex.desk import KEY, VERSIONS, Desk, configured, install, merge
+from tests.runtimes.codex.fake_install import KEY, VERSIONS, FakeInstall, configured, install, merge
 
 
 def after_exec(plan: RunPlan) -> list[str]:
@@ -35,11 +39,11 @@ def sandbox(plan: RunPlan) -> str:
 # -- finding --------------------------------------------------------------------------------------
 
 
-def test_the_native_binary_is_started_not_the_launcher(desk: Desk) -> None:
-    found = desk.runtime.installation()
+def test_the_native_binary_is_started_not_the_launcher(fake: FakeInstall) -> None:
+    found = fake.runtime.installation()
     assert "codex-linux-x64/vendor" in found.binary
     assert found.version in VERSIONS
-    assert desk.runtime.dialect(found.version)[1:] == (True, "")
+    assert fake.runtime.dialect(found.version)[1:] == (True, "")
 
 
 def test_the_launcher_is_the_fallback(tmp_path: Path) -> None:
@@ -81,16 +85,16 @@ def test_login_is_looked_for_and_never_read(tmp_path: Path) -> None:
 # -- the command ----------------------------------------------------------------------------------
 
 
-def test_the_prompt_goes_by_stdin_whatever_its_size(desk: Desk) -> None:
+def test_the_prompt_goes_by_stdin_whatever_its_size(fake: FakeInstall) -> None:
     prompt = "--help\n" + "x" * 3_000_000
-    plan = desk.plan(prompt=prompt)
+    plan = fake.plan(prompt=prompt)
     assert plan.spec.stdin == prompt.encode()
     assert plan.spec.argv[-2:] == ("--json", "-")
     assert all(len(word) < 2000 for word in plan.spec.argv)
 
 
-def test_what_must_not_happen_is_switched_off(desk: Desk) -> None:
-    plan = desk.plan()
+def test_what_must_not_happen_is_switched_off(fake: FakeInstall) -> None:
+    plan = fake.plan()
     argv = plan.spec.argv
     disabled = [argv[i + 1] for i, word in enumerate(argv) if word == "--disable"]
     assert "plugins" in disabled
@@ -100,10 +104,10 @@ def test_what_must_not_happen_is_switched_off(desk: Desk) -> None:
     assert "--full-auto" not in argv
 
 
-def test_model_instructions_and_effort(desk: Desk, tmp_path: Path) -> None:
+def test_model_instructions_and_effort(fake: FakeInstall, tmp_path: Path) -> None:
     extra = tmp_path / "extra.md"
     extra.write_text('From "the" file\n\té')
-    plan = desk.plan(
+    plan = fake.plan(
         model="gpt-5.5",
         append_system_prompt="Be brief.",
         append_system_prompt_file=str(extra),
@@ -122,20 +126,20 @@ def test_model_instructions_and_effort(desk: Desk, tmp_path: Path) -> None:
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-def test_instructions_too_long_for_a_command_line_go_before_the_prompt(desk: Desk) -> None:
-    plan = desk.plan(append_system_prompt="y" * 200_000)
+def test_instructions_too_long_for_a_command_line_go_before_the_prompt(fake: FakeInstall) -> None:
+    plan = fake.plan(append_system_prompt="y" * 200_000)
     assert plan.spec.stdin is not None
     assert plan.spec.stdin.startswith(b"<instructions>\nyyy")
     assert plan.spec.stdin.endswith(b"do it")
     assert plan.warnings
 
 
-def test_resume_comes_last_with_its_flags_before(desk: Desk, tmp_path: Path) -> None:
+def test_resume_comes_last_with_its_flags_before(fake: FakeInstall, tmp_path: Path) -> None:
     thread = "01a1e0e5-ff82-7ba2-b209-9af3673d39a1"
     image = tmp_path / "i.png"
     image.write_bytes(b"\x89PNG\r\n\x1a\n")
     words = after_exec(
-        desk.plan(resume=thread, images=(str(image),), raw_args=("--color", "never"))
+        fake.plan(resume=thread, images=(str(image),), raw_args=("--color", "never"))
     )
     assert words[-4:] == ["--json", "resume", thread, "-"]
     # `-i` takes every word after it, so a flag must follow.
@@ -143,57 +147,57 @@ def test_resume_comes_last_with_its_flags_before(desk: Desk, tmp_path: Path) -> 
     assert words.index("--color") < words.index("-i")
 
 
-def test_a_copy_where_the_line_can_make_one(desk: Desk) -> None:
+def test_a_copy_where_the_line_can_make_one(fake: FakeInstall) -> None:
     thread = "01a1e0e5-ff82-7ba2-b209-9af3673d39a1"
     fork: dict[str, Any] = {"provider_options": {"fork": "true"}, "resume": thread}
-    if desk.runtime.installation().version == "0.166.0":
-        made = desk.plan(**fork)
+    if fake.runtime.installation().version == "0.166.0":
+        made = fake.plan(**fork)
         assert after_exec(made)[-3:] == ["fork", thread, "-"]
         assert made.native_session_id is None
     else:
         with pytest.raises(UnsupportedOption, match=r"fork.*not in a run with codex-0\.120"):
-            desk.plan(ignore_unsupported=True, **fork)
-    given = RunOptions(prompt="x", cwd=str(desk.work), **fork)
-    live = desk.runtime.plan_live(given, desk.env, "session-1")
+            fake.plan(ignore_unsupported=True, **fork)
+    given = RunOptions(prompt="x", cwd=str(fake.work), **fork)
+    live = fake.runtime.plan_live(given, fake.env, "session-1")
     assert live.native_session_id is None
     assert live.live is not None
     assert live.live.own["fork"] is True
     with pytest.raises(UnsupportedOption, match=r"fork.*terminal"):
-        desk.runtime.plan_tmux(given, desk.env, "session-1")
+        fake.runtime.plan_tmux(given, fake.env, "session-1")
     with pytest.raises(UnsupportedOption, match=r"fork.*interactive"):
-        desk.runtime.plan_interactive(given, desk.env)
+        fake.runtime.plan_interactive(given, fake.env)
     # There is nothing to copy: a new thread as ever.
-    assert after_exec(desk.plan(provider_options={"fork": True}))[-2:] == ["--json", "-"]
+    assert after_exec(fake.plan(provider_options={"fork": True}))[-2:] == ["--json", "-"]
 
 
 @pytest.mark.parametrize("resume", ["last", "my thread", "01a1e0e5", "-" * 36, "--last"])
-def test_a_resume_that_codex_would_answer_with_a_new_thread(desk: Desk, resume: str) -> None:
+def test_a_resume_that_codex_would_answer_with_a_new_thread(fake: FakeInstall, resume: str) -> None:
     with pytest.raises(ResumeRefused):
-        desk.plan(resume=resume)
+        fake.plan(resume=resume)
 
 
-def test_settings_become_flags(desk: Desk, tmp_path: Path) -> None:
+def test_settings_become_flags(fake: FakeInstall, tmp_path: Path) -> None:
     text = '{"web_search": "disabled", "tools": {"view_image": false}}'
-    assert configured(desk.plan(settings=text))["tools"] == {"view_image": False}
+    assert configured(fake.plan(settings=text))["tools"] == {"view_image": False}
     toml = tmp_path / "s.toml"
     toml.write_text('a = [1, 2.5]\n[b."c d"]\ne = "f"\n')
-    told = configured(desk.plan(settings=str(toml)))
+    told = configured(fake.plan(settings=str(toml)))
     assert (told["a"], told["b"]) == ([1, 2.5], {"c d": {"e": "f"}})
 
 
-def test_trust_is_told_for_this_run_only(desk: Desk) -> None:
-    told = configured(desk.plan(permission_mode="bypass"))
-    assert told["projects"] == {str(desk.work): {"trust_level": "trusted"}}
+def test_trust_is_told_for_this_run_only(fake: FakeInstall) -> None:
+    told = configured(fake.plan(permission_mode="bypass"))
+    assert told["projects"] == {str(fake.work): {"trust_level": "trusted"}}
 
 
-def test_a_trust_that_the_user_decided_is_left_alone(desk: Desk) -> None:
-    config = desk.home / ".codex/config.toml"
-    config.write_text(f'[projects."{desk.work}"]\ntrust_level = "untrusted"\n')
-    assert "projects" not in configured(desk.plan(permission_mode="bypass"))
-    config.write_text(f'notes = "{desk.work}"\n')
-    assert "projects" in configured(desk.plan(permission_mode="bypass"))
-    config.write_text(f'"{desk.work}" broken')
-    assert "projects" in configured(desk.plan(permission_mode="bypass"))
+def test_a_trust_that_the_user_decided_is_left_alone(fake: FakeInstall) -> None:
+    config = fake.home / ".codex/config.toml"
+    config.write_text(f'[projects."{fake.work}"]\ntrust_level = "untrusted"\n')
+    assert "projects" not in configured(fake.plan(permission_mode="bypass"))
+    config.write_text(f'notes = "{fake.work}"\n')
+    assert "projects" in configured(fake.plan(permission_mode="bypass"))
+    config.write_text(f'"{fake.work}" broken')
+    assert "projects" in configured(fake.plan(permission_mode="bypass"))
 
 
 # -- permission and sandbox -----------------------------------------------------------------------
@@ -211,32 +215,44 @@ def test_a_trust_that_the_user_decided_is_left_alone(desk: Desk) -> None:
         ("bypass", "off", "danger-full-access"),
     ],
 )
-def test_permission_and_sandbox(desk: Desk, permission: str, asked: str | None, mode: str) -> None:
-    plan = desk.plan(permission_mode=permission, sandbox=asked)
+def test_permission_and_sandbox(
+    fake: FakeInstall, permission: str, asked: str | None, mode: str
+) -> None:
+    plan = fake.plan(permission_mode=permission, sandbox=asked)
     assert sandbox(plan) == mode
     assert bool(plan.warnings) == (permission == "ask" and mode == "workspace-write")
 
 
-def test_no_sandbox_and_nobody_to_ask_is_refused(desk: Desk) -> None:
+def test_no_sandbox_and_nobody_to_ask_is_refused(fake: FakeInstall) -> None:
     with pytest.raises(UnsupportedOption, match="sandbox"):
-        desk.plan(sandbox="off")
-    plan = desk.plan(sandbox="off", ignore_unsupported=True)
+        fake.plan(sandbox="off")
+    plan = fake.plan(sandbox="off", ignore_unsupported=True)
     assert sandbox(plan) == "read-only"
     assert plan.ignored_options == ("sandbox",)
 
 
-def test_folders_that_may_be_written(desk: Desk, tmp_path: Path) -> None:
-    (desk.work / ".git").mkdir()
-    (desk.work / ".git/HEAD").write_text("ref: refs/heads/main\n")
+@pytest.mark.parametrize("mode", ["run", "live", "tmux"])
+def test_a_sandbox_for_commits_alone_is_refused_or_reported(fake: FakeInstall, mode: str) -> None:
+    options = RunOptions(prompt="x", cwd=str(fake.work), sandbox="commit")
+    plan = getattr(fake.runtime, f"plan_{mode}")
+    with pytest.raises(UnsupportedOption, match="sandbox=commit"):
+        plan(options, fake.env, "session-1")
+    ignoring = msgspec.structs.replace(options, ignore_unsupported=True)
+    assert plan(ignoring, fake.env, "session-1").ignored_options == ("sandbox",)
+
+
+def test_folders_that_may_be_written(fake: FakeInstall, tmp_path: Path) -> None:
+    (fake.work / ".git").mkdir()
+    (fake.work / ".git/HEAD").write_text("ref: refs/heads/main\n")
     words = after_exec(
-        desk.plan(permission_mode="bypass", provider_options={"add_dirs": f"{tmp_path}/a:/b"})
+        fake.plan(permission_mode="bypass", provider_options={"add_dirs": f"{tmp_path}/a:/b"})
     )
     added = [words[i + 1] for i, word in enumerate(words) if word == "--add-dir"]
-    assert added == [f"{tmp_path}/a", "/b", str(desk.work / ".git")]
-    closed = desk.plan(permission_mode="bypass", provider_options={"git_write": "false"})
+    assert added == [f"{tmp_path}/a", "/b", str(fake.work / ".git")]
+    closed = fake.plan(permission_mode="bypass", provider_options={"git_write": "false"})
     assert "--add-dir" not in after_exec(closed)
-    assert "--add-dir" not in after_exec(desk.plan())
-    opened = desk.plan(permission_mode="bypass", provider_options={"network_access": "true"})
+    assert "--add-dir" not in after_exec(fake.plan())
+    opened = fake.plan(permission_mode="bypass", provider_options={"network_access": "true"})
     assert configured(opened)["sandbox_workspace_write"] == {"network_access": True}
 
 
@@ -248,9 +264,9 @@ def assert_hidden(plan: RunPlan, secret: str) -> None:
     assert secret in plan.secrets
 
 
-def test_a_model_server_gets_a_private_home(desk: Desk) -> None:
-    desk.env |= {"CODEX_HOME": "/mine", "OPENAI_API_KEY": "users", "CODEX_API_KEY": "users"}
-    plan = desk.plan(model_server=ModelServer(url="http://127.0.0.1:1", api_key=KEY))
+def test_a_model_server_gets_a_private_home(fake: FakeInstall) -> None:
+    fake.env |= {"CODEX_HOME": "/mine", "OPENAI_API_KEY": "users", "CODEX_API_KEY": "users"}
+    plan = fake.plan(model_server=ModelServer(url="http://127.0.0.1:1", api_key=KEY))
     assert_hidden(plan, KEY)
     env = plan.spec.env
     assert (env.get("OPENAI_API_KEY"), env.get("CODEX_API_KEY")) == (None, None)
@@ -265,28 +281,28 @@ def test_a_model_server_gets_a_private_home(desk: Desk) -> None:
     assert provider["request_max_retries"] == provider["stream_max_retries"] == 3
 
 
-def test_a_provider_of_the_callers(desk: Desk) -> None:
-    desk.env["MY_TOKEN"] = KEY
+def test_a_provider_of_the_callers(fake: FakeInstall) -> None:
+    fake.env["MY_TOKEN"] = KEY
     provider = Provider(base_url="http://127.0.0.1:1/v1", auth_token_env="MY_TOKEN")
-    plan = desk.plan(provider=provider, provider_options={"max_retries": "0"})
+    plan = fake.plan(provider=provider, provider_options={"max_retries": "0"})
     assert_hidden(plan, KEY)
     told = configured(plan)
     table = told["model_providers"][told["model_provider"]]
     assert (table["base_url"], table["stream_max_retries"]) == (provider.base_url, 0)
     assert "CODEX_HOME" not in plan.spec.env
-    keyed = desk.plan(provider=Provider(auth_token_env="MY_TOKEN"))
+    keyed = fake.plan(provider=Provider(auth_token_env="MY_TOKEN"))
     assert keyed.spec.env["CODEX_API_KEY"] == KEY
     assert_hidden(keyed, KEY)
     with pytest.raises(NotAuthenticated, match="NOT_SET"):
-        desk.plan(provider=Provider(auth_token_env="NOT_SET"))
+        fake.plan(provider=Provider(auth_token_env="NOT_SET"))
 
 
-def test_an_account_folder(desk: Desk, tmp_path: Path) -> None:
+def test_an_account_folder(fake: FakeInstall, tmp_path: Path) -> None:
     account = tmp_path / "account"
     with pytest.raises(WrongUse, match="account"):
-        desk.plan(account_dir=str(account))
+        fake.plan(account_dir=str(account))
     account.mkdir()
-    assert desk.plan(account_dir=str(account)).spec.env["CODEX_HOME"] == str(account)
+    assert fake.plan(account_dir=str(account)).spec.env["CODEX_HOME"] == str(account)
 
 
 def test_routing_by_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,18 +317,18 @@ def test_routing_by_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-def test_that_environment_routes_a_run_and_a_terminal(desk: Desk) -> None:
+def test_that_environment_routes_a_run_and_a_terminal(fake: FakeInstall) -> None:
     """Codex itself reads no such variable, so what `build_env` gave becomes flags."""
     env = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "OPENAI_API_KEY": KEY}
-    told = configured(desk.plan(env=env))
+    told = configured(fake.plan(env=env))
     table = told["model_providers"][told["model_provider"]]
     assert (table["base_url"], table["env_key"]) == ("http://127.0.0.1:1/v1", "OPENAI_API_KEY")
-    spawned = desk.runtime.build_spawn_command(SpawnOptions(model="m", env=env))
+    spawned = fake.runtime.build_spawn_command(SpawnOptions(model="m", env=env))
     assert "http://127.0.0.1:1/v1" in spawned
     assert KEY not in spawned
 
 
-def test_mcp_servers(desk: Desk) -> None:
+def test_mcp_servers(fake: FakeInstall) -> None:
     servers = {
         "plain": {"command": "toy", "args": ["-x"]},
         "secret": {"command": "toy", "args": ["it's"], "env": {"TOY_TOKEN": KEY}},
@@ -320,7 +336,7 @@ def test_mcp_servers(desk: Desk) -> None:
     }
     import json
 
-    plan = desk.plan(mcp_config=json.dumps({"mcpServers": servers}), permission_mode="bypass")
+    plan = fake.plan(mcp_config=json.dumps({"mcpServers": servers}), permission_mode="bypass")
     assert_hidden(plan, KEY)
     assert bool(plan.warnings) == (plan.dialect.name == "codex-0.120")
     told = configured(plan)["mcp_servers"]
@@ -335,8 +351,8 @@ def test_mcp_servers(desk: Desk) -> None:
     assert plan.spec.env[told["web"]["env_http_headers"]["Authorization"]] == KEY
 
 
-def test_mcp_calls_are_not_approved_without_bypass(desk: Desk) -> None:
-    plan = desk.plan(mcp_config='{"mcpServers": {"toy": {"command": "toy"}}}')
+def test_mcp_calls_are_not_approved_without_bypass(fake: FakeInstall) -> None:
+    plan = fake.plan(mcp_config='{"mcpServers": {"toy": {"command": "toy"}}}')
     assert configured(plan)["mcp_servers"] == {"toy": {"command": "toy"}}
     assert plan.warnings
 
@@ -353,10 +369,12 @@ def test_mcp_calls_are_not_approved_without_bypass(desk: Desk) -> None:
         ("denied_tools", ("edit_file",)),
     ],
 )
-def test_what_codex_cannot_do_is_refused_by_name(desk: Desk, option: str, value: Any) -> None:
+def test_what_codex_cannot_do_is_refused_by_name(
+    fake: FakeInstall, option: str, value: Any
+) -> None:
     with pytest.raises(UnsupportedOption, match=option):
-        desk.plan(**{option: value})
-    plan = desk.plan(**{option: value}, ignore_unsupported=True)
+        fake.plan(**{option: value})
+    plan = fake.plan(**{option: value}, ignore_unsupported=True)
     assert plan.ignored_options == (option,)
 
 
@@ -381,51 +399,54 @@ def test_what_codex_cannot_do_is_refused_by_name(desk: Desk, option: str, value:
     ],
     ids=lambda options: str(options)[:50],
 )
-def test_wrong_use_is_told_before_anything_is_made(desk: Desk, options: dict[str, Any]) -> None:
+def test_wrong_use_is_told_before_anything_is_made(
+    fake: FakeInstall, options: dict[str, Any]
+) -> None:
     server = ModelServer(url="http://127.0.0.1:1", api_key=KEY)
     with pytest.raises(WrongUse):
-        desk.plan(**options, model_server=server, system_prompt="x")
-    assert not (desk.home / ".local").exists()
+        fake.plan(**options, model_server=server, system_prompt="x")
+    assert not (fake.home / ".local").exists()
 
 
-def test_a_misspelt_provider_option_gets_the_nearest_name(desk: Desk) -> None:
+def test_a_misspelt_provider_option_gets_the_nearest_name(fake: FakeInstall) -> None:
     with pytest.raises(WrongUse) as caught:
-        desk.plan(provider_options={"max_retrys": 1})
+        fake.plan(provider_options={"max_retrys": 1})
     assert "max_retries" in caught.value.hint
 
 
-def test_sse_servers_are_not_spoken_to(desk: Desk) -> None:
+def test_sse_servers_are_not_spoken_to(fake: FakeInstall) -> None:
     with pytest.raises(UnsupportedOption, match="sse"):
-        desk.plan(mcp_config='{"mcpServers": {"a": {"type": "sse", "url": "http://x"}}}')
+        fake.plan(mcp_config='{"mcpServers": {"a": {"type": "sse", "url": "http://x"}}}')
 
 
 # -- terminal and one-shot commands ---------------------------------------------------------------
 
 
-def test_the_print_command(desk: Desk) -> None:
-    argv = desk.runtime.build_print_command("--why $(x)", "gpt-5.5")
+def test_the_print_command(fake: FakeInstall) -> None:
+    argv = fake.runtime.build_print_command("--why $(x)", "gpt-5.5")
     assert argv[-2:] == ["--", "--why $(x)"]
     assert "--ephemeral" in argv
     assert "exec" in argv
     assert "--json" not in argv
     assert argv[argv.index("-m") + 1] == "gpt-5.5"
     with pytest.raises(WrongUse):
-        desk.runtime.build_print_command("x" * 200_000)
+        fake.runtime.build_print_command("x" * 200_000)
 
 
-def test_the_spawn_command(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(desk.home))
+def test_the_spawn_command(fake: FakeInstall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(fake.home))
     monkeypatch.delenv("CODEX_HOME", raising=False)
     options = SpawnOptions(
         model="gpt-5.5",
-        cwd=str(desk.work),
+        cwd=str(fake.work),
         permission_mode="bypass",
         append_system_prompt="It's $HOME",
         initial_prompt="- begin",
         env={"SECRET": KEY},
     )
-    words = shlex.split(desk.runtime.build_spawn_command(options))
-    newer = desk.runtime.dialect(desk.runtime.installation().version)[0].name == "codex-0.166"
+    words = shlex.split(fake.runtime.build_spawn_command(options))
+    assert words[0] == fake.runtime.installation().binary
+    newer = fake.runtime.dialect(fake.runtime.installation().version)[0].name == "codex-0.166"
     assert ("--no-daemon" in words) == newer
     assert words[-2:] == ["--", "- begin"]
     assert words[words.index("-a") + 1] == "never"
@@ -435,10 +456,10 @@ def test_the_spawn_command(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         if word == "-c":
             merge(told, tomllib.loads(words[number + 1]))
     assert told["developer_instructions"] == "It's $HOME"
-    assert told["projects"] == {str(desk.work): {"trust_level": "trusted"}}
+    assert told["projects"] == {str(fake.work): {"trust_level": "trusted"}}
     assert told["notice"]["model_migrations"]
     assert words[words.index("-s") + 1] == "workspace-write"
-    asking = shlex.split(desk.runtime.build_spawn_command(SpawnOptions(model="m")))
+    asking = shlex.split(fake.runtime.build_spawn_command(SpawnOptions(model="m")))
     assert asking[asking.index("-a") + 1] == "on-request"
     assert asking[asking.index("-s") + 1] == "read-only"
 
@@ -454,41 +475,73 @@ def test_the_spawn_command(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_its_terminal_does_not_write_unasked(
-    desk: Desk, given: dict[str, Any], sandbox: str, policy: str
+    fake: FakeInstall, given: dict[str, Any], sandbox: str, policy: str
 ) -> None:
     """In a pane and at a person's terminal Codex asks only about what its sandbox refuses."""
-    options = RunOptions(prompt="", cwd=str(desk.work), **given)
-    plan = desk.runtime.plan_tmux(options, desk.env, "session-1")
-    for words in (plan.spec.argv, desk.runtime.plan_interactive(options, desk.env).spec.argv):
+    options = RunOptions(prompt="", cwd=str(fake.work), **given)
+    plan = fake.runtime.plan_tmux(options, fake.env, "session-1")
+    for words in (plan.spec.argv, fake.runtime.plan_interactive(options, fake.env).spec.argv):
         assert words[words.index("-s") + 1] == sandbox
         assert words[words.index("-a") + 1] == policy
     unasked = "nobody is asked before it changes files" in " ".join(plan.warnings)
     assert unasked is (given == {"sandbox": "worktree"})
 
 
-def test_its_terminal_refuses_to_ask_without_a_sandbox(desk: Desk) -> None:
-    options = RunOptions(prompt="", cwd=str(desk.work), sandbox="off")
+def test_its_terminal_refuses_to_ask_without_a_sandbox(fake: FakeInstall) -> None:
+    options = RunOptions(prompt="", cwd=str(fake.work), sandbox="off")
     with pytest.raises(UnsupportedOption, match="sandbox=off with permission ask"):
-        desk.runtime.plan_tmux(options, desk.env, "session-1")
+        fake.runtime.plan_tmux(options, fake.env, "session-1")
 
 
-def test_the_interactive_plan(desk: Desk) -> None:
-    options = RunOptions(prompt="hello", cwd=str(desk.work), model="gpt-5.5")
-    spec = desk.runtime.plan_interactive(options, desk.env).spec
+def test_the_interactive_plan(fake: FakeInstall) -> None:
+    options = RunOptions(prompt="hello", cwd=str(fake.work), model="gpt-5.5")
+    spec = fake.runtime.plan_interactive(options, fake.env).spec
     assert spec.argv[-2:] == ("--", "hello")
     assert "exec" not in spec.argv
-    assert spec.cwd == str(desk.work)
+    assert spec.cwd == str(fake.work)
     server = ModelServer(url="http://127.0.0.1:1", api_key=KEY)
     with pytest.raises(UnsupportedOption):
-        desk.runtime.plan_interactive(RunOptions(prompt="", model_server=server), desk.env)
+        fake.runtime.plan_interactive(RunOptions(prompt="", model_server=server), fake.env)
+
+
+def test_an_option_that_a_mode_ignores_is_not_used(fake: FakeInstall) -> None:
+    options = RunOptions(
+        prompt="x",
+        cwd=str(fake.work),
+        mcp_config='{"mcpServers": {"toy": {"command": "toy"}}}',
+        ignore_unsupported=True,
+    )
+    plan = fake.runtime.plan_tmux(options, fake.env, "session-1")
+    assert plan.ignored_options == ("mcp_config",)
+    assert "mcp_servers" not in configured(plan)
+
+
+@pytest.mark.parametrize("mode", ["run", "live", "tmux", "interactive"])
+def test_the_repository_of_a_linked_worktree_is_held(fake: FakeInstall, mode: str) -> None:
+    """What git obeys there is restored at the end, also of a run that a person drives."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    repo = fake.home / "repo"
+    subprocess.run(["git", "init", "-q", str(repo)], check=True)
+    first = ("commit", "-q", "--allow-empty", "-m", "one")
+    subprocess.run(["git", *who, *first], cwd=repo, check=True)
+    tree = fake.home / "tree"
+    subprocess.run(["git", "worktree", "add", "-q", str(tree), "-b", "side"], cwd=repo, check=True)
+    options = RunOptions(prompt="x", cwd=str(tree), permission_mode="bypass")
+    if mode == "interactive":
+        plan = fake.runtime.plan_interactive(options, fake.env)
+    else:
+        plan = getattr(fake.runtime, f"plan_{mode}")(options, fake.env, "session-1")
+    try:
+        assert [is_hold(folder) for folder in plan.private_dirs] == [True]
+    finally:
+        remove_folders(plan.private_dirs)
 
 
 def test_nothing_heavy_is_imported() -> None:
-    import subprocess
     import sys
 
-    code = "import sys, bridle.runtimes.codex, bridle.runtimes.codex.planning; print(*sys.modules)"
+    code = "import sys, bridle.runtimes.codex, bridle.runtimes.codex.command; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"asyncio", "anyio", "logging", "dataclasses", "tomllib", "shlex", "difflib", "rich"}
     assert not heavy & set(done.stdout.split())
-    assert planning.__name__ in done.stdout.split()
+    assert command.__name__ in done.stdout.split()

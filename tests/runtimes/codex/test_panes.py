@@ -4,7 +4,7 @@ import pytest
 
 from bridle.core.results import Busy, Dialog, Loading, Ready
 from bridle.runtimes.codex import CodexRuntime
-from tests.runtimes.codex.wires import TESTDATA
+from tests.runtimes.codex.captures import TESTDATA
 
 LOGIN = Dialog(name="login", action=None)
 TRUST = Dialog(name="trust", action="Enter")

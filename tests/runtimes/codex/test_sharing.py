@@ -10,9 +10,9 @@ import pytest
 
 from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
 from bridle.core.options import RunOptions
-from bridle.runtimes.codex.sharing import RELAY, socket_path
+from bridle.runtimes.codex.command import RELAY, socket_path
 from bridle.turns.guard_contract import GuardAddress, HookShape
-from tests.runtimes.codex.desk import Desk, configured
+from tests.runtimes.codex.fake_install import FakeInstall, configured
 from tests.runtimes.codex.test_live_plan import THREAD, facts, live
 
 SHARED: dict[str, Any] = {"permission_mode": "bypass", "provider_options": {"shared_socket": True}}
@@ -31,13 +31,13 @@ class Hook:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeInstall:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return Desk(tmp_path, "0.166.0")
+    return FakeInstall(tmp_path, "0.166.0")
 
 
-def test_the_relay_stands_before_it(desk: Desk) -> None:
-    plan = live(desk, **SHARED)
+def test_the_relay_stands_before_it(fake: FakeInstall) -> None:
+    plan = live(fake, **SHARED)
     words = list(plan.spec.argv)
     socket = facts(plan).own["socket"]
     assert words[:6] == [sys.executable, "-P", "-m", RELAY, socket, "--"]
@@ -46,20 +46,20 @@ def test_the_relay_stands_before_it(desk: Desk) -> None:
     assert configured(plan)["sandbox_workspace_write"]["network_access"] is False
     assert plan.private_dirs == (os.path.dirname(socket),)
     assert not os.path.exists(os.path.dirname(socket))
-    assert "socket" not in facts(live(desk, permission_mode="bypass")).own
+    assert "socket" not in facts(live(fake, permission_mode="bypass")).own
 
 
-def test_the_persons_terminal(desk: Desk) -> None:
-    known = facts(live(desk, **SHARED))
+def test_the_persons_terminal(fake: FakeInstall) -> None:
+    known = facts(live(fake, **SHARED))
     env = {"TERM": "xterm", "HOME": "/home/somebody"}
-    spec = desk.runtime.remote_terminal(known, THREAD, env)
+    spec = fake.runtime.remote_terminal(known, THREAD, env)
     assert spec is not None
     assert spec.argv[:3] == (*known.own["command"], "--remote", f"unix://{known.own['socket']}")
     assert spec.argv[-2:] == ("resume", THREAD)
     assert spec.env == {**env, "CODEX_HOME": known.own["home"]}
-    assert spec.cwd == str(desk.work)
-    bare = facts(live(desk, permission_mode="bypass"))
-    assert desk.runtime.remote_terminal(bare, THREAD, env) is None
+    assert spec.cwd == str(fake.work)
+    bare = facts(live(fake, permission_mode="bypass"))
+    assert fake.runtime.remote_terminal(bare, THREAD, env) is None
 
 
 def test_short_paths_only() -> None:
@@ -74,44 +74,44 @@ def test_short_paths_only() -> None:
 def test_older_lines_have_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(UnsupportedOption, match=r"not with codex-0\.120"):
-        live(Desk(tmp_path, "0.120.0"), **SHARED)
+        live(FakeInstall(tmp_path, "0.120.0"), **SHARED)
 
 
-def test_not_where_codex_asks(desk: Desk) -> None:
+def test_not_where_codex_asks(fake: FakeInstall) -> None:
     asking = {**SHARED, "permission_mode": "ask"}
     with pytest.raises(UnsupportedOption, match="not where it asks"):
-        live(desk, **asking)
-    plan = live(desk, **asking, ignore_unsupported=True)
+        live(fake, **asking)
+    plan = live(fake, **asking, ignore_unsupported=True)
     assert plan.ignored_options == ("shared_socket",)
     assert "socket" not in facts(plan).own
     # A sandbox that is named is never combined with asking.
-    assert "socket" in facts(live(desk, **asking, sandbox="read-only")).own
+    assert "socket" in facts(live(fake, **asking, sandbox="read-only")).own
 
 
-def test_what_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused(fake: FakeInstall, monkeypatch: pytest.MonkeyPatch) -> None:
     both = {"shared_socket": True, "network_access": True}
     with pytest.raises(WrongUse, match="would open the sandbox"):
-        live(desk, permission_mode="bypass", provider_options=both)
-    live(desk, permission_mode="bypass", sandbox="off", provider_options=both)
-    run = RunOptions(prompt="x", cwd=str(desk.work), **SHARED)
+        live(fake, permission_mode="bypass", provider_options=both)
+    live(fake, permission_mode="bypass", sandbox="off", provider_options=both)
+    run = RunOptions(prompt="x", cwd=str(fake.work), **SHARED)
     with pytest.raises(UnsupportedOption, match="shared_socket"):
-        desk.runtime.plan_run(run, desk.env, "session-1")
+        fake.runtime.plan_run(run, fake.env, "session-1")
     with pytest.raises(UnsupportedOption, match="shared_socket"):
-        desk.runtime.plan_tmux(run, desk.env, "session-1")
+        fake.runtime.plan_tmux(run, fake.env, "session-1")
     with pytest.raises(UnsupportedOption, match="shared_socket"):
-        desk.runtime.plan_interactive(run, desk.env)
+        fake.runtime.plan_interactive(run, fake.env)
     found = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "websockets" else found(name)
     )
     with pytest.raises(NotInstalled) as refused:
-        live(desk, **SHARED)
+        live(fake, **SHARED)
     assert "bridle[codex-attach]" in refused.value.hint
 
 
-def test_the_guard_finds_its_place(desk: Desk) -> None:
-    bare, shared = live(desk, permission_mode="bypass"), live(desk, **SHARED)
-    guarded = [desk.runtime.guard_plan(each, Hook()).spec.argv for each in (bare, shared)]
+def test_the_guard_finds_its_place(fake: FakeInstall) -> None:
+    bare, shared = live(fake, permission_mode="bypass"), live(fake, **SHARED)
+    guarded = [fake.runtime.guard_plan(each, Hook()).spec.argv for each in (bare, shared)]
     relay, rest = guarded[1][:6], guarded[1][6:]
     assert relay == shared.spec.argv[:6]
     assert rest[: len(guarded[0])] == guarded[0]

@@ -10,7 +10,7 @@ from bridle.core.results import TranscriptSummary
 from bridle.core.usage import Usage
 from bridle.runtimes.codex import CodexRuntime
 from bridle.runtimes.codex.transcript import find_rollout, read_rollout, subagent_files
-from tests.runtimes.codex.wires import TESTDATA
+from tests.runtimes.codex.captures import TESTDATA
 
 OVERFLOW = TESTDATA / "0.166.0/rollout/usage_overflow_compaction_resume.jsonl"
 OLDER = TESTDATA / "0.120.0/rollout/usage_overflow_resume.jsonl"

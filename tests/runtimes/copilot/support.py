@@ -10,7 +10,8 @@ from bridle.core.events import Event
 from bridle.core.results import RunResult
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.copilot import CopilotRuntime
-from bridle.runtimes.copilot.stream import Afterwards, CopilotNormalizer
+from bridle.runtimes.copilot.stream import CopilotNormalizer
+from bridle.runtimes.copilot.transcript import Afterwards
 from bridle.turns.recorder import Recorder
 from tests.runtimes import agents
 from tests.support.real_cli import real_cli, versions

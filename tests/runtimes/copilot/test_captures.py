@@ -7,7 +7,7 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
-from bridle.runtimes.copilot.stream import Afterwards
+from bridle.runtimes.copilot.transcript import Afterwards
 from tests.runtimes.agents import assert_order, kinds
 from tests.runtimes.copilot.support import TESTDATA, lines_of, play
 

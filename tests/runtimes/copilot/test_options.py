@@ -234,7 +234,7 @@ def test_commands_for_others(runtime: CopilotRuntime) -> None:
     assert spawn == f"copilot --model gpt-4o {bypass}"
     asked = plain.build_spawn_command(SpawnOptions(model="gpt-4o", initial_prompt="go on"))
     assert asked == "copilot --model gpt-4o '--interactive=go on'"
-    with pytest.raises(UnsupportedOption, match="append_system_prompt"):
+    with pytest.raises(UnsupportedOption, match=r"append_system_prompt.*instruction file"):
         plain.build_spawn_command(SpawnOptions(model="m", append_system_prompt="x"))
     assert plain.build_print_command("hi", "m") == [
         *("copilot", "-p", "hi", "--allow-all-tools", "--model", "m")
@@ -259,6 +259,22 @@ def test_a_terminal_of_a_person(runtime: CopilotRuntime, tmp_path: Path) -> None
     )
     with pytest.raises(UnsupportedOption, match="max_turns"):
         runtime.plan_interactive(RunOptions(prompt="x", max_turns=1), env)
+
+
+def test_options_that_a_terminal_may_ignore_have_no_effect(
+    runtime: CopilotRuntime, tmp_path: Path
+) -> None:
+    ignored: dict[str, Any] = {
+        "mcp_config": "/nowhere",
+        "append_system_prompt": "Added.",
+        "model_server": SERVER,
+    }
+    options = RunOptions(prompt="x", cwd=str(tmp_path), ignore_unsupported=True, **ignored)
+    found = runtime.plan_interactive(options, {"HOME": str(tmp_path)})
+    assert set(found.ignored_options) == set(ignored)
+    assert found.spec.argv[1:] == ("--no-auto-update", "--interactive=x")
+    assert not [name for name in found.spec.env if name.startswith("COPILOT_PROVIDER_")]
+    assert found.private_dirs == ()
 
 
 def test_who_is_logged_in(tmp_path: Path) -> None:

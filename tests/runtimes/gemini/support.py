@@ -9,7 +9,6 @@ from bridle.core.results import RunResult
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.gemini import GeminiRuntime
-from bridle.runtimes.gemini.dialects import DIALECTS
 from bridle.runtimes.gemini.stream import GeminiNormalizer
 from bridle.turns.recorder import Recorder
 from tests.support.real_cli import real_cli
@@ -41,11 +40,7 @@ def play(
     """The events and the result of a process that printed `lines` and ended."""
     recorder = make_recorder(**options)
     normalizer = GeminiNormalizer(
-        recorder,
-        DIALECTS[-1],
-        retry_seconds=60.0,
-        resumed=resumed,
-        requested_model="gemini-2.5-pro",
+        recorder, retry_seconds=60.0, resumed=resumed, requested_model="gemini-2.5-pro"
     )
     for line in lines:
         normalizer.feed(line)

@@ -7,7 +7,6 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.gemini.dialects import DIALECTS
 from bridle.runtimes.gemini.stream import GeminiNormalizer
 from tests.runtimes.gemini.support import TESTDATA, capture_lines, make_recorder, play
 from tests.support.driving import check_order, kinds
@@ -148,7 +147,7 @@ OVER = b'Attempt 3 failed: {"error":{"code":500,"message":"x"}}. Max attempts re
 
 def test_calls_that_are_made_again_are_retries() -> None:
     recorder = make_recorder()
-    normalizer = GeminiNormalizer(recorder, DIALECTS[-1], retry_seconds=60.0)
+    normalizer = GeminiNormalizer(recorder, retry_seconds=60.0)
     lines = capture_lines("headless-hello.jsonl")
     normalizer.feed(lines[0])
     for line in (FAILED, b"    at somewhere (file.js:1:2)", b"  status: 500", REFUSED, OVER):
@@ -168,7 +167,7 @@ def test_calls_that_are_made_again_are_retries() -> None:
 
 def test_a_pause_of_minutes_is_not_waited_for() -> None:
     recorder = make_recorder()
-    normalizer = GeminiNormalizer(recorder, DIALECTS[-1], retry_seconds=60.0)
+    normalizer = GeminiNormalizer(recorder, retry_seconds=60.0)
     for line in LIMITED:
         normalizer.feed_stderr(line)
     assert recorder.stop_requested is not None
@@ -178,7 +177,7 @@ def test_a_pause_of_minutes_is_not_waited_for() -> None:
 
 def test_a_pause_that_is_allowed_is_waited_for() -> None:
     recorder = make_recorder()
-    normalizer = GeminiNormalizer(recorder, DIALECTS[-1], retry_seconds=400.0)
+    normalizer = GeminiNormalizer(recorder, retry_seconds=400.0)
     for line in LIMITED:
         normalizer.feed_stderr(line)
     assert recorder.stop_requested is None

@@ -24,6 +24,7 @@ from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.gemini import GeminiRuntime
 from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import GuardAddress, HookShape
+from tests.runtimes.gemini.support import TESTDATA
 
 SESSION = "0b5ad6d2-3c1f-4f0e-9a52-2f6f0d2f7a11"
 
@@ -332,7 +333,7 @@ def test_commands_for_others(runtime: GeminiRuntime) -> None:
     spawn = runtime.build_spawn_command(
         SpawnOptions(model="pro", permission_mode="bypass", initial_prompt="-x")
     )
-    assert spawn.endswith("-m pro --skip-trust --approval-mode yolo --prompt-interactive=-x")
+    assert spawn.endswith("--skip-trust --approval-mode yolo -m pro --prompt-interactive=-x")
     with pytest.raises(WrongUse):
         runtime.build_spawn_command(SpawnOptions(model="pro", append_system_prompt="x"))
     assert runtime.build_print_command("-x")[1:] == [
@@ -361,6 +362,36 @@ def test_a_run_at_the_terminal(runtime: GeminiRuntime, tmp_path: Path) -> None:
         runtime.plan_interactive(
             RunOptions(prompt="x", cwd=str(tmp_path), system_prompt="y"), {"HOME": str(tmp_path)}
         )
+
+
+def test_an_account_and_a_providers_address_hold_at_the_terminal(
+    runtime: GeminiRuntime, tmp_path: Path
+) -> None:
+    env = {"HOME": os.environ["HOME"], "MY_KEY": "very-secret-key"}
+    options = RunOptions(prompt="x", cwd=str(tmp_path), account_dir=str(tmp_path))
+    made = runtime.plan_interactive(options, env)
+    assert made.spec.env["GEMINI_CLI_HOME"] == str(tmp_path)
+    assert made.private_dirs == ()
+    provider = Provider(base_url="http://127.0.0.1:1", auth_token_env="MY_KEY")
+    routed = runtime.plan_interactive(msgspec.structs.replace(options, provider=provider), env)
+    assert settings(routed)["security"]["auth"]["selectedType"] == "gemini-api-key"
+    assert routed.secrets == ("very-secret-key",)
+    assert routed.spec.env["GEMINI_CLI_HOME"].startswith(routed.private_dirs[0])
+    with pytest.raises(UnsupportedOption, match="allowed_tools"):
+        runtime.plan_interactive(
+            RunOptions(prompt="x", cwd=str(tmp_path), allowed_tools=("read_file",)), env
+        )
+
+
+def test_a_conversation_has_its_own_settings_only_if_an_option_needs_them(
+    runtime: GeminiRuntime, tmp_path: Path
+) -> None:
+    env = {"HOME": os.environ["HOME"]}
+    plain = runtime.plan_live(RunOptions(prompt="", cwd=str(tmp_path)), env, SESSION)
+    assert (plain.private_dirs, "GEMINI_CLI_HOME" in plain.spec.env) == ((), False)
+    limited = RunOptions(prompt="", cwd=str(tmp_path), provider_options={"max_retries": 0})
+    made = runtime.plan_live(limited, env, SESSION)
+    assert settings(made) == {"general": {"maxAttempts": 1}}
 
 
 # -- the guard ------------------------------------------------------------------------------------
@@ -427,3 +458,11 @@ def test_settings_that_switch_hooks_off_are_refused(runtime: GeminiRuntime, tmp_
     own(OFF)
     with pytest.raises(GuardRefused, match="switch hooks off"):
         runtime.guard_plan(plan(runtime), guard)
+
+
+def test_the_dialect_names_its_proof() -> None:
+    dialect, seen, warning = GeminiRuntime().dialect("0.61.0")
+    assert seen
+    assert not warning
+    assert (TESTDATA / dialect.capture).exists()
+    assert "never tested" in GeminiRuntime().dialect("0.62.0")[2]

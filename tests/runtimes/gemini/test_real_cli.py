@@ -11,8 +11,8 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import Provider
 from bridle.core.results import GuardReport
-from bridle.runtimes.gemini.home import config_dir
-from bridle.runtimes.gemini.transcript import chats_dir, summarize
+from bridle.runtimes.gemini.command import config_dir
+from bridle.runtimes.gemini.transcript import chats_dir, parse_transcript
 from bridle.testing import ScriptedModel
 from tests.runtimes.gemini.support import real_runtime
 from tests.support.driving import own_place
@@ -126,7 +126,7 @@ def test_the_users_own_home_resume_and_files(bench: RealBench) -> None:
         chats = chats_dir(config_dir(bench.place.env()), str(bench.place.repo))
         assert chats is not None
         (transcript,) = Path(chats).glob("*.jsonl")
-        check_stored(summarize(str(transcript)), first, again)
+        check_stored(parse_transcript(str(transcript)), first, again)
 
 
 def test_a_refused_connection_ends(bench: RealBench) -> None:

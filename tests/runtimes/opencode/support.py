@@ -9,7 +9,7 @@ from bridle.core.results import RunResult
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.opencode import OpenCodeRuntime
-from bridle.runtimes.opencode.dialects import DIALECTS
+from bridle.runtimes.opencode.product import DIALECTS
 from bridle.runtimes.opencode.stream import OpenCodeNormalizer
 from bridle.turns.recorder import Recorder
 from tests.support.real_cli import real_cli

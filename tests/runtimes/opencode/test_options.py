@@ -18,8 +18,11 @@ from bridle.core.errors import (
 )
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.runtimes.contract import AdapterSettings
+from bridle.runtimes.install import npm_platform
 from bridle.runtimes.opencode import OpenCodeRuntime
+from bridle.runtimes.opencode.product import native_binary
 from bridle.runtimes.plan import RunPlan
+from tests.runtimes.opencode.support import TESTDATA
 
 
 @pytest.fixture
@@ -116,6 +119,25 @@ def test_the_users_own_variable_stays_in_force(runtime: OpenCodeRuntime) -> None
     assert told == {"theme": "x", "tools": {"glob": False, "bash": False}}
     with pytest.raises(WrongUse, match="OPENCODE_CONFIG_CONTENT"):
         plan(runtime, {"OPENCODE_CONFIG_CONTENT": "nonsense"}, denied_tools=("bash",))
+
+
+def test_a_variable_of_the_run_does_not_undo_its_options(runtime: OpenCodeRuntime) -> None:
+    given = {"OPENCODE_CONFIG_CONTENT": '{"theme": "x"}'}
+    made = runtime.plan_run(
+        RunOptions(prompt="do it", env=given, denied_tools=("bash",)),
+        {"HOME": os.environ["HOME"], "PATH": "/bin"},
+        "s-1",
+    )
+    told = config(made)
+    assert (told["theme"], told["tools"]) == ("x", {"bash": False})
+    assert told["permission"]["*"] == "deny"
+
+
+def test_a_bare_model_of_a_provider_gets_a_prefix(runtime: OpenCodeRuntime) -> None:
+    provider = Provider(base_url="http://127.0.0.1:1/v1", auth_token_env="MY_KEY")
+    made = plan(runtime, {"MY_KEY": "k"}, model="m", provider=provider)
+    assert made.spec.argv[made.spec.argv.index("-m") + 1] == "bridle/m"
+    assert config(made)["provider"]["bridle"]["models"] == {"m": {}}
 
 
 def test_a_providers_key_goes_by_variable_only(runtime: OpenCodeRuntime) -> None:
@@ -251,3 +273,38 @@ def test_a_run_at_the_terminal(runtime: OpenCodeRuntime, tmp_path: Path) -> None
     spec = runtime.plan_interactive(options, {"HOME": str(tmp_path)}).spec
     assert spec.argv[1:] == ("--model", "a/b", "--prompt=hello")
     assert "brief" in spec.env["OPENCODE_CONFIG_CONTENT"]
+
+
+def test_an_added_prompt_holds_at_the_terminal(runtime: OpenCodeRuntime, tmp_path: Path) -> None:
+    options = RunOptions(prompt="", cwd=str(tmp_path), append_system_prompt="And kind.")
+    made = runtime.plan_interactive(options, {"HOME": os.environ["HOME"]})
+    (path,) = config(made)["instructions"]
+    assert path.startswith(made.private_dirs[0])
+    assert Path(path).read_text() == "And kind."
+    with pytest.raises(UnsupportedOption, match="images"):
+        runtime.plan_interactive(
+            RunOptions(prompt="", cwd=str(tmp_path), images=("a.png",)), {"HOME": str(tmp_path)}
+        )
+
+
+def test_the_program_behind_an_npm_script_is_started(tmp_path: Path) -> None:
+    modules = tmp_path / "node_modules"
+    script = modules / "opencode-ai" / "bin" / "opencode"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/usr/bin/env node\n")
+    assert native_binary(str(script)) == str(script)
+    program = modules / f"opencode-{npm_platform()}" / "bin" / "opencode"
+    program.parent.mkdir(parents=True)
+    program.write_bytes(b"\x7fELF")
+    program.chmod(0o755)
+    assert native_binary(str(script)) == str(program)
+    assert native_binary(str(program)) == str(program)
+
+
+def test_the_dialect_names_its_proof() -> None:
+    dialect, seen, warning = OpenCodeRuntime().dialect("1.18.33")
+    assert seen
+    assert not warning
+    assert (TESTDATA / dialect.capture).exists()
+    assert "never tested" in OpenCodeRuntime().dialect("1.19.0")[2]
+    assert msgspec.json.encode(dialect)

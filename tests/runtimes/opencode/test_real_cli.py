@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bridle.core.options import ModelServer, Provider
-from bridle.runtimes.opencode.transcript import database_path, summarize
+from bridle.runtimes.opencode.transcript import database_path, parse_transcript
 from bridle.testing import ScriptedModel
 from tests.runtimes.opencode.support import real_runtime
 from tests.support.driving import kinds, own_place
@@ -107,7 +107,9 @@ def test_the_users_own_home_resume_and_files(bench: RealBench) -> None:
         assert (folder / "opencode.json").read_text() == mine
         assert (folder / "AGENTS.md").read_text() == "GLOBAL-RULE"
         session = first.result.native_session_id
-        check_stored(summarize(f"{database_path(bench.place.env())}#{session}"), first, again)
+        check_stored(
+            parse_transcript(f"{database_path(bench.place.env())}#{session}"), first, again
+        )
 
 
 def test_a_copy_goes_on_and_its_source_stays_as_it_was(bench: RealBench) -> None:
@@ -135,6 +137,6 @@ def test_a_copy_goes_on_and_its_source_stays_as_it_was(bench: RealBench) -> None
         assert lost.kind == "resume_refused"
         assert len(model.requests) == len(texts)
     [database] = account.rglob("opencode.db")
-    check_stored(summarize(f"{database}#{source}"), first, again)
-    check_stored(summarize(f"{database}#{native}"), copy, last)
-    check_stored(summarize(str(database)), first, copy, again, last)
+    check_stored(parse_transcript(f"{database}#{source}"), first, again)
+    check_stored(parse_transcript(f"{database}#{native}"), copy, last)
+    check_stored(parse_transcript(str(database)), first, copy, again, last)

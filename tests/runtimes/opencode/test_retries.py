@@ -3,7 +3,7 @@
 from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.opencode.logs import read_log_line
+from bridle.runtimes.opencode.stream import read_log_line
 from bridle.turns.recorder import Recorder
 from tests.runtimes.opencode.support import capture_lines, make, play
 
@@ -83,6 +83,11 @@ def test_an_answer_that_is_cut_off_each_time_is_not_tried_for_ever() -> None:
         normalizer.feed(capture_lines("run-hello.jsonl")[0])
         normalizer.feed_stderr(BROKEN)
     assert recorder.stop_requested is not None
+    # OpenCode calls again before the signal reaches it.
+    normalizer.feed(capture_lines("run-hello.jsonl")[0])
+    normalizer.finish(ProcessExit(code=-15))
+    assert recorder.result().status == "failed"
+    assert len([event for event in recorder.drain() if isinstance(event, ev.Retry)]) == 2
 
 
 def test_a_usage_limit_is_a_limit_though_the_log_names_no_status() -> None:

@@ -7,7 +7,7 @@ import pytest
 from bridle.core.options import HooksDef, OverlayContent
 from bridle.runtimes import deployment
 from bridle.runtimes.pi import PiRuntime
-from bridle.runtimes.pi.dialects import DIALECTS, PiDialect
+from bridle.runtimes.pi.product import DIALECTS, PiDialect
 
 OLD, NEW = DIALECTS
 
@@ -15,7 +15,7 @@ OLD, NEW = DIALECTS
 def deploy(folder: Path, content: str, dialect: PiDialect, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(PiRuntime, "installed_dialect", lambda self: dialect)
     who = HooksDef(agent_name="a", capability="builder", worktree_path=".")
-    (path,) = deployment.deploy(PiRuntime(), str(folder), OverlayContent(content=content), who)
+    path, *_ = deployment.deploy(PiRuntime(), str(folder), OverlayContent(content=content), who)
     return Path(path).name
 
 

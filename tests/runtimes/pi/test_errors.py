@@ -5,7 +5,9 @@ import time
 import pytest
 
 from bridle.core.errors import AgentError
-from bridle.runtimes.pi.errors import error_from_message, error_from_stderr
+from bridle.process.spec import ProcessExit
+from bridle.runtimes.pi.product import ERRORS
+from bridle.runtimes.pi.stream import error_of_message
 from tests.runtimes.pi.support import play
 
 BODY = '{{"type":"error","error":{{"type":"{}","message":"{}"}}}}'
@@ -36,7 +38,7 @@ BODY = '{{"type":"error","error":{{"type":"{}","message":"{}"}}}}'
     ],
 )
 def test_a_failed_message(text: str, kind: str) -> None:
-    error = error_from_message(text, "p/m")
+    error = error_of_message(text, "p/m")
     assert error.kind == kind
     assert error.message
     assert "{" not in error.message
@@ -44,11 +46,11 @@ def test_a_failed_message(text: str, kind: str) -> None:
 
 
 def test_the_hint_names_a_model_nobody_serves() -> None:
-    assert "p/m" in error_from_message("404 " + BODY.format("not_found_error", "x"), "p/m").hint
+    assert "p/m" in error_of_message("404 " + BODY.format("not_found_error", "x"), "p/m").hint
 
 
 def test_a_delay_that_is_told_becomes_a_moment() -> None:
-    error = error_from_message("Server requested 90s retry delay (max: 60s). 429 x")
+    error = error_of_message("Server requested 90s retry delay (max: 60s). 429 x")
     assert error.kind == "rate_limited"
     assert error.until is not None
     moment = time.mktime(time.strptime(error.until, "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
@@ -56,7 +58,7 @@ def test_a_delay_that_is_told_becomes_a_moment() -> None:
 
 
 def test_a_long_message_is_cut() -> None:
-    assert len(error_from_message("500 " + "x" * 9000).message) < 500
+    assert len(error_of_message("500 " + "x" * 9000).message) <= 501
 
 
 @pytest.mark.parametrize(
@@ -74,15 +76,16 @@ def test_a_long_message_is_cut() -> None:
     ],
 )
 def test_a_process_that_never_began(stderr: str, kind: str) -> None:
-    error = error_from_stderr(f"Warning: first\n{stderr}\n", 1, "p/m")
+    words = f"Warning: first\n{stderr}\n"
+    error = ERRORS.of_exit(ProcessExit(code=1, stderr_tail=words), model="p/m")
     assert isinstance(error, AgentError)
     assert error.kind == kind
     assert "Warning" not in error.message
 
 
 def test_nothing_on_stderr_leaves_it_to_the_exit() -> None:
-    assert error_from_stderr("Warning: only this\n", 0) is None
-    assert error_from_stderr("whatever", -9) is None
+    assert ERRORS.of_exit(ProcessExit(code=0, stderr_tail="Warning: only this\n")) is None
+    assert ERRORS.of_exit(ProcessExit(code=-9, stderr_tail="whatever")) is None
     _, result = play([], code=0)
     assert result.error is not None
     assert result.error.kind == "crashed"

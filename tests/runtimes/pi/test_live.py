@@ -9,8 +9,8 @@ from bridle.core import events as ev
 from bridle.core.errors import Aborted, ResumeRefused, Unavailable
 from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.pi.ask import LIVE_TITLE
 from bridle.runtimes.pi.live import PiLiveWire
+from bridle.runtimes.pi.wire import ASK_TITLE
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Delivery, LiveFacts, Outgoing
 from tests.runtimes.pi.support import TESTDATA
@@ -261,7 +261,7 @@ def test_abort_cancels_dialogs_first(dialect: str) -> None:
     bench = Bench(dialect).up()
     bench.prompt()
     call = json.dumps({"id": "call", "tool": "bash", "args": {"command": "ls"}})
-    bench.hear("extension_ui_request", id="d", method="input", title=LIVE_TITLE, placeholder=call)
+    bench.hear("extension_ui_request", id="d", method="input", title=ASK_TITLE, placeholder=call)
     assert bench.recorder.state == "waiting_permission"
     (question,) = bench.recorder.questions
     assert (question.tool_call_id, question.tool_name) == ("call", "bash")

@@ -18,7 +18,7 @@ from bridle.core.options import (
 )
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.pi import PiRuntime
-from bridle.runtimes.pi.choices import expand_model
+from bridle.runtimes.pi.command import expand_model
 from bridle.runtimes.plan import RunPlan
 
 VERSIONS = ["0.74.2", "1.5.0"]
@@ -110,6 +110,15 @@ def test_asking_is_an_extension(tmp_path: Path, version: str) -> None:
 )
 def test_model_names(name: str, section: dict[str, Any], full: str) -> None:
     assert expand_model(name, section) == full
+
+
+def test_a_live_conversation_knows_the_names_of_models(tmp_path: Path) -> None:
+    section = {"provider": "openai", "model_map": {"fast": "gpt-5"}}
+    options = RunOptions(prompt="", cwd=str(tmp_path), permission_mode="bypass", model="fast")
+    made = installed(tmp_path, "1.5.0", **section).plan_live(options, {"HOME": str(tmp_path)}, "s")
+    assert made.live is not None
+    assert made.live.own == {"model": "openai/gpt-5", "names": section, "fork": False}
+    assert made.spec.keep_stdin
 
 
 def test_the_model_goes_qualified(tmp_path: Path) -> None:
@@ -278,6 +287,17 @@ def test_a_provider_with_its_own_key_never_sees_the_users(tmp_path: Path, versio
     assert "secret" not in (own / "models.json").read_text()
     assert "secret" not in " ".join(made.spec.argv)
     assert made.secrets == ("gateway-secret",)
+
+
+def test_a_key_of_the_callers_variables_does_not_go_to_another_provider(tmp_path: Path) -> None:
+    made = plan(
+        tmp_path,
+        model="sonnet",
+        provider=Provider(base_url="http://127.0.0.1:9", auth_token_env="GATEWAY"),
+        env={"GATEWAY": "gateway-secret", "ANTHROPIC_OAUTH_TOKEN": "users-other"},
+    )
+    assert "ANTHROPIC_OAUTH_TOKEN" not in made.spec.env
+    assert made.spec.env["ANTHROPIC_API_KEY"] == "gateway-secret"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from bridle.config import Config, load_config
 from bridle.config.schema import AdapterSection, RuntimeSection
 from bridle.core.errors import ConfigError, NotInstalled, UnsupportedOption, WrongUse
 from bridle.core.events import Event, MessageEnd, MessageUpdate
-from bridle.core.options import ResolvedModel, SpawnOptions
+from bridle.core.options import Provider, ResolvedModel, SpawnOptions
 from bridle.core.results import Loading, Ready, RunResult
 from bridle.runtimes.preset import PresetRuntime
 from bridle.runtimes.registry import available_runtimes, get_adapter
@@ -210,6 +210,15 @@ def test_spawn_and_print_commands() -> None:
         runtime.build_spawn_command(SpawnOptions(model="m", append_system_prompt="x"))
     with pytest.raises(UnsupportedOption, match="model"):
         PresetRuntime("mine", AdapterSection(binary="b")).build_print_command("p", "x")
+
+
+def test_a_service_that_it_cannot_be_led_to_is_refused() -> None:
+    runtime = PresetRuntime("mine", AdapterSection(binary="b", model_flag="-m"))
+    named = ResolvedModel(model="m", env={"A": "b"}, provider=Provider(auth_token_env="A"))
+    assert runtime.build_env(named) == {"A": "b"}
+    elsewhere = ResolvedModel(model="m", provider=Provider(base_url="http://127.0.0.1:9"))
+    with pytest.raises(UnsupportedOption, match="provider"):
+        runtime.build_env(elsewhere)
 
 
 def test_readiness_is_the_declared_text() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bridle.config.environment import MODEL_SERVER, MODEL_SERVER_KEY
 from bridle.core.options import (
     HooksDef,
     ModelServer,
@@ -15,6 +16,7 @@ from bridle.core.options import (
     SpawnOptions,
 )
 from bridle.core.results import Busy, Loading, Ready
+from bridle.process.spec import SESSION_MARK
 from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing import ScriptedModel
@@ -160,7 +162,39 @@ def test_the_spawn_command_is_a_conversation(stage: Stage) -> None:
     assert "allow shell? [y/N]" in done.stdout
     assert "First.\nscripted> Second.\nscripted> " in done.stdout
     assert (stage.cwd / "made").exists()
-    assert not [name for name in os.listdir(stage.state) if name.startswith("request-")]
+    assert os.listdir(stage.state.parent / "run") == [], "its request is removed"
+
+
+def test_its_processes_keep_the_mark_of_the_program_that_started_it(stage: Stage) -> None:
+    """A one-shot call is ended by its caller's mark."""
+    show = '- shell: "printf %s $BRIDLE_SESSION_ID > mark"\n- text: Done.\n'
+    argv = ScriptedRuntime().build_spawn_command(
+        SpawnOptions(model="m", permission_mode="bypass", initial_prompt="go")
+    )
+    env = {**_env(stage, show), SESSION_MARK: "outer"}
+    subprocess.run(
+        ["/bin/sh", "-c", argv],
+        input=b"/exit\n",
+        env=env,
+        cwd=stage.cwd,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert (stage.cwd / "mark").read_text() == "outer"
+
+
+def test_the_folder_of_a_one_shot_call_to_a_server_is_swept(stage: Stage) -> None:
+    folders = stage.state.parent / "run"
+    with ScriptedModel([{"text": "Hello."}]) as model:
+        env = {**stage.env, MODEL_SERVER: model.url, MODEL_SERVER_KEY: model.api_key}
+        for _ in range(2):
+            argv = ScriptedRuntime().build_print_command("go")
+            done = subprocess.run(
+                argv, env=env, cwd=stage.cwd, capture_output=True, text=True, timeout=60, check=True
+            )
+            assert done.stdout == "Hello.\n"
+            assert len([each for each in folders.iterdir() if each.is_dir()]) == 1
 
 
 def test_env_and_interactive_plan(stage: Stage) -> None:
@@ -176,7 +210,7 @@ def test_the_agent_imports_nothing_but_the_standard_library() -> None:
     folder = Path(sys.modules[ScriptedRuntime.__module__].__file__ or "").parent / "agent"
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import agent.main, agent.player, agent.server\n"
+        "import agent.main, agent.live, agent.model_client\n"
         "names = {name.partition('.')[0] for name in sys.modules}\n"
         "print(sorted(names - set(sys.stdlib_module_names) - {'__main__', 'agent'}))"
     )

@@ -15,7 +15,7 @@ from bridle.core.options import ModelServer, RunOptions
 from bridle.process.process_tree import marked_processes
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.scripted import ScriptedRuntime
-from bridle.runtimes.scripted.live import KEY_VARIABLE
+from bridle.runtimes.scripted.command import KEY_VARIABLE
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, ModelSwitch, Outgoing, Question

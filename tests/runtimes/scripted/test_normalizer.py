@@ -10,7 +10,7 @@ from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.scripted import stream as module
-from bridle.runtimes.scripted.dialects import DIALECTS
+from bridle.runtimes.scripted.product import DIALECTS
 from bridle.runtimes.scripted.stream import ScriptedNormalizer
 from bridle.turns.recorder import Recorder
 from tests.runtimes.scripted.helper import check_order

@@ -13,7 +13,7 @@ from bridle.core.options import HooksDef, OverlayContent
 from bridle.core.usage import Usage
 from bridle.runtimes import deployment
 from bridle.runtimes.scripted import ScriptedRuntime
-from bridle.runtimes.scripted.settings import BEHAVIOURS, NAMES
+from bridle.runtimes.scripted.product import BEHAVIOURS, ScriptedOptions
 from bridle.turns.wire import Question
 from tests.runtimes.scripted.helper import Played, Stage
 
@@ -315,7 +315,7 @@ def test_many_agents_at_once(stage: Stage) -> None:
 def test_the_documentation_names_everything() -> None:
     page = (Path(__file__).parents[3] / "docs" / "runtimes" / "scripted.md").read_text()
     runtime = ScriptedRuntime()
-    for name in (*runtime.features.options, *NAMES):
+    for name in (*runtime.features.options, *ScriptedOptions.__struct_fields__):
         assert f"`{name}`" in page or name == "provider_options"
     for name in BEHAVIOURS:
         assert f"`{name}" in page

@@ -12,7 +12,7 @@ from bridle.core.errors import ErrorInfo
 
 OUT, ERR, OURS = b"1 ", b"2 ", b"= "
 """The prefixes of journal lines: stdout, stderr, Bridle. The agent cannot write a line of Bridle,
-because its lines get a prefix of their own."""
+because its lines get another prefix."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

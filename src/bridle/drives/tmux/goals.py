@@ -1,4 +1,4 @@
-"""What a pane is to reach, decided without input or output: readiness, and the delivery of a text.
+"""The goals of a pane, decided without input or output: readiness, and the delivery of a text.
 
 Contract: a goal's `saw` takes one capture of the pane after another, with the time of each, and
 returns what to do next. It comes to `Done` or `Failed` in bounded time, whatever the pane shows.

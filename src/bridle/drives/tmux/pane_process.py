@@ -71,7 +71,7 @@ class UncertainDelivery(msgspec.Struct, kw_only=True):
     before: list[str]
     """The texts that were certainly delivered."""
     reported: list[str]
-    """The prompts that hooks told of."""
+    """The prompts that hooks reported."""
 
     @classmethod
     def about(cls, path: str, done: int, reported: list[str]) -> "UncertainDelivery | None":
@@ -449,8 +449,12 @@ class PaneProcess(RunFiles):
 
     def _pane_exit(self) -> ProcessExit | None:
         terminal = None
-        with contextlib.suppress(PaneGone, ServerGone, ConnectionLost):
+        try:
             terminal = self._opened()
+        except ConnectionLost:
+            return None
+        except (PaneGone, ServerGone):
+            pass
         if terminal is None:
             # The driver that started it died before there was a pane.
             return ProcessExit(code=None)

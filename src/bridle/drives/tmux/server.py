@@ -208,10 +208,13 @@ class TmuxServer:
 
     def pane(self, name: str) -> PaneState:
         """The process of a session's pane."""
-        block = self._run_command(
-            f"list-panes -t ={_checked(name)}: -F '{_FACTS}'", repeatable=True
-        )
+        command = f"list-panes -t ={_checked(name)}: -F '{_FACTS}'"
+        block = self._run_command(command, repeatable=True)
         state = _pane_state(block.text)
+        if state is not None and state.dead and state.exit_code is None:
+            # tmux may have learned how the process ended after it answered.
+            block = self._run_command(command, repeatable=True)
+            state = _pane_state(block.text)
         if block.failed or state is None:
             raise PaneGone(f"there is no terminal session {name}")
         if state.closed and not state.dead:
@@ -300,7 +303,10 @@ class TmuxServer:
             connection.wait_opened(until)
             connection.ask(f"set-option -t ={_CLIENTS}: destroy-unattached on", until)
         except Disconnected:
-            raise ServerGone("the tmux server is gone, or takes no connection") from None
+            if self.runs():
+                # No evidence that its panes are gone.
+                raise ConnectionLost("tmux closed a new connection") from None
+            raise ServerGone("the tmux server is gone") from None
         self._connection = connection
         return connection
 

@@ -1,22 +1,23 @@
-"""Commands that copy, move, link, patch, pack and unpack files."""
+"""Commands that copy, move, link, patch, pack and unpack files, or write their operands."""
 
 import os
+import re
+from typing import Literal
+
+import msgspec
 
 from bridle.guard.commands.options import Parsed, read
-from bridle.guard.effects import Command, Deny, Doubt, Effect, Link, Mutates, Shell, Write
+from bridle.guard.effects import Command, Deny, Doubt, Effect, Link, Mutates, Shell, Write, hook
 from bridle.guard.paths import Mode, is_directory
 from bridle.guard.shell.values import EMPTY, Hole, Value, join, literal
+from bridle.guard.tools import diff_paths, patch_paths
 
-_COPY_FLAGS = (
-    "archive", "recursive", "link", "symbolic-link", "force", "no-clobber", "update?", "verbose",
-    "dereference", "no-dereference", "preserve?", "parents", "attributes-only", "reflink?",
-    "remove-destination", "one-file-system", "interactive", "backup?", "no-target-directory",
-    "strip-trailing-slashes",
-)  # fmt: skip
+_COPY_FLAGS = ("archive", "recursive", "link", "symbolic-link", "no-dereference",
+               "no-target-directory")  # fmt: skip
 
 
 def below(directory: Value, source: Value) -> Value:
-    """Where the source comes to lie in the directory."""
+    """The path of the source in the directory."""
     text = source.text
     if text is None:
         last = source.parts[-1]
@@ -67,7 +68,7 @@ def _put(sources: list[Value], destination: Value, folder: bool, mode: Mode) -> 
 
 
 def _perhaps_below(sources: list[Value], destination: Value, command: Command) -> list[Effect]:
-    """Writes in case that the destination, which is not there yet, is a folder by then."""
+    """Writes in case the destination, which does not exist yet, is a folder by then."""
     text = destination.text
     if text is None or any(
         d is not None and os.path.lexists(os.path.join(d, text)) for d in command.directories
@@ -79,7 +80,7 @@ def _perhaps_below(sources: list[Value], destination: Value, command: Command) -
 def _links_again(
     sources: list[Value], destination: Value, folder: bool, command: Command
 ) -> list[Effect]:
-    """A link that gets a new name, or a copy, leads where it led."""
+    """A renamed or copied link leads to the same target."""
     effects: list[Effect] = []
     for source in sources:
         for directory in command.directories:
@@ -128,11 +129,8 @@ def move(command: Command) -> list[Effect]:
 def link(command: Command) -> list[Effect]:
     """Effects of ln."""
     options = read(
-        command.args,
-        short="tS",
-        long=("target-directory", "suffix"),
-        flags=("symbolic", "force", "no-dereference", "relative", "physical", "logical",
-               "no-target-directory", "interactive", "verbose", "backup?"),
+        command.args, short="tS", long=("target-directory", "suffix"),
+        flags=("symbolic", "no-dereference", "relative"),
     )  # fmt: skip
     operands = list(options.operands)
     symbolic = options.has("s", "symbolic") and not options.has("r", "relative")
@@ -151,7 +149,7 @@ def link(command: Command) -> list[Effect]:
 
 
 def copied(command: Command, options: Parsed, mode: Mode) -> list[Effect]:
-    """What install, rsync and scp write: their last operand, or what they are given below it."""
+    """What install, rsync and scp write: their last operand, or the given names below it."""
     if options.has("d", "directory"):
         return [Write(operand) for operand in options.operands]
     sources, destination, folder = _destination(options, command)
@@ -191,7 +189,7 @@ def patch(command: Command) -> list[Effect]:
     options = read(
         command.args, short="dioprBDFVYz",
         long=("directory", "input", "output", "strip", "reject-file", "prefix", "fuzz"),
-        flags=("dry-run", "reverse", "forward", "backup", "binary", "silent"),
+        flags=("dry-run",),
     )  # fmt: skip
     if options.has("dry-run"):
         return []
@@ -212,8 +210,6 @@ def patched(
     command: Command, strip: list[Value], default: int | None, places: list[Value]
 ) -> list[Effect]:
     """Writes of the patch that arrives on standard input, where its text is known."""
-    from bridle.guard.patches import diff_paths
-
     text = command.stdin.script
     if text is None:
         return []
@@ -224,11 +220,8 @@ def patched(
 
 
 def mktemp(command: Command) -> list[Effect]:
-    """Effects of mktemp; without a place it uses the scratch directory (TMPDIR)."""
-    options = read(
-        command.args, short="p", long=("tmpdir?", "suffix"),
-        flags=("directory", "dry-run", "quiet"),
-    )  # fmt: skip
+    """Effects of mktemp; without a path it uses the scratch directory (TMPDIR)."""
+    options = read(command.args, short="p", long=("tmpdir?", "suffix"), flags=("dry-run",))
     if options.has("u", "dry-run"):
         return []
     places = [v for v in options.values("p", "tmpdir") if v.parts]
@@ -244,8 +237,6 @@ def mktemp(command: Command) -> list[Effect]:
 
 def apply_patch(command: Command) -> list[Effect]:
     """Effects of Codex's apply_patch when it is called in a shell."""
-    from bridle.guard.patches import patch_paths
-
     texts: list[str | None] = [a.text for a in command.args if a.text]
     texts = texts or [command.stdin.script]
     effects: list[Effect] = [Mutates("apply_patch")]
@@ -260,13 +251,13 @@ def apply_patch(command: Command) -> list[Effect]:
 _TAR_VALUES = (
     "file", "directory", "exclude", "exclude-from", "files-from", "transform", "xform",
     "to-command", "use-compress-program", "checkpoint-action", "info-script", "new-volume-script",
-    "rsh-command", "rmt-command", "index-file", "listed-incremental", "owner", "group",
-    "mode", "mtime",
-    "strip-components", "format", "label", "suffix", "add-file", "volno-file", "checkpoint?",
-    "newer", "blocking-factor", "starting-file", "one-top-level?", "backup?",
+    "rsh-command", "rmt-command", "index-file", "listed-incremental", "owner", "group", "mode",
+    "mtime", "strip-components", "format", "label", "suffix", "add-file", "volno-file",
+    "checkpoint?", "newer", "blocking-factor", "starting-file", "one-top-level?", "backup?",
 )  # fmt: skip
 
 _TAR_SHORT = "fCXTIbgHKLNVF"
+_TAR_WRITES = ("create", "append", "update", "concatenate", "catenate", "delete")
 
 
 def tar(command: Command) -> list[Effect]:
@@ -276,10 +267,8 @@ def tar(command: Command) -> list[Effect]:
         args = old_style(args)
     options = read(
         args, short=_TAR_SHORT, long=_TAR_VALUES,
-        flags=("create", "extract", "get", "list", "append", "update", "delete", "concatenate",
-               "catenate", "diff", "compare", "to-stdout", "gzip", "bzip2", "xz", "zstd",
-               "remove-files", "absolute-names", "verbose", "keep-old-files", "overwrite",
-               "same-owner", "no-same-owner", "auto-compress", "wildcards"),
+        flags=(*_TAR_WRITES, "extract", "get", "list", "to-stdout", "remove-files",
+               "absolute-names"),
     )  # fmt: skip
     effects: list[Effect] = []
     runs = ("to-command", "I", "use-compress-program", "F", "info-script", "new-volume-script",
@@ -290,24 +279,19 @@ def tar(command: Command) -> list[Effect]:
     written = ("g", "listed-incremental", "index-file", "volno-file")
     effects.extend(Write(v) for v in options.values(*written))
     archives = options.values("f", "file")
-    if options.has("c", "create", "r", "append", "u", "update", "A", "concatenate", "catenate",
-                   "delete"):  # fmt: skip
+    if options.has("c", "r", "u", "A", *_TAR_WRITES):
         effects.extend(Write(a) for a in archives if a.text != "-")
         if options.has("remove-files"):
             effects.extend(Write(o, "tree") for o in options.operands)
     if options.has("x", "extract", "get") and not options.has("O", "to-stdout"):
-        effects.extend(_extracted(options))
+        places = options.values("C", "directory") or [literal(".")]
+        places += [v for v in options.values("one-top-level") if v.parts]
+        effects.extend(Write(place, "merge") for place in places)
         if options.has("P", "absolute-names"):
             effects.append(Deny("path-unresolved", "tar extracts to names the archive chooses"))
     elif not effects and options.open_options:
         effects.append(Doubt("tar"))
     return effects
-
-
-def _extracted(options: Parsed) -> list[Effect]:
-    places = options.values("C", "directory") or [literal(".")]
-    places += [v for v in options.values("one-top-level") if v.parts]
-    return [Write(place, "merge") for place in places]
 
 
 def old_style(args: list[Value]) -> list[Value]:
@@ -329,3 +313,115 @@ def unzip(command: Command) -> list[Effect]:
         return []
     places = options.values("d") or [literal(".")]
     return [Write(place, "merge") for place in places]
+
+
+# --- commands that write their operands, as data ---------------------------------------------
+
+Which = Literal["all", "first", "second", "rest", "last"]
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """What one command writes."""
+
+    operands: Which = "all"
+    """Operands that are written: all, the first, the second, all but the first, or the last, which
+    gets copies of the others."""
+    mode: Mode = "write"
+    short: str = ""
+    """Letters of options that take a value."""
+    long: tuple[str, ...] = ()
+    """Long options that take a value."""
+    flags: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    """Options whose value runs as a shell command."""
+    asks: tuple[str, ...] = ()
+    """With one of these options nothing is written."""
+    deep: tuple[str, ...] = ()
+    """With one of these options the change applies to everything below."""
+    here: bool = False
+    """Whether the current directory gets files when no operand names a place."""
+
+
+SPECS: dict[str, Spec] = {
+    "rm": Spec(mode="entry", deep=("r", "R", "recursive")),
+    "rmdir": Spec(mode="entry"), "unlink": Spec(mode="entry"),
+    "trash": Spec(mode="tree"), "trash-put": Spec(mode="tree"),
+    "shred": Spec(short="ns", long=("iterations", "size", "random-source")),
+    "touch": Spec(short="drt", long=("date", "reference", "time")),
+    "mkdir": Spec(short="mZ", long=("mode", "context?")),
+    "mkfifo": Spec(short="m", long=("mode",)),
+    "mknod": Spec(operands="first", short="m", long=("mode",)),
+    "truncate": Spec(short="rs", long=("reference", "size")),
+    "fallocate": Spec(short="lo", long=("length", "offset")),
+    "sponge": Spec(),
+    "split": Spec(operands="second", here=True, short="abClnt", runs=("filter",),
+                  long=("suffix-length", "bytes", "line-bytes", "lines", "number", "filter",
+                        "separator", "additional-suffix")),
+    "chmod": Spec(operands="rest", long=("reference",), deep=("R", "recursive")),
+    "chown": Spec(operands="rest", long=("reference", "from"), deep=("R", "recursive")),
+    "chgrp": Spec(operands="rest", long=("reference",), deep=("R", "recursive")),
+    "chattr": Spec(operands="rest", deep=("R",)),
+    "setfacl": Spec(short="mxMX", long=("modify", "remove", "restore")),
+    "rename": Spec(operands="rest", mode="entry"),
+    "install": Spec(operands="last", short="tmogSZ", flags=("directory",), runs=("strip-program",),
+                    long=("target-directory", "mode", "owner", "group", "suffix",
+                          "strip-program")),
+    "scp": Spec(operands="last", mode="merge", short="cFiJloPSXD", runs=("S", "o")),
+    "rsync": Spec(operands="last", mode="merge", short="eBTfM@", runs=("e", "rsh"),
+                  asks=("n", "dry-run", "list-only"), flags=("remove-source-files",),
+                  long=("rsh", "rsync-path", "exclude", "include", "exclude-from", "include-from",
+                        "filter", "files-from", "backup-dir", "suffix", "temp-dir", "partial-dir",
+                        "log-file", "write-batch", "only-write-batch", "compare-dest", "copy-dest",
+                        "link-dest", "password-file", "bwlimit", "max-size", "min-size", "chmod",
+                        "chown", "port", "timeout", "out-format", "info", "block-size")),
+}  # fmt: skip
+"""Commands with writing operands."""
+
+
+def by_spec(command: Command, spec: Spec) -> list[Effect]:
+    """Effects by the command's row in the table."""
+    options = read(
+        command.args, spec.short, spec.long,
+        flags=(*spec.flags, *(n for n in spec.deep if len(n) > 1)),
+    )  # fmt: skip
+    effects: list[Effect] = [hook(v) for v in options.values(*spec.runs)]
+    if options.has(*spec.asks):
+        return effects
+    if spec.operands == "last":
+        return effects + copied(command, options, spec.mode)
+    deep = options.has(*spec.deep)
+    targets = _targets(options.operands, spec, options.has("reference"))
+    for target in targets:
+        mode = spec.mode
+        if deep:
+            mode = "tree" if spec.mode == "entry" or not _only_adds(command) else "write"
+        effects.append(Write(target, mode))
+    if spec.here and not targets:
+        effects.append(Write(literal("."), "merge"))
+    if options.open_options:
+        effects.append(Doubt(command.name))
+    return effects
+
+
+def chmod(command: Command) -> list[Effect]:
+    """chmod: a mode may look like options (`chmod -w file`)."""
+    args = tuple(
+        literal("a" + (a.text or "")) if re.fullmatch(r"-[rwxXst]+(,.*)?", a.text or "") else a
+        for a in command.args
+    )
+    return by_spec(Command(command.name, args, directories=command.directories), SPECS["chmod"])
+
+
+def _only_adds(command: Command) -> bool:
+    """Whether it is chmod -R u+w or similar: no permission below is removed."""
+    return any(re.match(r"[ugoa]*\+[rwxXst]+\Z", a.text or "") for a in command.args)
+
+
+def _targets(operands: list[Value], spec: Spec, reference: bool) -> list[Value]:
+    if spec.operands == "rest" and not reference:
+        return operands[1:]
+    if spec.operands == "first":
+        return operands[:1]
+    if spec.operands == "second":
+        return operands[1:2]
+    return operands

@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from bridle.guard.commands import gitfiles, gitrefs, gittree
+from bridle.guard.commands.git_subcommands import HANDLERS, config_effects
 from bridle.guard.commands.options import read
 from bridle.guard.effects import (
     Command,
@@ -19,8 +19,7 @@ from bridle.guard.effects import (
     Write,
     hook,
 )
-from bridle.guard.shell.values import EMPTY, Value, literal
-from bridle.guard.tables import names
+from bridle.guard.shell.values import EMPTY, Value, literal, names
 
 READING = names("""
     status log show diff blame annotate grep ls-files ls-tree ls-remote rev-parse rev-list
@@ -33,50 +32,48 @@ READING = names("""
 
 READING_OPTIONS = names("""
     abbrev abbrev-commit abbrev-ref absolute-git-dir after aggregate-errors ahead-behind all
-    all-match all-progress allow-unknown-type always ancestry-path anchored and annotate-stdin
-    array attribute author author-date-order base basic-regexp batch batch-all-objects
-    batch-check batch-command before bisect blob bool bool-or-int boundary branch branch-name
-    branches break break-rewrites buffer cached candidates cc check cherry cherry-mark
-    cherry-pick children clear-decorations color color-moved color-words column
-    combined-all-paths commit-id committer compact-summary connectivity-only contains context
-    count count-objects creation-factor cumulative current dangling date date-order debug
-    decorate decorate-refs decorate-refs-exclude deduplicate default deleted dense dereference
-    describe diff-algorithm diff-filter diff-merges directory dirstat dirty disambiguate dry-run
-    dst-prefix dual-color email empty-directory encoding end-of-options eol error-unmatch
-    exact-match exclude exclude-first-parent-only exclude-per-directory exclude-standard exists
-    exit-code expand-tabs expiry-date extended-regexp files-with-matches files-without-match
-    filter find-copies find-copies-harder find-object find-renames first-parent fixed-strings
-    follow follow-symlinks forked-from format full full-diff full-history full-index full-name
-    full-tree function-context fuzzy get get-all get-regexp get-url get-urlmatch git-common-dir
-    git-dir git-path glob global graph grep grep-reflog group guess head heading heads help
-    histogram human-readable ignore-all-space ignore-blank-lines ignore-case ignore-cr-at-eol
-    ignore-if-in-upstream ignore-matching-lines ignore-missing ignore-rev ignore-revs-file
-    ignore-space-at-eol ignore-space-change ignore-submodules ignored in-commit-order
-    include-untracked includes incremental indent-heuristic independent index index-version
-    indexed-objects int inter inter-hunk-context invert-grep invert-match irreversible-delete
-    is-ancestor is-bare-repository is-inside-git-dir is-inside-work-tree is-shallow-repository
-    ita-invisible-in-index killed left-only left-right line-number line-porcelain line-prefix
-    list list-cmds local local-branch local-env-vars long ls-files mailmap match max-age
-    max-count max-depth max-parents merge merge-base merge-order merged merges min-age
-    min-parents minimal missing mode modified name-only name-rev name-status names no-ext-diff
-    no-flags no-optional-locks no-pager no-prefix no-reflogs no-revs no-show-signature
-    no-standard-notes no-walk not notes null numbered numstat object-id objects octopus
-    omit-empty oneline only-matching only-untracked or origin others ours
-    output-indicator-context output-indicator-new output-indicator-old parents parse patch
-    patch-with-raw patch-with-stat path path-format patience percentage perl-regexp pickaxe-all
-    pickaxe-regex points-at porcelain pretty progress q quiet raw recurse-submodules recursive
-    reference reflog refs regexp-ignore-case relative relative-date relative-paths remerge-diff
-    remotes remove-empty rename-empty renames resolve-undo reverse revs-only right-only root
-    score-debug shared-index-path shift short shortstat show-cdup show-current show-email
-    show-forced-updates show-function show-linear-break show-name show-notes show-object-format
-    show-origin show-prefix show-pulls show-ref show-ref-format show-scope show-stash
-    show-superproject-working-tree show-toplevel simplify-by-decoration simplify-merges since
-    since-as-filter skip sort source sparse sq sq-quote src-prefix stage staged stat stat-count
-    stat-graph-width stat-name-width stat-width stats stdin stdout strict submodule summary
-    symbolic symbolic-full-name symref tag tags text textconv theirs threads timestamp
-    topo-order trailers type unified unmatch unmerged unordered unreachable until untracked
-    untracked-files value verbose verify version walk-reflogs with-tree word-diff
-    word-diff-regex word-regexp worktree write-tree ws-error-highlight z
+    all-match all-progress allow-unknown-type always ancestry-path anchored and annotate-stdin array
+    attribute author author-date-order base basic-regexp batch batch-all-objects batch-check
+    batch-command before bisect blob bool bool-or-int boundary branch branch-name branches break
+    break-rewrites buffer cached candidates cc check cherry cherry-mark cherry-pick children
+    clear-decorations color color-moved color-words column combined-all-paths commit-id committer
+    compact-summary connectivity-only contains context count count-objects creation-factor
+    cumulative current dangling date date-order debug decorate decorate-refs decorate-refs-exclude
+    deduplicate default deleted dense dereference describe diff-algorithm diff-filter diff-merges
+    directory dirstat dirty disambiguate dry-run dst-prefix dual-color email empty-directory
+    encoding end-of-options eol error-unmatch exact-match exclude exclude-first-parent-only
+    exclude-per-directory exclude-standard exists exit-code expand-tabs expiry-date extended-regexp
+    files-with-matches files-without-match filter find-copies find-copies-harder find-object
+    find-renames first-parent fixed-strings follow follow-symlinks forked-from format full full-diff
+    full-history full-index full-name full-tree function-context fuzzy get get-all get-regexp
+    get-url get-urlmatch git-common-dir git-dir git-path glob global graph grep grep-reflog group
+    guess head heading heads help histogram human-readable ignore-all-space ignore-blank-lines
+    ignore-case ignore-cr-at-eol ignore-if-in-upstream ignore-matching-lines ignore-missing
+    ignore-rev ignore-revs-file ignore-space-at-eol ignore-space-change ignore-submodules ignored
+    in-commit-order include-untracked includes incremental indent-heuristic independent index
+    index-version indexed-objects int inter inter-hunk-context invert-grep invert-match
+    irreversible-delete is-ancestor is-bare-repository is-inside-git-dir is-inside-work-tree
+    is-shallow-repository ita-invisible-in-index killed left-only left-right line-number
+    line-porcelain line-prefix list list-cmds local local-branch local-env-vars long ls-files
+    mailmap match max-age max-count max-depth max-parents merge merge-base merge-order merged merges
+    min-age min-parents minimal missing mode modified name-only name-rev name-status names
+    no-ext-diff no-flags no-optional-locks no-pager no-prefix no-reflogs no-revs no-show-signature
+    no-standard-notes no-walk not notes null numbered numstat object-id objects octopus omit-empty
+    oneline only-matching only-untracked or origin others ours output-indicator-context
+    output-indicator-new output-indicator-old parents parse patch patch-with-raw patch-with-stat
+    path path-format patience percentage perl-regexp pickaxe-all pickaxe-regex points-at porcelain
+    pretty progress q quiet raw recurse-submodules recursive reference reflog refs
+    regexp-ignore-case relative relative-date relative-paths remerge-diff remotes remove-empty
+    rename-empty renames resolve-undo reverse revs-only right-only root score-debug
+    shared-index-path shift short shortstat show-cdup show-current show-email show-forced-updates
+    show-function show-linear-break show-name show-notes show-object-format show-origin show-prefix
+    show-pulls show-ref show-ref-format show-scope show-stash show-superproject-working-tree
+    show-toplevel simplify-by-decoration simplify-merges since since-as-filter skip sort source
+    sparse sq sq-quote src-prefix stage staged stat stat-count stat-graph-width stat-name-width
+    stat-width stats stdin stdout strict submodule summary symbolic symbolic-full-name symref tag
+    tags text textconv theirs threads timestamp topo-order trailers type unified unmatch unmerged
+    unordered unreachable until untracked untracked-files value verbose verify version walk-reflogs
+    with-tree word-diff word-diff-regex word-regexp worktree write-tree ws-error-highlight z
     """)
 """Options with which a reading subcommand still only reads; the others may write a file, or run
 what the repository's configuration names."""
@@ -106,16 +103,6 @@ _VALUED = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env",
      "--attr-source", "--exec-path"}
 )  # fmt: skip
-
-_RUNNING_KEYS = (
-    "core.pager", "pager.", "core.editor", "sequence.editor", "core.sshcommand", "diff.external",
-    ".textconv", "core.fsmonitor", "credential.helper", ".helper", "gpg.program", ".program",
-    ".clean", ".smudge", ".process", ".driver", ".cmd", "core.askpass", "uploadpack.",
-    ".uploadpack", ".receivepack", "core.gitproxy", "web.browser", ".command", "sendemail.",
-    "diff.tool", "merge.tool", "core.alternaterefscommand", "trailer.", "interactive.difffilter",
-    "ssh.variant", "gpg.",
-)  # fmt: skip
-"""Configuration keys (whole, or parts) whose value git runs as a command."""
 
 _ELSEWHERE = names(
     "GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY GIT_INDEX_FILE GIT_NAMESPACE "
@@ -161,7 +148,7 @@ def git(command: Command) -> list[Effect]:
     if name in ("add", "stage") and any(
         k.lower() == "core.excludesfile" for k, _ in options.configs
     ):
-        # What is ignored is chosen in the call: it may be nothing.
+        # The call chooses what git ignores: it may be nothing.
         args = [literal("--force"), *args]
     effects = _subcommand(name, args, options, command)
     if not any(isinstance(effect, Git | Deny | Mutates) for effect in effects):
@@ -217,7 +204,9 @@ def _globals(command: Command) -> tuple[GlobalOptions, list[Value]]:
         if name in _VALUED and not equals and name != "--exec-path":
             value = args.pop(0) if args else EMPTY
         if name == "-C":
-            options.directory = _joined(options.directory, value)
+            if options.directory is not None and not value.lead.startswith("/"):
+                value = Value((*options.directory.parts, "/", *value.parts))
+            options.directory = value
         elif name in ("--git-dir", "--work-tree", "--namespace"):
             options.pointed.append(value)
         elif name == "-c":
@@ -234,12 +223,6 @@ def _globals(command: Command) -> tuple[GlobalOptions, list[Value]]:
         elif name == "--bare":
             options.pointed.append(literal("."))
     return options, args
-
-
-def _joined(first: Value | None, second: Value) -> Value:
-    if first is None or second.lead.startswith("/"):
-        return second
-    return Value((*first.parts, "/", *second.parts))
 
 
 def _environment(command: Command, options: GlobalOptions) -> None:
@@ -268,28 +251,6 @@ def _configured(options: GlobalOptions) -> tuple[list[Effect], dict[str, Value]]
         else:
             effects.extend(config_effects(key, value))
     return effects, aliases
-
-
-def config_effects(key: str, value: Value) -> list[Effect]:
-    """What a configuration value given in a call makes git run."""
-    if key in ("core.hookspath", "core.worktree", "init.templatedir"):
-        if value.text == "/dev/null":
-            return []
-        return [Deny("git-shared", f"git with {key} set")]
-    if key.startswith(("include", "protocol.ext")) or key in (
-        "protocol.allow",
-        "rebase.updaterefs",
-    ):
-        return [Deny("git-shared", f"git with {key} set")]
-    if any(key == k or (k[0] == "." and key.endswith(k)) or (k[-1] == "." and key.startswith(k))
-           for k in _RUNNING_KEYS):  # fmt: skip
-        text = (value.text or "").lower()
-        if value.text is not None and text in ("", "true", "false", "0", "1", "less", "cat"):
-            return []
-        if text.startswith("!"):
-            return [hook(value.after(1))]
-        return [hook(value)]
-    return []
 
 
 def _alias(value: Value, args: list[Value], options: GlobalOptions) -> list[Effect]:
@@ -338,16 +299,14 @@ def _subcommand(
             given = read(args, short="L", long=("marker-size", "diff-algorithm"))
             result.extend(Write(v) for v in given.operands[:1] if not given.has("p", "stdout"))
         return result
-    handler = _HANDLERS.get(name)
-    if handler is not None:
-        effects: list[Effect] = handler(args, command)
-        return effects
+    if name in HANDLERS:
+        return HANDLERS[name](args, command)
     return [Deny("command-unresolved", f"git {name} is not a subcommand that can be judged")]
 
 
 def _is_known(name: str) -> bool:
-    """Whether git has this subcommand itself; an alias of that name is ignored by git."""
-    known = (READING, SHARED, PUSHING, OBJECTS, _HANDLERS)
+    """Whether git has this subcommand itself; git ignores an alias of that name."""
+    known = (READING, SHARED, PUSHING, OBJECTS, HANDLERS)
     return any(name in table for table in known)
 
 
@@ -355,12 +314,7 @@ def _reading(name: str, args: list[Value]) -> list[Effect]:
     if name == "grep":
         return _grep(args)
     effects: list[Effect] = []
-    known = read(
-        args, long=("output", "upload-pack", "exec", "format", "pretty?", "grep", "author", "since",
-                    "until", "output-indicator-new", "output-indicator-old",
-                    "output-indicator-context"),
-        flags=("oneline", "ext-diff", "lost-found", "stat", "textconv"),
-    )  # fmt: skip
+    known = read(args, long=("output", "upload-pack", "exec"), flags=("lost-found",))
     effects.extend(Write(v) for v in known.values("output"))
     effects.extend(Shell(v) for v in known.values("upload-pack", "exec"))
     if known.has("lost-found") and name == "fsck":
@@ -371,17 +325,11 @@ def _reading(name: str, args: list[Value]) -> list[Effect]:
 
 
 def _grep(args: list[Value]) -> list[Effect]:
-    options = read(
-        args, short="efABCm", long=("open-files-in-pager?", "max-depth", "threads", "max-count"),
-        optional="O", flags=("or", "only-matching", "recurse-submodules", "and", "not"),
-    )  # fmt: skip
+    options = read(args, short="efABCm", long=("open-files-in-pager?",), optional="O")
     pagers = options.values("O", "open-files-in-pager")
     return [hook(v) if v.parts else Mutates("git grep opens a pager") for v in pagers]
 
 
-_HANDLERS = {**gitfiles.HANDLERS, **gitrefs.HANDLERS, **gittree.HANDLERS}
-
-
 def dashed(command: Command) -> list[Effect]:
-    """`git-push` and the like, called as programs."""
+    """`git-push` and similar, called as programs."""
     return [Run((literal("git"), literal(command.name[4:]), *command.args), functions=False)]

@@ -1,4 +1,4 @@
-"""Reading an argument list as getopt does: bundled, joined, `=`, abbreviated, after operands."""
+"""Reads an argument list as getopt does: bundled, joined, `=`, abbreviated, after operands."""
 
 from collections.abc import Iterable
 
@@ -43,9 +43,9 @@ def read(
     """Read the arguments.
 
     `short` letters and `long` names take a value; `optional` letters take one only when joined;
-    `flags` are long names without a value that are worth knowing, so that an abbreviation of them
-    is recognised. A long name ending in `?` takes its value only after `=`. An abbreviation that
-    fits several names counts as all of them.
+    `flags` are long names without a value, given so that their abbreviations are recognised. A long
+    name ending in `?` takes its value only after `=`. An abbreviation that fits several names
+    counts as all of them.
     """
     takes = {name.rstrip("?"): not name.endswith("?") for name in long}
     known = [*takes, *flags]
@@ -80,7 +80,7 @@ def _long(
 ) -> None:
     name, equals, _ = arg.lead[2:].partition("=")
     if not equals and arg.text is None:
-        # A hole inside the name: it may be any option.
+        # Part of the name is unknown: it may be any option.
         parsed.open_options = True
     matches = [name] if name in known else [k for k in known if k.startswith(name)] or [name]
     value = arg.after(len(name) + 3) if equals else EMPTY

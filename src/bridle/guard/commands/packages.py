@@ -2,13 +2,12 @@
 
 import re
 
-from bridle.guard.commands.given_paths import given
+from bridle.guard.commands.given import given
 from bridle.guard.commands.options import read
 from bridle.guard.commands.system import AGENT_PACKAGES
 from bridle.guard.commands.wrappers import packaged
 from bridle.guard.effects import Code, Command, Deny, Effect, Mutates, Run, Shell, Write
-from bridle.guard.shell.values import Value, literal
-from bridle.guard.tables import names
+from bridle.guard.shell.values import Value, literal, names
 
 _PUBLISH = names(
     "publish unpublish deprecate owner adduser login logout dist-tag access token yank upload push"
@@ -56,7 +55,7 @@ def package_tool(command: Command) -> list[Effect]:
     place = places[-1] if places else None
     effects: list[Effect] = [Mutates(f"{name} {first}".strip(), place)]
     if "--fix" in texts or first in ("fmt", "fix"):
-        # A quality gate that is given it would change the sources.
+        # A quality gate with this option would change the sources.
         effects.append(Write(literal("."), "merge", place))
     if _is_global(name, words, texts):
         effects.append(Deny("system", f"{name} {first} installs outside the worktree"))
@@ -91,7 +90,7 @@ TEST_RUNNERS = names("""
     pytest py.test jest vitest mocha ava tap rspec phpunit bats ctest nosetests nose2 behave karma
     cypress playwright coverage green ginkgo gotestsum nextest
     """)
-"""Programs that run tests: as a quality gate they are known by their name alone."""
+"""Programs that run tests: as a quality gate they are recognized by name alone."""
 
 
 def _nested(name: str, command: Command, operands: list[Value]) -> list[Effect] | None:
@@ -134,10 +133,10 @@ _PROJECT = frozenset({"--location=project", "--project", "--local", "--site", "-
 
 
 def _is_global(name: str, words: list[str], texts: list[str]) -> bool:
-    """Whether a package tool acts outside of the project by its nature."""
+    """Whether a package tool always acts outside the project."""
     first = words[0] if words else ""
     if name in ("npm", "pnpm", "pip", "poetry", "conda") and first == "config":
-        # The file in the home directory, unless the project's own is named.
+        # It changes the file in the home directory, unless the project's own is named.
         return not _PROJECT.intersection(texts)
     if first == "run" or (name == "yarn" and first == "config" and "--home" not in texts):
         return False
@@ -218,3 +217,18 @@ def wget(command: Command) -> list[Effect]:
     if not written and not options.has("spider"):
         effects.append(Write(literal("."), "merge"))
     return effects
+
+
+def hooks(command: Command) -> list[Effect]:
+    """Tools that plant git hooks: the hooks are shared by all worktrees."""
+    words = [a.text or "" for a in command.args]
+    if {"--version", "--help", "-v", "-h", "-V"}.intersection(words):
+        return []
+    first = next((w for w in words if not w.startswith("-") or w in _PLANTS), "")
+    if first in _PLANTS or command.name in ("husky", "simple-git-hooks"):
+        return [Deny("git-shared", f"{command.name} {first} plants git hooks")]
+    return [Mutates(f"{command.name} {first}".strip())]
+
+
+_PLANTS = names("install uninstall init init-templatedir add set --install -i --uninstall -u")
+HOOK_PLANTERS = names("pre-commit prek husky lefthook simple-git-hooks overcommit")

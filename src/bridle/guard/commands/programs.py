@@ -19,8 +19,7 @@ from bridle.guard.effects import (
     Shell,
     Write,
 )
-from bridle.guard.shell.values import Output, Value, literal
-from bridle.guard.tables import names
+from bridle.guard.shell.values import Output, Value, literal, names
 
 SHELLS = names(
     "sh bash dash zsh ksh mksh ash fish rbash posh yash csh tcsh pdksh oksh lksh ksh93 rksh rzsh "
@@ -67,7 +66,7 @@ def shell(command: Command) -> list[Effect]:
 
 def _signed(args: tuple[Value, ...]) -> list[Value]:
     """The words of a shell's call with each `+x` before its first operand as `-x`: both are
-    options, and one as little as the other ends them."""
+    options, and neither ends the options."""
     found = list(args)
     number = 0
     while number < len(found):
@@ -106,7 +105,7 @@ def _stdin_program(command: Command) -> list[Effect]:
 
 
 def _streamed_program(stream: Output) -> list[Effect]:
-    """A shell runs what it reads from the stream."""
+    """Effects of a shell that runs what it reads from the stream."""
     if stream.file is not None:
         return [Mutates("a script file")]
     if stream.script is not None:
@@ -116,7 +115,7 @@ def _streamed_program(stream: Output) -> list[Effect]:
 
 def program_text(file: Value, command: Command) -> str | None:
     """The text of a program file: what the command reads from a stream, or a small plain file that
-    is there now. None when it is not known."""
+    exists now. None when it is not known."""
     stream = command.streamed(file)
     if stream is not None:
         if stream.file is None:
@@ -126,7 +125,7 @@ def program_text(file: Value, command: Command) -> str | None:
     if file.text is None or place is None:
         return None
     try:
-        # An agent can put anything there: a FIFO or a terminal must not hold the judge.
+        # An agent can put anything there: a FIFO or a terminal must not block the judge.
         handle = os.open(os.path.join(place, file.text), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         with os.fdopen(handle, errors="replace") as opened:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -149,17 +148,9 @@ def source(command: Command) -> list[Effect]:
     return [msgspec.structs.replace(e, sourced=True) if isinstance(e, Shell) else e for e in found]
 
 
-def _inline(text: Value | None, language: str) -> list[Effect]:
-    return [Code(text, language)]
-
-
-def _program_stdin(command: Command, language: str) -> list[Effect]:
-    return _program_stream(command.stdin, language)
-
-
 def _program_stream(stream: Output, language: str) -> list[Effect]:
     text = stream.script
-    return _inline(literal(text) if text is not None else None, language)
+    return [Code(literal(text) if text is not None else None, language)]
 
 
 def python(command: Command) -> list[Effect]:
@@ -171,7 +162,9 @@ def python(command: Command) -> list[Effect]:
         if text in ("--version", "--help", "-V", "-VV", "-h", "--help-all", "--help-env"):
             return []
         if text == "-" or (text is None and not lead.startswith("-")):
-            return _program_stdin(command, "python") if text == "-" else [Mutates("a script")]
+            return (
+                _program_stream(command.stdin, "python") if text == "-" else [Mutates("a script")]
+            )
         if not lead.startswith("-"):
             if (stream := command.streamed(arg)) is not None:
                 return _program_stream(stream, "python")
@@ -185,13 +178,14 @@ def python(command: Command) -> list[Effect]:
                 value = arg.after(number)
                 if not value.parts:
                     value = args.pop(0) if args else literal("")
-                return _inline(value, "python") if letter == "c" else _module(value, args, command)
+                found: list[Effect] = [Code(value, "python")]
+                return found if letter == "c" else _module(value, args, command)
             if letter in "WX":
                 if number == len(lead):
                     args = args[1:]
                 break
     if command.piped:
-        return _program_stdin(command, "python")
+        return _program_stream(command.stdin, "python")
     return [Mutates("an interactive python")]
 
 
@@ -209,7 +203,7 @@ def _module(module: Value, args: list[Value], command: Command) -> list[Effect]:
 
     if known in LISTED or known in _MODULE_PROGRAMS:
         return [Run((literal(known), *args), functions=False)]
-    # Some modules run code that they are given: timeit, pdb, code.
+    # Some modules run code from their arguments: timeit, pdb, code.
     texts = [a for a in args if "(" in a.show()]
     texts += [literal(command.stdin.script)] if command.stdin.script is not None else []
     found: list[Effect] = [Code(text, "python") for text in texts]
@@ -261,14 +255,14 @@ def interpreter(command: Command) -> list[Effect]:
         found = agent_script(operands[0])
         return [Mutates(f"the program {operands[0].show()}"), *found]
     if command.piped:
-        return _program_stdin(command, command.name)
+        return _program_stream(command.stdin, command.name)
     return [Mutates(f"an interactive {command.name}")]
 
 
 def perl(command: Command) -> list[Effect]:
     """Effects of perl, with -i."""
     options = read(command.args, short="eEIMmx", optional="i0lFCDVd", permute=False)
-    # `-Mmodule;code` is code, too.
+    # `-Mmodule;code` is code too.
     code = options.values("e", "E") + [v for v in options.values("M", "m") if ";" in v.show()]
     if options.has("v", "V") and not code and not options.operands:
         return []
@@ -280,20 +274,19 @@ def perl(command: Command) -> list[Effect]:
             return _program_stream(stream, "perl")
         if operands:
             return [Mutates(f"the program {operands[0].show()}")]
-        return _program_stdin(command, "perl") if command.piped else [Mutates("perl")]
+        return _program_stream(command.stdin, "perl") if command.piped else [Mutates("perl")]
     if options.has("i"):
         effects.extend(Write(operand, "entry") for operand in operands)
     return effects
 
 
-_EDITOR_VALUES = frozenset({"--cmd", "-S", "--eval", "-eval", "-f", "-l", "--load", "--funcall"})
-
-
+_EDITOR_FILES = names("-S -f -l --load --funcall")
 EDITORS = names("vim vi nvim view ex vimdiff nano emacs emacsclient ed red")
 
 
 def editor(command: Command) -> list[Effect]:
-    """Effects of vim, emacs and the like: the files they open and the commands they are given."""
+    """Effects of vim, emacs and similar: the files they open and the commands in their
+    arguments."""
     effects: list[Effect] = [Mutates("an editor")]
     args = list(command.args)
     while args:
@@ -301,9 +294,9 @@ def editor(command: Command) -> list[Effect]:
         text = arg.text
         if text in ("--version", "--help"):
             return []
-        if text in _EDITOR_VALUES or re.fullmatch(r"-[a-zA-Z]*c", text or ""):
+        if text in _EDITOR_FILES or re.fullmatch(r"-[a-zA-Z]*c|--cmd|--?eval", text or ""):
             value = args.pop(0) if args else literal("")
-            if text not in ("-S", "-f", "-l", "--load", "--funcall"):
+            if text not in _EDITOR_FILES:
                 effects.append(Code(value, "editor"))
             continue
         if arg.lead.startswith("+"):
@@ -337,14 +330,71 @@ def make(command: Command) -> list[Effect]:
 
 
 def pager(command: Command) -> list[Effect]:
-    """less: `+COMMAND` is typed into it, and may run or write something."""
+    """less: `+COMMAND` is typed into it, and may run or write something; it may also search."""
     effects: list[Effect] = []
     for arg in command.args:
         typed = (arg.text or "").lstrip("+") if arg.lead.startswith("+") else ""
-        if "!" in typed[1:] and typed[:1] not in "/?&":
-            effects.append(Mutates("a command typed into less"))
         if typed[:1] in ("!", "#"):
             effects.append(Shell(literal(typed[1:])))
-        elif typed[:1] in ("|", "s", "v"):
+        if typed[:1] in ("|", "s", "v") or ("!" in typed[1:] and typed[:1] not in "/?&"):
             effects.append(Mutates("a command typed into less"))
     return effects
+
+
+# --- sqlite3: what its statements and dot commands read, write and run ---
+
+_SQL_READS = re.compile(
+    r"\s*(?:(?:select|explain|with\b(?!.*\b(?:insert|update|delete|replace)\b)"
+    r"|pragma\s+[\w.]+\s*+(?:\([^)]*\))?+\s*+)(?=[\s;(*]|\Z|(?<=\s))[^;]*+"
+    r"|\.(?:schema|tables|indexes|indices|databases|headers?|mode|width|nullvalue|dump|fullschema"
+    r"|timer|show|help|stats|quit|exit|separator|limit|print|echo)\b[^\n;]*+\s*+)\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+_SQL_ACTS = re.compile(r"\b(?:writefile|load_extension|edit|readfile)\s*\(", re.IGNORECASE)
+_SQL_FILES = re.compile(
+    r"(?m)^[ \t]*\.(?:output|once|backup|save|clone|log|open|excel|trace|recover|session)"
+    r"\s+(?:-\w+\s+)*(?:main\s+)?['\"]?([^\s'\"]+)"
+)
+_SQL_WRITEFILE = re.compile(r"\bwritefile\s*\(\s*'([^']*)'", re.IGNORECASE)
+_SQL_ATTACH = re.compile(r"\battach\s+(?:database\s+)?'([^']*)'", re.IGNORECASE)
+_SQL_VACUUM = re.compile(r"\bvacuum\s+(?:\w+\s+)?into\s+'([^']*)'", re.IGNORECASE)
+_SQL_SHELL = re.compile(
+    r"""(?m)^[ \t]*\.(?:(?:shell|system|sh)\s+|(?:once|output|excel)\s+(?:-\w+\s+)*['"]?\|)"""
+    r"""(.*?)['"]?$"""
+)
+_SQL_VALUED = names("-cmd --cmd -init --init -separator -nullvalue -newline")
+
+
+def sqlite(command: Command) -> list[Effect]:
+    """sqlite3: queries read; other statements change the file; dot commands write and run."""
+    texts: list[str | None] = []
+    operands = read(command.args, long=("cmd",)).operands
+    words = [a.text for a in command.args]
+    for word, value in zip(words, command.args[1:], strict=False):
+        if word in _SQL_VALUED:
+            operands = [o for o in operands if o is not value]
+            texts += [value.text] if "cmd" in (word or "") else []
+    database = operands[:1]
+    texts.extend(o.text for o in operands[1:])
+    if command.piped:
+        texts.append(command.stdin.script)
+    readonly = bool({"-readonly", "--readonly"}.intersection(words))
+    if not database or {"-version", "--version", "-help", "--help"}.intersection(words):
+        return []
+    effects: list[Effect] = []
+    for text in texts:
+        for pattern in (_SQL_FILES, _SQL_WRITEFILE, _SQL_ATTACH, _SQL_VACUUM):
+            effects.extend(
+                Write(literal(m)) for m in pattern.findall(text or "") if m not in ("stdout", "off")
+            )
+        effects.extend(Shell(literal(m)) for m in _SQL_SHELL.findall(text or ""))
+    reads = bool(texts) and all(t is not None and _only_reads(t) for t in texts)
+    if effects or readonly or reads:
+        return effects
+    return [Write(database[0])]
+
+
+def _only_reads(text: str) -> bool:
+    if _SQL_ACTS.search(text):
+        return False
+    return all(_SQL_READS.match(part) for part in text.split(";") if part.strip())

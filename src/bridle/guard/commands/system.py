@@ -5,14 +5,13 @@ import re
 
 from bridle.guard.commands.options import read
 from bridle.guard.effects import Command, Deny, Effect, Mutates, Write
-from bridle.guard.shell.values import AGENTS, Value
-from bridle.guard.tables import names
+from bridle.guard.shell.values import AGENTS, Value, literal, names
 
 AGENT_CLIS = names("""
     claude claude-code codex pi gemini gemini-cli copilot opencode cline aider goose amp
-    cursor-agent qwen qwen-code kimi crush droid openhands auggie kiro kiro-cli acpx cn
-    plandex gptme openclaw happy vibe swe-agent sweagent devin jules codebuff trae-cli
-    iflow rovodev letta mentat opencode-ai aider-chat pi-coding-agent gemini-cli-core
+    cursor-agent qwen qwen-code kimi crush droid openhands auggie kiro kiro-cli acpx cn plandex
+    gptme openclaw happy vibe swe-agent sweagent devin jules codebuff trae-cli iflow rovodev letta
+    mentat opencode-ai aider-chat pi-coding-agent gemini-cli-core
     """)
 """Coding agents: started from inside one they would run without its guard."""
 
@@ -29,44 +28,24 @@ SESSION_CONTROL = names("""
 _REFUSED: dict[str, tuple[str, frozenset[str]]] = {
     "agent-cli": ("starts another agent, outside this guard", AGENT_CLIS),
     "session-control": ("reaches other agents' terminals", SESSION_CONTROL),
-    "privilege": (
-        "runs with other rights",
-        names("""
+    "privilege": ("runs with other rights", names("""
         sudo sudoedit su doas pkexec runuser setpriv chroot unshare nsenter capsh newgrp sg visudo
-        machinectl pivot_root bwrap gosu su-exec sudo-rs run0 calife
-        """),
-    ),
-    "scheduler": (
-        "runs commands outside this session",
-        names("""
-        crontab at batch systemd-run anacron atrm launchctl schtasks
-        """),
-    ),
-    "system": (
-        "changes the machine outside the worktree",
-        names("""
+        machinectl pivot_root bwrap gosu su-exec sudo-rs run0 calife""")),
+    "scheduler": ("runs commands outside this session", names("""
+        crontab at batch systemd-run anacron atrm launchctl schtasks""")),
+    "system": ("changes the machine outside the worktree", names("""
         mount umount swapon swapoff useradd userdel usermod groupadd passwd chpasswd chsh chfn
         iptables nft ufw sysctl modprobe insmod rmmod reboot shutdown halt poweroff init service ip
         update-alternatives dpkg rpm apt apt-get aptitude dnf yum apk pacman zypper brew port snap
-        flatpak nix-env hostnamectl systemctl timedatectl loginctl setcap
-        """),
-    ),
-    "sandbox-escape": (
-        "makes a service act outside this session",
-        names("""
-        dbus-send gdbus busctl qdbus
-        """),
-    ),
-    "container": (
-        "runs commands where this guard does not reach",
-        names("""
+        flatpak nix-env hostnamectl systemctl timedatectl loginctl setcap""")),
+    "sandbox-escape": ("makes a service act outside this session",
+                       names("dbus-send gdbus busctl qdbus")),
+    "container": ("runs commands where this guard does not reach", names("""
         lxc lxc-attach lxc-execute incus apptainer singularity systemd-nspawn distrobox toolbox
-        vagrant multipass limactl lima colima ctr crictl runc crun proot
-        """),
-    ),
-}
-"""By rule: what programs do that reach beyond the session, and the programs. What they can be asked
-without that is in `queries`."""
+        vagrant multipass limactl lima colima ctr crictl runc crun proot""")),
+}  # fmt: skip
+"""By rule: what programs that reach beyond the session do, and the programs. Their read-only uses
+are in `readers`."""
 
 REFUSED = {
     name: Deny(rule, f"{name} {does}")
@@ -99,7 +78,7 @@ def agent_script(script: Value) -> list[Effect]:
 
 
 def version_control(command: Command) -> list[Effect]:
-    """hg, svn, jj and the like: looking is free, sending is a push."""
+    """hg, svn, jj and similar: reading is free, sending is a push."""
     words = [a.text or "" for a in command.args if not a.lead.startswith("-")]
     first = words[0] if words else ""
     sends = {"push", "dcommit", "submit", "send", "import"}
@@ -115,27 +94,12 @@ def kill(command: Command) -> list[Effect]:
     args = list(command.args)
     if args and args[0].text in ("-l", "-L", "--list", "-0"):
         return []
-    signalled = False
-    targets: list[Value] = []
-    number = 0
-    while number < len(args):
-        text = args[number].text or ""
-        if text in ("-s", "-n", "--signal") and not signalled:
-            signalled, number = True, number + 2
-            continue
-        if text == "--":
-            targets.extend(args[number + 1 :])
-            break
-        if (
-            text.startswith("-")
-            and not signalled
-            and not targets
-            and (len(args) > 1 and not (text == "-1" and number == len(args) - 1))
-        ):
-            signalled = True
-        else:
-            targets.append(args[number])
-        number += 1
+    first = args[0].text or "" if args else ""
+    if first in ("-s", "-n", "--signal"):
+        args = args[2:]
+    elif first.startswith("-") and first != "--" and len(args) > 1:
+        args = args[1:]
+    targets = [arg for arg in args if arg.text != "--"]
     for target in targets:
         if AGENTS in target.parts:
             return [Deny("session-control", "kill may end other agents")]
@@ -160,13 +124,13 @@ def kill_by_name(command: Command) -> list[Effect]:
 
 
 _HOOK = "sh -c [ -r /.local/state/bridle/run/guard-0/hook.sh ]; . /bridle/guard/0/hook.sh dash bash"
-"""What the command line of a guard's hook holds, wherever the user's home is, and its shells."""
+"""What a guard hook's command line contains, wherever the user's home is, and its shells."""
 
 
 def _names_hook(text: str) -> bool:
-    """Whether a pattern for processes may fit the guard's hooks.
+    """Whether a pattern for processes may match the guard's hooks.
 
-    Not by running it: an expression of the agent's own could take forever.
+    The pattern is not run: an agent's expression could take forever.
     """
     for choice in re.sub(r"\[[^\]]{0,99}\]", " ", text.lower()).split("|"):
         if all(word in _HOOK for word in re.findall(r"[a-z0-9]+", choice)):
@@ -187,19 +151,19 @@ REMOTE = names("ssh sftp telnet rsh rlogin rexec ftp lftp sshpass autossh socat 
 
 
 def remote_shell(command: Command) -> list[Effect]:
-    """ssh and the like."""
+    """ssh and similar."""
     if _first(command) in ("-V", "-G", "--version"):
         return []
     letters = "".join(a.lead[1:] for a in command.args if re.match(r"-[a-zA-Z]+\Z", a.lead))
     asks = "z" in letters and not set(letters) & set("ecl")
     if asks and command.name in ("nc", "ncat", "netcat"):
-        # It only asks whether a port answers.
+        # It only checks whether a port answers.
         return []
     return [Deny("remote", f"{command.name} runs commands outside this session")]
 
 
 def github(command: Command) -> list[Effect]:
-    """gh, glab and hub: looking is free; what writes to the forge is a push by another name."""
+    """gh, glab and hub: reading is free; anything that writes to the forge counts as a push."""
     words = [a.text or "" for a in command.args if not a.lead.startswith("-")]
     reading = {"view", "list", "diff", "status", "checks", "watch", "ls"}
     if not words or words[0] in ("--version", "help", "status", "browse", "search", "version"):
@@ -221,14 +185,11 @@ def github(command: Command) -> list[Effect]:
     if words[:2] in (["pr", "checkout"], ["co", ""]) or words[0] == "co":
         return [Deny("git-branch", "checks out a branch that is not yours")]
     if words[:2] in (["repo", "clone"], ["run", "download"], ["release", "download"]):
-        return [Mutates(f"{command.name} {words[0]} {words[1]}"), *_clone_target(command)]
+        options = read(command.args, short="DR", long=("dir", "repo"))
+        places = options.values("D", "dir") + options.operands[3:4]
+        written = [Write(place, "merge") for place in places]
+        return [Mutates(f"{command.name} {words[0]} {words[1]}"), *written]
     return [Deny("git-push", f"{command.name} {' '.join(words[:2])} changes the forge")]
-
-
-def _clone_target(command: Command) -> list[Effect]:
-    options = read(command.args, short="DR", long=("dir", "repo"))
-    places = options.values("D", "dir") + options.operands[3:4]
-    return [Write(place, "merge") for place in places]
 
 
 _OWN_DENIED = names("run serve acp mcp model-server demo daemon init conformance")
@@ -236,7 +197,7 @@ _SESSION_READ = names("list show logs export wait")
 
 
 def orchestrator(command: Command) -> list[Effect]:
-    """Bridle's own command: mail, status and the like; never sessions without a guard."""
+    """Bridle's own command: mail, status and similar; never sessions without a guard."""
     words = [a.text or "" for a in command.args if not a.lead.startswith("-")]
     first = words[0] if words else ""
     second = words[1] if len(words) > 1 else ""
@@ -270,3 +231,67 @@ def tracker(command: Command) -> list[Effect]:
     ):
         return [Write(a, "entry") for a in command.args[2:]] or [Mutates("sd")]
     return []
+
+
+# --- containers: which of the user's files they share ---
+
+CONTAINERS = names("docker podman nerdctl docker-compose podman-compose buildah finch")
+
+
+def container(command: Command) -> list[Effect]:
+    """docker and podman: what is mounted, and with which rights."""
+    words = [a.text or "" for a in command.args if not a.lead.startswith("-")]
+    first = words[0] if words else ""
+    if not first:
+        return []
+    if first in ("push", "login") or words[:2] == ["image", "push"]:
+        return [Deny("publish", f"{command.name} {first}")]
+    effects: list[Effect] = [Mutates(f"{command.name} {first}")]
+    options = read(
+        command.args, short="ov", flags=("privileged",),
+        long=("volume", "mount", "output", "cap-add", "device", *_FILES, *_NAMESPACES),
+    )  # fmt: skip
+    shares = any(v.text == "host" for v in options.values(*_NAMESPACES))
+    if shares or options.has("privileged", "cap-add", "device"):
+        effects.append(Deny("container", f"{command.name} with rights of the machine"))
+    for value in options.values("v", "volume", "mount"):
+        effects.extend(_mounted(value))
+    effects.extend(Write(v) for v in options.values(*_FILES))
+    if first in ("build", "buildx", "save", "export", "image", "container"):
+        effects.extend(_saved(options.values("o", "output")))
+    if first == "cp" and len(words) > 2 and ":" not in words[-1]:
+        effects.append(Write(command.args[-1], "merge"))
+    return effects
+
+
+_FILES = ("iidfile", "cidfile", "metadata-file")
+_NAMESPACES = ("pid", "ipc", "userns", "uts")
+
+
+def _saved(values: list[Value]) -> list[Effect]:
+    """What -o names: a path, or `type=local,dest=PATH`."""
+    dests = [(re.search(r"dest=([^,]*)", value.lead), value) for value in values]
+    places = [literal(match[1]) if match else value for match, value in dests]
+    return [Write(place, "merge") for place in places if place.text != "-"]
+
+
+def _mounted(value: Value) -> list[Effect]:
+    lead = value.lead
+    if "type=" in lead or "source=" in lead or "src=" in lead:
+        match = re.search(r"(?:source|src)=([^,]*)", lead)
+        if re.search(r",(readonly|ro)(=true|=1)?(,|\Z)", lead):
+            return []
+        if "type=bind" in lead and match:
+            return [Write(literal(match.group(1)), "merge")]
+        return []
+    text = value.show()
+    fields = text.split(":")
+    if len(fields) > 2 and fields[2] == "ro":
+        return []
+    if not fields[0].startswith(("/", ".", "~", "$", "<")):
+        return []
+    if "docker.sock" in fields[0]:
+        return [Deny("container", "mounts the container daemon's socket")]
+    if value.text is None:
+        return [] if not value.holds("any") else [Write(value, "merge")]
+    return [Write(literal(fields[0]), "merge")]

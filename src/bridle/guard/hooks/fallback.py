@@ -4,7 +4,7 @@
 
 SETTINGS is the guard's own JSON file (`guard_folder.FallbackSettings`). The call is the hook's
 payload on stdin. The answer is the exit status, 0 or `BLOCKED`, with one line: `allow`, or `block`
-and what the hook prints. The hook takes any other end for a refusal. The status counts because the
+and what the hook prints. The hook treats any other end as a refusal. The status counts because the
 agent's processes can write into the pipe that the line goes through.
 """
 
@@ -13,8 +13,6 @@ import signal
 import sys
 
 SECONDS = 20
-BLOCKED = 3
-"""Exit status of a refusal."""
 
 
 def main(argv: list[str]) -> int:
@@ -26,6 +24,7 @@ def main(argv: list[str]) -> int:
     import msgspec
 
     from bridle.guard.hooks.hook_judge import LARGEST, HookJudge, answer_line
+    from bridle.guard.hooks.hook_script import BLOCKED
     from bridle.guard.policy import Policy
     from bridle.turns.guard_contract import HookShape
 

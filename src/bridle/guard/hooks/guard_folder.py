@@ -2,31 +2,42 @@
 
 The folder holds the hook's script, the settings of the fallback judge, and, for a session, the
 notes: each verdict is appended there before the hook gets it. A session outlives its driver, so the
-driver reads the verdicts from that file, whether a host or the fallback judge gave them.
+driver reads the verdicts from that file, whether a host or the fallback judge gave them. Hooks ask
+the process that their script names; while there is none, or it is gone, the fallback judge answers
+them by the policy in the folder. So the agent of a session is guarded at every moment.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 
 import msgspec
 
+from bridle.core.errors import GuardRefused
 from bridle.core.files import write_atomic
 from bridle.guard.hooks.hook_script import SECONDS, answer_path, hook_command, hook_script
 from bridle.guard.policy import Policy
-from bridle.turns.guard_contract import NOTES, HookNote, HookShape, current_note
+from bridle.turns.guard_contract import (
+    NOTES,
+    GuardAddress,
+    GuardMechanism,
+    HookNote,
+    HookShape,
+    current_note,
+)
 
 LONGEST_ARGS = 4096
 """Bytes of a call's arguments that are kept with its verdict; longer ones are left out."""
 OUTSIDE = "/bridle-guard-canary"
-"""A path that no policy lets an agent write; nothing is ever written there."""
+"""A path that no policy allows an agent to write; nothing is ever written there."""
 _PIECE = 1 << 20
 
 
 class FallbackSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fallback judge reads (`fallback`), and a host that takes up a session."""
+    """What the fallback judge reads (`fallback`), and a host that takes over a session."""
 
     paths: tuple[str, ...]
     """Folders that the fallback judge imports from."""
@@ -42,7 +53,7 @@ class FallbackSettings(msgspec.Struct, frozen=True, kw_only=True):
 class GuardFolder:
     """The paths in a guard's folder, and how its files are written.
 
-    Contract: `path` exists and is private. Files are replaced as a whole, since a hook may read
+    Contract: `path` exists and is private. Files are replaced as a whole, because a hook may read
     them at any moment.
     """
 
@@ -136,7 +147,7 @@ def append_note(path: str, note: HookNote, *, with_args: bool) -> None:
     if not (with_args and refused and len(msgspec.json.encode(note.args)) <= LONGEST_ARGS):
         note = msgspec.structs.replace(note, args=None)
     line = msgspec.json.encode(note) + b"\n"
-    # The file is never created here: where it is gone, nobody would read the verdict.
+    # The file is never created here: if it is gone, nobody would read the verdict.
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if os.write(handle, line) != len(line):
@@ -147,7 +158,7 @@ def append_note(path: str, note: HookNote, *, with_args: bool) -> None:
 
 def read_notes(path: str, start: int) -> list[tuple[HookNote, int]]:
     """The notes from byte `start` on, each with the byte where it ends. Lines that are not notes
-    are skipped: an agent that breaks out of its guard can write there, and gains nothing by it."""
+    are skipped: an agent that escapes its guard can write there, but gains nothing."""
     try:
         with open(path, "rb") as file:
             file.seek(start)
@@ -178,3 +189,76 @@ def _start_time() -> str:
             return file.read().rpartition(b")")[2].split()[19].decode()
     except (OSError, IndexError):
         return ""
+
+
+class SessionHook:
+    """The `GuardHook` of a session. It starts nothing: the driver of the session answers its hooks
+    (`HookHost.take_session`).
+
+    Contract: `begin` comes after the adapter's calls and before the agent is started. `close` is
+    for a session that was not started, and may be called twice.
+    """
+
+    stdio = False
+    lasting = True
+
+    def __init__(self, folder: str, *, begun: bool = False) -> None:
+        """`begun` says that `begin` was called for this folder before: this is the hook of the next
+        process of the same session."""
+        self.folder = folder
+        self.files = GuardFolder(folder)
+        self.patience = SECONDS
+        """Seconds that a hook waits for an answer before it refuses; set before `begin`."""
+        self._offered = begun
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        """What a confined agent must be able to write so that its hooks can ask."""
+        return (self.files.fifo, self.files.notes) if self._offered else ()
+
+    def command(self, shape: HookShape) -> str:
+        """The command of a hook process; see `hook_script`."""
+        if not self._offered:
+            self._offered = True
+            os.mkfifo(self.files.fifo, 0o600)
+            write_atomic(self.files.notes, "")
+        return self.files.command(shape)
+
+    def address(self) -> GuardAddress:
+        """Raises `GuardRefused`: a connection does not outlive the process that answers it."""
+        raise GuardRefused(
+            "this agent asks over a connection, which does not outlive the process that answers",
+            hint="use `bridle run`, or confine it with --sandbox and pass --unguarded",
+        )
+
+    def begin(self, mechanism: GuardMechanism, policy: Policy) -> None:
+        """Apply the policy, and check that the hook obeys it; raises `GuardRefused` if it does
+        not."""
+        if not self._offered:
+            raise GuardRefused(f"{mechanism.name}: the agent was given nothing to ask")
+        self.files.write_settings(
+            policy,
+            mechanism.shape,
+            with_notes=True,
+            with_args=not mechanism.tells_refused,
+            patience=self.patience,
+        )
+        self.files.write_script(mechanism.shape, patience=self.patience, hosted=False)
+        self._check(mechanism.shape, policy.cwd or policy.worktree)
+        write_atomic(self.files.notes, "")
+
+    def _check(self, shape: HookShape, cwd: str) -> None:
+        """Ask the hook about a forbidden call."""
+        try:
+            done = ask_hook(self.command(shape), shape, cwd, {}, patience=self.patience)
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            raise GuardRefused(f"the guard's hook does not run: {problem}") from None
+        with open(self.files.notes, "rb") as file:
+            noted = file.read()
+        # A hook that reached no judge refuses too, but then there is no note.
+        if not noted.strip() or done.stdout.strip() == shape.allowed().strip():
+            raise GuardRefused("the guard's hook does not judge: a forbidden call was not refused")
+
+    def close(self) -> None:
+        """Remove the guard's files."""
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Reaching into a hook process: its payload out, the answer in, without its help where possible.
+"""Reads a hook process's payload and writes its answer, without its help where possible.
 
-The hook runs as the same user below the agent, so its descriptors are open to us by `/proc`, or by
-`pidfd_getfd` where they are sockets (Node gives those to its children).
+The hook runs as the same user below the agent, so its descriptors are accessible through `/proc`,
+or through `pidfd_getfd` if they are sockets (Node gives those to its children).
 """
 
 import os
@@ -15,9 +15,9 @@ from bridle.guard.hooks.hook_judge import LARGEST
 from bridle.guard.hooks.hook_script import ANSWERS, COPY, PAYLOAD
 
 _DEADLINE = 15.0
-"""Seconds within which a payload must be there."""
+"""Seconds within which a payload must arrive."""
 _QUIET = 0.05
-"""Seconds after which a payload that is whole is taken though its writer has not closed it."""
+"""Seconds after which a complete payload is taken although its writer has not closed it."""
 _PIDFD_GETFD = 438
 _LINE = re.compile(rb"^(\d{1,10}) ([0-9a-f-]{36})( \d+)?$", re.MULTILINE)
 
@@ -29,7 +29,7 @@ class NeedsCopy(Exception):
 class Reached:
     """A hook process that waits for an answer.
 
-    Contract: entering raises `OSError` when it is gone, is no hook of `script`, or waits for
+    Contract: entering raises `OSError` when it is gone, is not a hook of `script`, or waits for
     nothing. `say` never blocks.
     """
 
@@ -39,7 +39,7 @@ class Reached:
         self._pipe = -1
 
     def __enter__(self) -> "Reached":
-        # A process that merely says so is not written to: its descriptors are its own affair.
+        # Never write to a process that only claims to be a hook.
         with open(f"/proc/{self.pid}/cmdline", "rb") as file:
             if self._script not in file.read(1 << 16):
                 raise OSError("not a hook")
@@ -58,12 +58,13 @@ class Reached:
         os.close(self._pipe)
 
     def say(self, word: bytes) -> None:
-        """Wake the hook up. Other processes can do that too, so it believes no word of it."""
+        """Wake the hook up. Other processes can do that too, so the hook does not trust the word
+        itself."""
         os.write(self._pipe, word + b"\n")
 
     def answer(self, path: str, line: bytes) -> None:
-        """Answer the hook, which looks for it at `path`; raises `OSError` when something is there
-        already: only the host may answer."""
+        """Answer the hook, which looks for it at `path`; raises `OSError` if the file exists: only
+        the host may answer."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         file = os.open(path, flags, 0o400)
         try:
@@ -73,7 +74,7 @@ class Reached:
         self.say(b"done")
 
     def open_input(self, number: int) -> int:
-        """A descriptor of this process for what the hook has at `number`; raises `NeedsCopy`."""
+        """This process's own descriptor for the hook's descriptor `number`; raises `NeedsCopy`."""
         path = self._path(number)
         mode = os.stat(path).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISREG(mode):
@@ -86,8 +87,8 @@ class Reached:
 
 def lines_of(text: bytes) -> list[tuple[int, str, int]]:
     """Process ids, each with the name of its question and the descriptor of its payload, from what
-    hooks wrote into the FIFO. What is not of that form is left out: the agent's own commands can
-    write there too."""
+    hooks wrote into the FIFO. Anything else is ignored: the agent's own commands can write there
+    too."""
     found = []
     for pid, key, copy in _LINE.findall(text):
         found.append((int(pid), key.decode(), COPY if copy else PAYLOAD))
@@ -140,7 +141,7 @@ def _is_whole(data: bytearray) -> bool:
 
 
 def _taken_over(pid: int, number: int) -> int:
-    """A copy of another process's descriptor, whatever it is of."""
+    """A copy of another process's descriptor of any kind."""
     import ctypes
 
     try:

@@ -60,7 +60,7 @@ class HookJudge:
         return ready
 
     def answer(self, payload: bytes, shape: HookShape) -> HookNote:
-        """What a hook's payload comes to, whatever it holds: a verdict, or that a hook fired."""
+        """What any payload of a hook results in: a verdict, or a note that a hook fired."""
         if len(payload) > LARGEST:
             return refusal("bad-input", "the call is too large to be judged")
         try:

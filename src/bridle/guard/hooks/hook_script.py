@@ -1,10 +1,9 @@
-"""The hook process: a few lines of shell that cost little more than starting a shell.
+"""The hook process: a few lines of shell, hardly slower than starting a shell.
 
-A runtime starts a hook for each tool call, so what it costs is paid each time. Here the shell never
-touches the payload and starts no other program: it writes its process id into a FIFO, and the host
-reads the payload from the shell's own stdin and answers. Where the host cannot reach that stdin it
-asks for a copy; where there is no host the fallback judge runs. Whatever goes wrong, the call is
-refused.
+A runtime starts a hook for each tool call, so it must be cheap. The shell never touches the payload
+and starts no other program: it writes its process id into a FIFO, and the host reads the payload
+from the shell's own stdin and answers. Where the host cannot reach that stdin it asks for a copy;
+where there is no host the fallback judge runs. Whatever goes wrong, the call is refused.
 
 The agent's own processes can open every pipe of the hook (`/proc/PID/fd`). So the pipe on which the
 hook waits only wakes it up: the answer is a file in the guard's folder, which a confined agent
@@ -12,19 +11,20 @@ cannot write, named by the hook's process id and by a number that the hook draws
 question. A line that another process writes into the pipe leads to a file that does not exist, and
 so to a refusal. The fallback judge allows by its exit status, which only the kernel reports.
 
-Once the judge has taken a call, it alone holds the pipe's other end, so that the hook's waiting
-ends with the judge. Before that, and against a judge that lives and does not answer, the hook looks
-at the clock once a second, unless the runtime stops a tool whose hook takes too long.
+Once the judge has taken a call, it alone holds the pipe's other end, so that the hook stops waiting
+when the judge ends. Before that, and in case a living judge does not answer, the hook checks the
+clock once a second, unless the runtime stops a tool whose hook takes too long.
 """
 
 import shlex
 import shutil
 
-from bridle.guard.hooks.fallback import BLOCKED
 from bridle.turns.guard_contract import HookShape
 
 SECONDS = 25
 """How long a hook waits for the judge before it refuses."""
+BLOCKED = 3
+"""Exit status with which the fallback judge refuses."""
 
 SILENT = "the guard does not answer; the call is refused. Report it, and stop if it stays so."
 KILLED = "the guard's hook was ended before it had an answer; the call is refused."
@@ -112,7 +112,8 @@ tick() {{
   fi
 }}
 """
-"""Where the hook keeps the time: in bash by its own reading, elsewhere by a process that sleeps."""
+"""How the hook measures time: in bash by a timeout of `read`, elsewhere by a process that
+sleeps."""
 _NAP = "{sleep} 1 >/dev/null 2>&1 3>&- 4>&- 5>&- </dev/null &"
 _START = """\
 if [ -n "$BASH_VERSION" ]; then late='-t 1'; else
@@ -144,8 +145,8 @@ def hook_script(
 ) -> str:
     """The script of a session's hooks.
 
-    `pid` and `born` (its start time in `/proc`) name the process that answers; `alone` is
-    the command that judges when that one is gone. `answers` is how the paths of answers begin
+    `pid` and `born` (its start time in `/proc`) name the process that answers; `alone` is the
+    command that judges when that process is gone. `answers` is how the paths of answers begin
     (`answer_path`).
     """
     quote = shlex.quote
@@ -187,10 +188,10 @@ def answer_path(answers: str, pid: int, key: str) -> str:
 
 def hook_command(path: str, shape: HookShape) -> str:
     """The command that runs the script at `path` in the shell that was started for the hook; a
-    script that is gone refuses.
+    missing script means a refusal.
 
-    Where the runtime lets a call pass whose hook was killed, the script runs in a subshell, and the
-    shell over it refuses in its place.
+    If the runtime allows a call whose hook was killed, the script runs in a subshell, and the
+    parent shell refuses instead.
     """
     quoted = shlex.quote(path)
     there = f"[ -r {quoted} ] || {{ echo 'the guard is gone' >&2; exit 2; }}"

@@ -38,7 +38,7 @@ _MOST = 64
 """Calls that are answered at the same time; further ones wait."""
 _LONGEST_LINE = 9 << 20
 _KEPT = 256
-"""Answers that are kept for hooks to read; more than wait at any moment."""
+"""Answers that are kept for hooks to read; more than ever wait at once."""
 
 
 class HostedGuard(ABC):
@@ -60,7 +60,7 @@ class HostedGuard(ABC):
         self._answers: deque[str] = deque()
 
     def judged(self, payload: bytes) -> HookNote:
-        """What a hook's payload comes to."""
+        """What a hook's payload results in."""
         if self._judge is None:
             return refusal("policy-error", "the guard has not begun, or has ended")
         return self._judge.answer(payload, self.shape)
@@ -74,7 +74,7 @@ class HostedGuard(ABC):
 
     @abstractmethod
     def report(self, note: HookNote) -> None:
-        """Give the driver a note. Raises `OSError` when it cannot be given."""
+        """Give the driver a note. Raises `OSError` on failure."""
 
     def answer_file(self, pid: int, key: str) -> str:
         """Where the answer to a question goes. The oldest answers are removed: they were read."""
@@ -273,8 +273,8 @@ class HookHost:
         return RunGuard(self, folder, stdio=stdio)
 
     def take_session(self, session_id: str, folder: str) -> None:
-        """Answer the hooks of a session whose guard's files are in `folder`, from now on. Where
-        that cannot be done the fallback judge goes on answering them."""
+        """Answer the hooks of a session whose guard's files are in `folder`, from now on. If that
+        fails, the fallback judge keeps answering them."""
         if session_id in self.sessions:
             return
         with contextlib.suppress(GuardRefused, OSError):
@@ -318,8 +318,8 @@ class HookHost:
         with self._lock:
             if guard in self._fifos:
                 return
-            # Open for writing too, so that the FIFO never ends, and a hook can open it at any
-            # moment.
+            # Open for writing too, so that the FIFO never reaches its end and hooks can always open
+            # it.
             fifo = os.open(guard.files.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             self._fifos[guard] = fifo
             self._running().register(fifo, selectors.EVENT_READ, guard)
@@ -337,7 +337,7 @@ class HookHost:
             return str(host), int(port)
 
     def forget(self, guard: HostedGuard) -> None:
-        """Answer for this guard no more."""
+        """Stop answering for this guard."""
         with self._lock:
             self._tokens.pop(guard.token, None)
             fifo = self._fifos.pop(guard, None)
@@ -452,7 +452,7 @@ def _answer_hook(guard: HostedGuard, pid: int, key: str, number: int) -> None:
     `number`."""
     with contextlib.suppress(OSError), Reached(pid, guard.files.script) as hook:
         path = guard.answer_file(pid, key)
-        # From here on the hook knows that its waiting ends with this process.
+        # From here on the hook stops waiting if this process ends.
         hook.say(b"here")
         try:
             payload = reach(hook, number)

@@ -25,9 +25,9 @@ from bridle.guard.shell.values import (
     Value,
     join,
     literal,
+    names,
     summarize,
 )
-from bridle.guard.tables import names
 
 _ATOMS = names(
     "nproc whoami id uname arch uuidgen hostid seq wc md5sum sha1sum sha256sum cksum stat "
@@ -45,6 +45,7 @@ _SETTINGS = frozenset(
      ("mise", "activate"), ("direnv", "hook"), ("opam", "env"), ("luarocks", "path")}
 )  # fmt: skip
 """Commands that print assignments of search paths, made for `eval`."""
+_ATOM, _NUMBER, _REL = (Output((Value((hole,)),)) for hole in (ATOM, NUMBER, REL))
 _STATUS = join([ATOM, " ", REL])
 """A line of git's short status: two letters, then a path."""
 _NUMBERED = join([NUMBER, ":", ANY])
@@ -74,21 +75,21 @@ def output(command: Command, worktree: str) -> Output:
         return _mktemp(args, dict(command.env).get("TMPDIR"))
     if name == "date":
         shown = "".join(a.show() for a in args)
-        return UNKNOWN_OUTPUT if "/" in shown.replace("date/", "") or ".." in shown else _atom()
+        return UNKNOWN_OUTPUT if "/" in shown.replace("date/", "") or ".." in shown else _ATOM
     if name in ("pgrep", "pidof") and any(
         isinstance(effect, Deny) for effect in kill_by_name(command)
     ):
         return Output((Value((AGENTS,)),))
     if name == "wc":
         operands = read(args, long=("files0-from",)).operands
-        return _atom() if operands or not command.piped else _number()
+        return _ATOM if operands or not command.piped else _NUMBER
     formatted = [a.lead for a in command.args if re.match(r"-[fc]|--(?:format|printf)", a.lead)]
     if name in ("seq", "stat") and formatted and any("/" in a.show() for a in command.args):
         return UNKNOWN_OUTPUT
     if name in ("nproc", "seq"):
-        return _number()
+        return _NUMBER
     if name in _ATOMS:
-        return _atom()
+        return _ATOM
     if name == "git":
         return _git(args, command, worktree)
     if name in ("find", "fd", "ls", "rg", "grep", "egrep", "fgrep", "tree"):
@@ -103,14 +104,6 @@ def output(command: Command, worktree: str) -> Output:
     if name in _FILTERS or name in ("tr", "cut", "awk", "xargs", "sed"):
         return _filter(name, command)
     return UNKNOWN_OUTPUT
-
-
-def _atom() -> Output:
-    return Output((Value((ATOM,)),))
-
-
-def _number() -> Output:
-    return Output((Value((NUMBER,)),))
 
 
 def _echo(args: tuple[Value, ...]) -> Output:
@@ -161,7 +154,7 @@ def _printf(args: tuple[Value, ...]) -> Output:
             if piece == "%%":
                 pieces.append("%")
             elif re.fullmatch(_CONVERSION, piece) and piece not in ("%s", "%d"):
-                # A number in some form.
+                # A number in some format.
                 if rest:
                     rest.popleft()
                 pieces.append(ATOM)
@@ -177,7 +170,7 @@ def _printf(args: tuple[Value, ...]) -> Output:
         else:
             lines.extend(literal(line) for line in value.text.splitlines())
         if not rest or len(rest) == before:
-            # A form that takes no argument is printed once, however many there are.
+            # A format without placeholders is printed once, however many arguments there are.
             return Output(summarize(tuple(lines), 64))
 
 
@@ -211,7 +204,7 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
         # Its lines may begin with another folder.
         return UNKNOWN_OUTPUT
     if named or words[0] in ("ls-files", "ls-tree"):
-        return Output((Value((REL,)),))
+        return _REL
     if words[0] == "status" and any(
         w in ("--short", "--porcelain") or w.startswith("--porcelain=") or _is_flag(w, "s")
         for w in words
@@ -221,7 +214,7 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
         w in ("--files-with-matches", "--name-only", "--files-without-match") or _is_flag(w, "lL")
         for w in words
     ):
-        return Output((Value((REL,)),))
+        return _REL
     if words[0] == "rev-parse":
         if "--show-toplevel" in words:
             below = all(d is not None and f"{d}/".startswith(f"{worktree}/") and ".." not in d
@@ -231,13 +224,13 @@ def _git(args: tuple[Value, ...], command: Command, worktree: str) -> Output:
             w.startswith("--") and w not in ("--short", "--verify", "--abbrev-ref") for w in words
         ):
             return UNKNOWN_OUTPUT
-        return Output((Value((NAME,)),)) if "--abbrev-ref" in words else _atom()
+        return Output((Value((NAME,)),)) if "--abbrev-ref" in words else _ATOM
     if words[0] in ("merge-base", "rev-list", "describe", "hash-object", "write-tree"):
-        return _atom()
+        return _ATOM
     if words[0] == "log":
         form = next((w for w in words if w.startswith(("--format=", "--pretty="))), "")
         if re.fullmatch(r"--(format|pretty)=(format:)?%[hHtTpP]", form):
-            return _atom()
+            return _ATOM
     return UNKNOWN_OUTPUT
 
 
@@ -263,7 +256,7 @@ def _listing(name: str, command: Command) -> Output:
                                                       "exclude-dir", "regexp"))  # fmt: skip
         if not options.has("l", "L", "files-with-matches", "files", "files-without-match"):
             if options.has("c", "count", "n", "line-number") and _one_file(options, command):
-                return _number() if options.has("c", "count") else Output((_NUMBERED,))
+                return _NUMBER if options.has("c", "count") else Output((_NUMBERED,))
             if command.piped:
                 return _filter(name, command)
             return UNKNOWN_OUTPUT
@@ -277,14 +270,16 @@ def _listing(name: str, command: Command) -> Output:
         return Output(tuple(_below(p) for p in operands[1:]) or (Value((REL,)),))
     if name == "ls":
         if not operands:
-            return Output((Value((REL,)),))
+            return _REL
         if any(o.holds("glob") for o in operands):
             return Output(tuple(operands))
         if _lists_folders(command, operands):
-            return _atom()
-        if len(operands) == 1 and _stays_below(operands[0]) and not _shows_all(command):
+            return _ATOM
+        text = operands[0].text or "/"
+        below = text[0] not in "/~" and ".." not in text.split("/")
+        if len(operands) == 1 and below and not _shows_all(command):
             # The names in a folder, or the name of the file itself.
-            return Output((Value((REL,)),))
+            return _REL
         return Output((Value((NAME,)),))
     return UNKNOWN_OUTPUT
 
@@ -308,11 +303,6 @@ def _one_file(options: Parsed, command: Command) -> bool:
 def _shows_all(command: Command) -> bool:
     flags = "".join(a.text or "a" for a in command.args if a.lead.startswith("-"))
     return any(c in flags for c in "adfR")
-
-
-def _stays_below(place: Value) -> bool:
-    text = place.text
-    return text is not None and text[:1] not in ("/", "~") and ".." not in text.split("/")
 
 
 def _lists_folders(command: Command, operands: list[Value]) -> bool:
@@ -348,11 +338,11 @@ def _filter(name: str, command: Command) -> Output:
             "cut": r"-d ?. -f ?\d+|-f ?\d+ -d ?.",
         }[name]
         if command.stdin.lines == (_NUMBERED,) and _FIRST_FIELD.fullmatch(shown.strip()):
-            return _number()
+            return _NUMBER
         if command.stdin.lines == (_STATUS,) and re.fullmatch(
             r"-c ?[34]-|s[|#/]\^\.{2,3}[|#/]{2}", shown.strip()
         ):
-            return Output((Value((REL,)),))
+            return _REL
         if not re.fullmatch(plain, shown.strip()):
             return UNKNOWN_OUTPUT
         if name in ("awk", "cut") and any(line.text is not None for line in command.stdin.lines):

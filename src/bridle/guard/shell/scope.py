@@ -1,7 +1,7 @@
 """The state of a shell while its program is walked: directory, variables, functions.
 
-Where the program may have gone two ways, the state holds both: several directories, several values
-of a variable. A verdict must hold for all of them.
+After a branch the state contains both outcomes: several directories, several values of a variable.
+A verdict must hold for all of them.
 """
 
 import os
@@ -29,20 +29,8 @@ Binding = tuple[Value, ...]
 class Scope:
     """One shell's state. Copied for subshells, joined after branches."""
 
-    __slots__ = (
-        "arrays",
-        "depth",
-        "directories",
-        "doubt",
-        "exports",
-        "functions",
-        "positional",
-        "previous",
-        "references",
-        "stack",
-        "strict",
-        "variables",
-    )
+    __slots__ = ("arrays", "depth", "directories", "doubt", "exports", "functions", "positional",
+                 "previous", "references", "stack", "strict", "variables")  # fmt: skip
 
     def __init__(self, directory: str, variables: dict[str, Binding]) -> None:
         self.directories: tuple[str | None, ...] = (directory,)
@@ -53,7 +41,7 @@ class Scope:
         """Names that refer to another variable (declare -n); None when that is not known."""
         self.positional: tuple[Value, ...] | None = None
         self.doubt: tuple[str | None, ...] = ()
-        """Directories we would still be in had a `cd` of this statement failed."""
+        """Directories that the shell would still be in if a `cd` of this statement had failed."""
         self.previous: tuple[str | None, ...] = (None,)
         """Where `cd -` leads."""
         self.stack: tuple[tuple[str | None, ...], ...] | None = ()
@@ -67,22 +55,16 @@ class Scope:
     def copy(self) -> "Scope":
         """A copy of this state."""
         spend(1 + ((len(self.variables) + len(self.arrays) + len(self.functions)) >> 5))
-        twin = Scope("", dict(self.variables))
-        twin.directories = self.directories
-        twin.previous = self.previous
-        twin.stack = self.stack
-        twin.arrays = dict(self.arrays)
-        twin.functions = dict(self.functions)
-        twin.references = dict(self.references)
-        twin.positional = self.positional
-        twin.depth = self.depth
-        twin.doubt = self.doubt
-        twin.strict = self.strict
-        twin.exports = self.exports
+        twin = Scope.__new__(Scope)
+        twin.variables, twin.arrays = self.variables.copy(), self.arrays.copy()
+        twin.functions, twin.references = self.functions.copy(), self.references.copy()
+        twin.directories, twin.previous, twin.stack = self.directories, self.previous, self.stack
+        twin.positional, twin.depth, twin.doubt = self.positional, self.depth, self.doubt
+        twin.strict, twin.exports = self.strict, self.exports
         return twin
 
     def join(self, other: "Scope") -> None:
-        """Make this the state after one of two ways."""
+        """Make this the state after either of two branches."""
         spend(len(self.variables) + len(self.arrays) + len(self.functions) >> 2)
         self.directories = tuple(dict.fromkeys(self.directories + other.directories))
         if len(self.directories) > MAX_DIRECTORIES:
@@ -110,7 +92,8 @@ class Scope:
                 self.references[name] = None
 
     def widen(self, before: "Scope") -> None:
-        """After a loop body ran again and still changed the state, give up on what changed."""
+        """After a loop body ran again and still changed the state, treat what changed as
+        unknown."""
         for name, binding in self.variables.items():
             if before.variables.get(name) != binding:
                 self.variables[name] = (UNKNOWN,)
@@ -120,7 +103,7 @@ class Scope:
             self.stack = None
 
     def assume_success(self) -> None:
-        """A statement ended: a `cd` in it may have failed, and the next one runs all the same."""
+        """A statement ended: a `cd` in it may have failed, and the next one runs anyway."""
         if self.doubt and not self.strict:
             self.directories = tuple(dict.fromkeys(self.directories + self.doubt))
             if len(self.directories) > MAX_DOUBTS:
@@ -179,7 +162,7 @@ class Scope:
         return self.variables.get(name, (UNKNOWN,))
 
     def change_directory(self, target: Value) -> None:
-        """Take in a `cd` to the target."""
+        """Apply a `cd` to the target."""
         before = self.directories
         self.variables.pop("PWD", None)
         self.variables.pop("OLDPWD", None)
@@ -209,11 +192,11 @@ class Scope:
             self.doubt = tuple(dict.fromkeys(self.doubt + before))
 
     def go_back(self) -> None:
-        """Take in a `cd -`."""
+        """Apply a `cd -`."""
         self.directories, self.previous = self.previous, self.directories
 
     def push_directory(self, target: Value | None) -> None:
-        """Take in a `pushd`; None swaps the last two."""
+        """Apply a `pushd`; None swaps the last two."""
         before = self.directories
         if target is not None:
             self.change_directory(target)
@@ -226,7 +209,7 @@ class Scope:
             self.stack = (before, *self.stack)
 
     def pop_directory(self) -> None:
-        """Take in a `popd`, which stays where it is when nothing was pushed."""
+        """Apply a `popd`, which stays where it is when nothing was pushed."""
         if self.stack is None:
             self.directories = (None,)
         elif self.stack:
@@ -234,20 +217,16 @@ class Scope:
             self.directories, self.stack = self.stack[0], self.stack[1:]
 
     def follow(self, after: "Scope") -> None:
-        """Go on where another state of the same shell ended."""
-        self.directories = after.directories
-        self.previous = after.previous
-        self.stack = after.stack
-        self.variables = after.variables
-        self.references = after.references
-        self.doubt = after.doubt
+        """Continue from another state of the same shell."""
+        for name in ("directories", "previous", "stack", "variables", "references", "doubt"):
+            setattr(self, name, getattr(after, name))
 
 
 def _stand_in(target: Value) -> str | None:
-    """A made-up path for a directory that was found or made below a known place.
+    """An invented path for a directory that was found or created below a known place.
 
     What a listing, a pattern or a counter names is one component or more below; a name that does
-    not exist stands for it. None when it may lie anywhere.
+    not exist represents it. None when it may be anywhere.
     """
     kinds = {p.kind for p in target.parts if not isinstance(p, str)}
     texts = [p for p in target.parts if isinstance(p, str)]

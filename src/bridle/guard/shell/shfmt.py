@@ -1,4 +1,4 @@
-"""Running shfmt, the shell parser that comes with the installation.
+"""Runs shfmt, the shell parser that comes with the installation.
 
 It is called by its absolute path, never through a PATH that an agent can set, with a time limit and
 a limit on what it may print. Any failure is a `ParseError`.
@@ -122,7 +122,8 @@ def _exchange(in_write: int, out_read: int, data: bytes, seconds: float) -> byte
 
 
 def _feed(fd: int, view: memoryview) -> memoryview:
-    """Write what the pipe takes now; what is left. A parser that went away gets nothing more."""
+    """Write what the pipe takes now; returns the rest. A parser that has exited gets nothing
+    more."""
     try:
         return view[os.write(fd, view) :]
     except BlockingIOError:

@@ -101,7 +101,6 @@ class Redirect(Node, frozen=True):
     target: Word
     body: Word | None = None
     quoted: bool = False
-    fd: str = ""
 
 
 class Call(Node, frozen=True):
@@ -203,7 +202,8 @@ Script: TypeAlias = tuple[Stmt, ...]
 
 
 def nodes(script: Script) -> Iterator[Node]:
-    """Every node of the script, those inside of words and substitutions too, in no order."""
+    """Every node of the script, including those inside words and substitutions, in no particular
+    order."""
     waiting: list[Any] = list(script)
     while waiting:
         found = waiting.pop()
@@ -215,8 +215,8 @@ def nodes(script: Script) -> Iterator[Node]:
 
 
 def plain_text(word: Word) -> str | None:
-    """The text of a word whose quotes and backslashes are taken away; None when it holds anything
-    that is only known at run time."""
+    """The text of a word without its quotes and backslashes; None if any part is only known at run
+    time."""
     texts: list[str] = []
     for part in word.parts:
         inner = part.parts if isinstance(part, Double) else (part,)

@@ -1,12 +1,18 @@
-"""What is known of a word after expansion: text with holes.
+"""What is known about a word after expansion: text with holes.
 
-A hole is text that is only known at run time; its kind says what it may be. The judge
-treats a path with a hole by the worst that the kind allows.
+A hole is text that is only known at run time; its kind says what it may be. The judge assumes the
+worst that the kind allows.
 """
 
 from typing import Literal
 
 import msgspec
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of the text as a set: tables are written as text for readability."""
+    return frozenset(text.split())
+
 
 Kind = Literal["any", "rel", "name", "atom", "scratch", "glob"]
 
@@ -42,7 +48,7 @@ class Value(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str | None:
-        """The whole text, None when there is a hole in it."""
+        """The whole text; None if it has a hole."""
         if len(self.parts) == 1 and isinstance(self.parts[0], str):
             return self.parts[0]
         if not self.parts:
@@ -51,7 +57,8 @@ class Value(msgspec.Struct, frozen=True):
 
     @property
     def sample(self) -> str | None:
-        """The whole text with some number where there is one; None when there are other holes."""
+        """The whole text with a sample number in place of number holes; None if there are other
+        holes."""
         if any(isinstance(p, Hole) and p != NUMBER for p in self.parts):
             return None
         return "".join(p if isinstance(p, str) else "1" for p in self.parts)
@@ -102,7 +109,7 @@ def literal(text: str) -> Value:
 
 
 def join(pieces: list[str | Hole]) -> Value:
-    """One value of many pieces; neighbouring texts become one."""
+    """One value from many pieces; neighbouring texts are joined."""
     merged: list[str | Hole] = []
     run: list[str] = []
     for piece in pieces:
@@ -120,7 +127,7 @@ def join(pieces: list[str | Hole]) -> Value:
 
 
 def summarize(values: tuple[Value, ...], limit: int = 12) -> tuple[Value, ...]:
-    """The values without repeats; one hole that covers them all when they are too many."""
+    """The values without repeats; if there are too many, one hole that covers them all."""
     distinct = tuple(dict.fromkeys(values))
     if len(distinct) <= limit:
         return distinct

@@ -1,12 +1,13 @@
-"""From a word of the tree to the values it may have: braces, tilde, parameters, globs."""
+"""Expands a word of the tree into its possible values: braces, tilde, parameters, globs."""
 
 import fnmatch
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from bridle.guard.budget import spend
-from bridle.guard.shell import braces, tree
+from bridle.guard.shell import tree
 from bridle.guard.shell.scope import Scope
 from bridle.guard.shell.values import (
     ANY,
@@ -19,8 +20,8 @@ from bridle.guard.shell.values import (
     Value,
     join,
     literal,
+    names,
 )
-from bridle.guard.tables import names
 from bridle.guard.verdict import Blocked
 
 MAX_WORLDS = 16
@@ -31,7 +32,7 @@ Pipe: TypeAlias = Callable[[tree.ProcSubst, Scope], str]
 _WILD = re.compile(r"(\*+|\?)")
 _GLOB = re.compile(r"(\*+|\?|\[[^\]/]+\])")
 _LONGEST_TRIMMED = 1024
-"""Longest text and pattern of which it is worked out what `${x%pattern}` leaves."""
+"""Longest text and pattern for which `${x%pattern}` is evaluated."""
 _ATOM_NAMES = names("$ ? # ! RANDOM SECONDS LINENO UID EUID PPID BASHPID SHLVL EPOCHSECONDS")
 _ANSI = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
@@ -48,7 +49,7 @@ class Piece:
         self.content = content
         self.quoted = quoted
         self.splits = splits
-        """Whether the text came from an unquoted expansion, so that blanks separate words."""
+        """Whether the text came from an unquoted expansion, so that spaces separate words."""
 
 
 class Break:
@@ -61,24 +62,20 @@ Pieces: TypeAlias = list["Piece | Break"]
 
 
 class Expander:
-    """Expands words in a scope. `substitute` judges the body of a command substitution and tells
+    """Expands words in a scope. `substitute` judges the body of a command substitution and returns
     what it prints; `pipe` judges a process substitution and gives it a name."""
 
-    def __init__(self, scope: Scope, substitute: Substitute, pipe: Pipe, home: str | None) -> None:
+    def __init__(self, scope: Scope, substitute: Substitute, pipe: Pipe) -> None:
         self.scope = scope
         self.substitute = substitute
         self.pipe = pipe
-        self.home = home
         self.choice: dict[str, Value] = {}
-        """For variables with several values, the one that holds in the world being expanded."""
+        """For variables with several values, the one that applies in the current combination."""
 
     def worlds(self, words: tuple[tree.Word, ...]) -> list[dict[str, Value]]:
         """All ways to choose one value for each variable that the words name."""
-        names: dict[str, None] = {}
-        for word in words:
-            _names(word.parts, names)
         found: list[dict[str, Value]] = [{}]
-        for name in names:
+        for name in dict.fromkeys(name for word in words for name in _named(word.parts)):
             binding = self.scope.lookup(name)
             if len(binding) == 1:
                 continue
@@ -91,7 +88,7 @@ class Expander:
     def fields(self, word: tree.Word) -> list[Value]:
         """The words that this word becomes in a command line."""
         values: list[Value] = []
-        for parts in braces.expand(word.parts):
+        for parts in braced(word.parts):
             pieces = self.pieces(parts, False)
             values.extend(_split(pieces, self._separators()))
         spend(4 * len(values))
@@ -338,7 +335,8 @@ class Expander:
 
 
 def _trimmed_shape(value: Value, op: str, pattern: str | None) -> Value:
-    """What trimming leaves of a value with holes: part of a path below here is one too."""
+    """What trimming leaves of a value with holes: part of a relative path is a relative path
+    too."""
     kinds = {p.kind for p in value.parts if isinstance(p, Hole)}
     texts = [p for p in value.parts if isinstance(p, str)]
     climbs = any(".." in text for text in texts)
@@ -351,20 +349,18 @@ def _trimmed_shape(value: Value, op: str, pattern: str | None) -> Value:
     return Value((Hole("name"),)) if op == "##" and pattern == "*/" else UNKNOWN
 
 
-def _names(parts: tuple[tree.Part, ...], names: dict[str, None]) -> None:
+def _named(parts: tuple[tree.Part, ...]) -> Iterator[str]:
+    """The variables that a word names, apart from those in its substitutions."""
     for part in parts:
         if isinstance(part, tree.Param):
-            names[part.name] = None
-            words = [part.arg, *part.inner]
-            if part.replace is not None:
-                words.extend(part.replace[:2])
-            for word in words:
-                if word is not None:
-                    _names(word.parts, names)
+            yield part.name
+            for word in (part.arg, *part.inner, *(part.replace or ())[:2]):
+                if isinstance(word, tree.Word):
+                    yield from _named(word.parts)
         elif isinstance(part, tree.Double):
-            _names(part.parts, names)
+            yield from _named(part.parts)
         elif isinstance(part, tree.Lit) and part.text.startswith("~"):
-            names[{"~+": "PWD", "~-": "OLDPWD"}.get(part.text[:2], "HOME")] = None
+            yield {"~+": "PWD", "~-": "OLDPWD"}.get(part.text[:2], "HOME")
 
 
 def _unescape_double(match: re.Match[str]) -> str:
@@ -393,24 +389,19 @@ def _ansi(text: str) -> str:
 
 
 def _trim(text: str, pattern: str, op: str) -> str:
-    """What ${x%p} and the like make of a known text."""
+    """What ${x%p} and similar make of a known text."""
     spend(len(text) * (len(text) + len(pattern)) >> 5)
     regex = re.compile(fnmatch.translate(pattern))
+    front = op[0] == "#"
     cuts = range(len(text) + 1)
-    if op[0] == "%":
-        ordered = reversed(cuts) if op == "%" else iter(cuts)
-        for cut in ordered:
-            if regex.match(text[cut:]):
-                return text[:cut]
-        return text
-    for cut in cuts if op == "#" else reversed(cuts):
-        if regex.match(text[:cut]):
-            return text[cut:]
+    for cut in cuts if front == (len(op) == 1) else reversed(cuts):
+        if regex.match(text[:cut] if front else text[cut:]):
+            return text[cut:] if front else text[:cut]
     return text
 
 
 def _split(pieces: Pieces, separators: str) -> list[Value]:
-    """Separate the pieces into words at unquoted blanks, and mark the globs."""
+    """Separate the pieces into words at unquoted spaces, and mark the globs."""
     words: list[list[str | Hole]] = []
     current: list[str | Hole] | None = None
     for piece in pieces:
@@ -449,8 +440,8 @@ def _globs(text: str) -> list[str | Hole]:
     for number, component in enumerate(text.split("/")):
         if number:
             found.append("/")
-        # No bracket is closed after the last `]`: to look for one from each `[` would take the
-        # square of the length.
+        # No bracket is closed after the last `]`: looking for one from each `[` would take
+        # quadratic time.
         closed = component.rfind("]") + 1
         found.extend(_matched(_GLOB, component[:closed]))
         found.extend(_matched(_WILD, component[closed:]))
@@ -464,3 +455,123 @@ def _matched(pattern: re.Pattern[str], text: str) -> list[str | Hole]:
         for number, piece in enumerate(pattern.split(text))
         if piece
     ]
+
+
+# --- brace expansion: the words that {a,b} and {1..9} make of one -------------------------------
+
+MAX_BRACES = 200
+"""Most words that one word may become."""
+_LONGEST_SEQUENCE = 64
+_ITEM = re.compile(r"\\.|[^\\]", re.DOTALL)
+
+Item: TypeAlias = str | tree.Part
+"""A character, escaped or not, or a part that is not plain text."""
+
+
+def braced(parts: tuple[tree.Part, ...]) -> list[tuple[tree.Part, ...]]:
+    """The words that brace expansion makes of one."""
+    if not any(isinstance(p, tree.Lit) and "{" in p.text for p in parts):
+        return [parts]
+    items: list[Item] = []
+    for part in parts:
+        if isinstance(part, tree.Lit):
+            items.extend(_ITEM.findall(part.text))
+        else:
+            items.append(part)
+    spend(len(items) >> 2)
+    words = _Braces(items).words(0, len(items))
+    return [_merged(word) for word in words]
+
+
+def _merged(word: list[Item]) -> tuple[tree.Part, ...]:
+    merged: list[tree.Part] = []
+    run: list[str] = []
+    for item in word:
+        if isinstance(item, str):
+            run.append(item)
+            continue
+        if run:
+            merged.append(tree.Lit("".join(run)))
+            run = []
+        merged.append(item)
+    if run:
+        merged.append(tree.Lit("".join(run)))
+    return tuple(merged)
+
+
+class _Braces:
+    """The items of one word, with the end and the commas of every brace found beforehand."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self.items = items
+        self.budget = MAX_BRACES
+        self.ends: dict[int, int] = {}
+        self.commas: dict[int, list[int]] = {}
+        open_at: list[int] = []
+        for position, item in enumerate(items):
+            if item == "{":
+                open_at.append(position)
+            elif item == "}" and open_at:
+                self.ends[open_at.pop()] = position
+            elif item == "," and open_at:
+                self.commas.setdefault(open_at[-1], []).append(position)
+
+    def words(self, start: int, end: int) -> list[list[Item]]:
+        """The words that the items from `start` to `end` become."""
+        found: list[list[Item]] = [[]]
+        position = begin = start
+        while position < end:
+            options = self._options(position) if self.items[position] == "{" else None
+            if options is None:
+                position += 1
+                continue
+            self.budget -= len(options)
+            if self.budget < 0 or len(found) * len(options) > MAX_BRACES:
+                raise Blocked("shell-unparsed", "a brace expansion with too many words")
+            before = self.items[begin:position]
+            found = [[*word, *before, *option] for word in found for option in options]
+            spend(len(found) + (sum(map(len, found)) >> 2))
+            position = begin = self.ends[position] + 1
+        rest = self.items[begin:end]
+        return [[*word, *rest] for word in found]
+
+    def _options(self, start: int) -> list[list[Item]] | None:
+        """What the brace at `start` may become; None when it is only a character."""
+        end = self.ends.get(start)
+        if end is None:
+            return None
+        commas = self.commas.get(start)
+        if commas:
+            if len(commas) >= MAX_BRACES:
+                raise Blocked("shell-unparsed", "a brace expansion with too many words")
+            edges = [start, *commas, end]
+            inner = [self.words(a + 1, b) for a, b in itertools.pairwise(edges)]
+            options = [word for words in inner for word in words]
+            if len(options) > MAX_BRACES:
+                raise Blocked("shell-unparsed", "a brace expansion with too many words")
+            return options
+        if end - start > _LONGEST_SEQUENCE:
+            return None
+        inside = self.items[start + 1 : end]
+        texts = [item for item in inside if isinstance(item, str)]
+        steps = _sequence("".join(texts)) if len(texts) == len(inside) else None
+        return None if steps is None else [list(step) for step in steps]
+
+
+def _sequence(text: str) -> list[str] | None:
+    """The words of {1..9} or {a..e}; None when it is not a sequence."""
+    match = re.fullmatch(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.(-?\d+))?", text)
+    if match is None:
+        return None
+    first, last, step = match.groups()
+    numeric = first.lstrip("-").isdigit() and last.lstrip("-").isdigit()
+    if not numeric and not (first.isalpha() and last.isalpha()):
+        return None
+    low = int(first) if numeric else ord(first)
+    high = int(last) if numeric else ord(last)
+    stride = max(1, abs(int(step or 1)))
+    if abs(high - low) // stride >= MAX_BRACES:
+        # Long counts are plain numbers: their two ends represent all of them.
+        return [first, last]
+    span = range(low, high + 1, stride) if low <= high else range(low, high - 1, -stride)
+    return [str(n) if numeric else chr(n) for n in span]

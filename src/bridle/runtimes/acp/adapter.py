@@ -16,10 +16,13 @@ from bridle.core.features import Features
 from bridle.core.options import RunOptions, SpawnOptions
 from bridle.runtimes.acp.product import AcpProduct
 from bridle.runtimes.acp.quirks import AcpQuirks
+from bridle.runtimes.alternatives import supporters
 from bridle.runtimes.contract import Adapter, Guarded
 from bridle.runtimes.dialects import Dialect, choose_dialect
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.supporting import supporters
+from bridle.runtimes.planner import (
+    account_folder,
+)
 
 if TYPE_CHECKING:
     from bridle.core.results import ReadyState
@@ -97,16 +100,19 @@ class OverAcp(AcpAdapter):
         return "" if self.quirks.sandbox_modes else Adapter.unasked(self, options)
 
     def sandbox_needs(self, options: RunOptions, spec: "ProcessSpec") -> "SandboxNeeds":
-        """Those of the product. The home of a session with a scripted model is writable as a whole:
-        it holds nothing of the user's."""
-        from bridle.runtimes.acp.plan import account_folder
+        """Those of the product. The whole home of a session with a scripted model is writable: it
+        contains nothing of the user's."""
+        needs = self.product_needs(options, spec)
+        if options.model_server is None or options.account_dir is None:
+            return needs
         from bridle.sandbox import SandboxNeeds
 
-        needs = super().sandbox_needs(options, spec)
-        account = account_folder(options) if options.model_server is not None else None
-        if account is None:
-            return needs
+        account = account_folder(options.account_dir)
         return SandboxNeeds(writable=(account,), scratch_variables=needs.scratch_variables)
+
+    def product_needs(self, options: RunOptions, spec: "ProcessSpec") -> "SandboxNeeds":
+        """What the product's CLI must be able to write in a sandbox."""
+        return super().sandbox_needs(options, spec)
 
     # -- what only the product's other drives have ----------------------------------------------
 
@@ -123,7 +129,7 @@ class OverAcp(AcpAdapter):
     def build_print_command(
         self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
     ) -> list[str]:
-        """There is none: the answer comes by the protocol, not as text on stdout."""
+        """Refused: the answer comes by the protocol, not as text on stdout."""
         raise WrongUse(
             f"runtime {self.id} answers by the protocol, not with plain text",
             hint="run it with `bridle run`",
@@ -142,12 +148,21 @@ class OverAcp(AcpAdapter):
         return Adapter.detect_ready(self, pane)
 
     def requires_beacon_verification(self) -> bool:
-        """No: a prompt is a call that is answered, and cannot be lost."""
+        """No: a prompt is a call with an answer, and cannot be lost."""
         return False
 
 
 class AcpAlias(OverAcp):
     """The first base of a product's alias: the same product, driven over the protocol only."""
+
+    def __init_subclass__(cls) -> None:
+        """State the product's facts under the name `<product>-acp`, with the quirks as dialect."""
+        facts = getattr(cls, "product", None)
+        if facts is not None and "product" not in vars(cls):
+            cls.product = msgspec.structs.replace(
+                facts, id=f"{facts.id}-acp", dialects=(cls.quirks,), session_by_print=False
+            )
+        super().__init_subclass__()
 
     def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
         """Refused: the protocol has no terminal interface."""

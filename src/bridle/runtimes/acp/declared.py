@@ -4,23 +4,20 @@ A bridge is a program of a third party that starts a product and speaks the prot
 row of data here; the product's adapter knows its files, tools, hooks and routing.
 """
 
-import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from bridle.core.errors import GuardRefused
-from bridle.core.files import new_private_dir
-from bridle.core.options import ResolvedModel, RunOptions
+from bridle.core.options import Provider, RunOptions
 from bridle.core.results import TranscriptSummary
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.acp import quirks
 from bridle.runtimes.acp.adapter import AcpAdapter, OverAcp
-from bridle.runtimes.acp.plan import AcpPlan, account_folder
-from bridle.runtimes.acp.product import AcpOptions, AcpStart
-from bridle.runtimes.acp.quirks import PLAIN, AcpQuirks
-from bridle.runtimes.acp.routing import Target, route
+from bridle.runtimes.acp.plan import AcpPlan
+from bridle.runtimes.acp.product import AcpCommand, AcpOptions
+from bridle.runtimes.acp.quirks import PLAIN, AcpQuirks, features_over_acp
 from bridle.runtimes.contract import Adapter, AdapterSettings, History, as_guarded
 from bridle.runtimes.history import Spent
 from bridle.runtimes.install import (
@@ -33,8 +30,17 @@ from bridle.runtimes.install import (
 )
 from bridle.runtimes.options import provider_key
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.product import RoutingFacts
+from bridle.runtimes.planner import Environment, Launch, account_folder
+from bridle.runtimes.product import (
+    Credentials,
+    Product,
+    RoutingFacts,
+    Service,
+    ServicePieces,
+    ToolPieces,
+)
 from bridle.runtimes.registry import get_adapter
+from bridle.runtimes.routing import NO_PROXY, PROXIES
 from bridle.turns.guard_contract import GuardHook
 
 if TYPE_CHECKING:
@@ -46,57 +52,41 @@ if TYPE_CHECKING:
 class Bridge(msgspec.Struct, frozen=True, kw_only=True):
     """A program that speaks the protocol for a product, or an agent declared in a configuration."""
 
-    command: str = ""
     product: str = ""
     """The runtime of the product behind it; empty for an agent of which nothing else is known."""
-    package: str = ""
-    """npm package of the command, for its version; names that start with it count too."""
-    native: str = ""
-    """The native program behind an npm launcher, below `node_modules`; `{platform}` is npm's."""
-    keys: tuple[str, ...] = ()
-    """Variables that hold a key or token."""
-    logins: tuple[str, ...] = ()
-    """Files of a login, below the home."""
-    home_variable: str = ""
-    """Variable that moves the product's configuration home."""
     guard_changes: dict[str, Any] = {}
     """Fields of the product's `GuardMechanism` that differ behind the bridge."""
     asks: bool = False
     """Without a product: whether it asks before every call that changes anything."""
 
 
-class BridgeRuntime(OverAcp):
-    """A bridge as a runtime."""
+def _finder(package: str, native: str = "") -> Callable[[str], Installation | None]:
+    """Finds a bridge of the npm package `package` (names that begin with it count too): the native
+    program where a launcher starts it, which is at `native` below `node_modules`."""
 
-    bridge: ClassVar[Bridge]
-    tells_version = False
-
-    # -- identity and availability --------------------------------------------------------------
-
-    def find(self) -> Installation | None:
-        """The installed program: the native one where an npm launcher starts it."""
-        bridge = self.bridge
-        found = find_executable(self.settings.binary or self.binary)
+    def find(name: str) -> Installation | None:
+        found = find_executable(name)
         if found is None:
             return None
-        binary = (native_program(found, bridge.native) if bridge.native else None) or found
-        if not bridge.package:
-            return Installation(binary=binary, version=None)
-        version = package_version(binary, bridge.package) or package_version(found, bridge.package)
+        binary = (native_program(found, native) if native else None) or found
+        version = package_version(binary, package) or package_version(found, package)
         if version is None:
             version = remembered_version(binary, lambda: ask_version((binary,)))
         return Installation(binary=binary, version=version)
 
-    def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
-        """Whether a key variable or a login file is there. A login may be elsewhere (a key ring, a
-        helper program), so none is ever reported as missing."""
-        bridge = self.bridge
-        home = env.get("HOME") or os.path.expanduser("~")
-        if any(env.get(name) for name in bridge.keys):
-            return "present"
-        if any(os.path.exists(os.path.join(home, *name.split("/"))) for name in bridge.logins):
-            return "present"
-        return "unknown"
+    return find
+
+
+def _find_declared(name: str) -> Installation | None:
+    """A declared agent; its version stays unknown."""
+    found = find_executable(name)
+    return Installation(binary=found, version=None) if found else None
+
+
+class BridgeRuntime(OverAcp):
+    """A bridge as a runtime."""
+
+    bridge: ClassVar[Bridge]
 
     def tool_table(self) -> "ToolTable | None":
         """That of the product."""
@@ -118,75 +108,92 @@ class BridgeRuntime(OverAcp):
 
     # -- starting -------------------------------------------------------------------------------
 
-    def acp_start(
-        self, options: RunOptions, own: AcpOptions, env: Mapping[str, str], cwd: str
-    ) -> AcpStart:
-        """The bridge with the product's variables; a scripted model gets a private home."""
-        around = {**env, **options.env}
+    def environment(self, launch: Launch) -> Environment:
+        """The product's variables, led to the model service; a scripted model gets a home that
+        contains nothing of the user's."""
+        options, env = launch.options, launch.env
+        to, moved = self._target(launch)
+        way = self._way(to)
+        child = {name: value for name, value in env.items() if name not in way.drop}
+        routing = {**moved, **way.env}
+        if options.model and self.quirks.model_variable is not None:
+            routing[self.quirks.model_variable] = options.model
+        routing |= self._tool_pieces(launch).env
+        server = options.model_server
+        keys = (server.api_key if server else "", to.key)
+        return Environment(child, tuple(key for key in dict.fromkeys(keys) if key), routing)
+
+    def command(self, launch: Launch, env: Mapping[str, str]) -> AcpCommand:
+        """The arguments that lead to the model service and switch tools."""
+        options = launch.options
+        to, _ = self._target(launch)
+        settings: dict[str, Any] = {}
+        provider = options.provider
+        if provider is not None and provider.base_url and self.bridge.product:
+            settings = self._product().isolating_settings(env, launch.cwd, provider.auth_token_env)
+        return AcpCommand(
+            words=(*self._way(to).flags, *self._tool_pieces(launch).flags),
+            settings=settings,
+            model_chosen=options.model_server is not None,
+        )
+
+    def provider_env(
+        self, provider: Provider, model: str | None, env: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Variables that route the product to `provider`; a run adds the arguments that it needs
+        as well."""
+        if "provider" not in self.quirks.options:
+            return {}
+        to = Service(
+            url=provider.base_url,
+            key=provider_key(provider, env, self.id),
+            model=model,
+            max_retries=AcpOptions().max_retries,
+        )
+        return self._way(to).env
+
+    def _way(self, to: Service) -> ServicePieces:
+        """What leads the product to the service `to`; a private home gets no proxy."""
+        found = self._product().service_pieces(to) if self.bridge.product else ServicePieces()
+        if to.home is None:
+            return found
+        return msgspec.structs.replace(
+            found, env={**NO_PROXY, **found.env}, drop=(*PROXIES, *found.drop)
+        )
+
+    def _target(self, launch: Launch) -> tuple[Service, dict[str, str]]:
+        """The service to use, and the variable that moves the product's home."""
+        options, own = launch.options, launch.own
+        around = {**launch.env, **options.env}
         server, provider = options.model_server, options.provider
-        key = provider_key(provider, around, self.id) if provider else None
-        account = account_folder(options) if "account_dir" in self.quirks.options else None
-        variable = self.bridge.home_variable
+        given = options.account_dir if "account_dir" in self.quirks.options else None
+        account = account_folder(given) if given is not None else None
+        variable = self.product.home_variable
         moved = {variable: account} if account is not None and variable else {}
-        scratch = new_private_dir(env, self.id) if server else None
-        home = (account or scratch) if server else None
-        to = Target(
+        home = (account or launch.folder()) if server else None
+        to = Service(
             url=provider.base_url if provider else None,
-            key=key,
+            key=provider_key(provider, around, self.id) if provider else None,
             model=options.model,
             max_retries=own.max_retries,
             home=home,
-            cwd=cwd,
-            account="" if home else self._config_home({**env, **moved}),
+            cwd=launch.cwd,
+            account=self.product.home_in({**launch.env, **moved}) if variable and not home else "",
             env={**around, **moved},
         )
         if server is not None:
             url = server.url.rstrip("/")
             to = msgspec.structs.replace(to, url=url, api=f"{url}/v1", key=server.api_key)
-        way = route(self.bridge.product, to)
-        child = {name: value for name, value in env.items() if name not in way.drop}
-        routing = {**moved, **way.env}
-        if options.model and self.quirks.model_variable is not None:
-            routing[self.quirks.model_variable] = options.model
-        flags = list(way.flags)
-        if options.allowed_tools or options.denied_tools:
-            pieces = self._product().tool_pieces(options, scratch or "", {} if server else around)
-            flags += pieces.flags
-            routing |= pieces.env
-        settings: dict[str, Any] = {}
-        if provider is not None and provider.base_url and self.bridge.product:
-            whole = {**child, **options.env, **routing}
-            settings = self._product().isolating_settings(whole, cwd, provider.auth_token_env)
-        return AcpStart(
-            env=child,
-            routing=routing,
-            flags=tuple(flags),
-            secrets=tuple(each for each in (server.api_key if server else "", key) if each),
-            private_dirs=(scratch,) if scratch else (),
-            settings=settings,
-            model_chosen=server is not None,
-        )
+        return to, moved
 
-    def _config_home(self, env: Mapping[str, str]) -> str:
-        """The configuration home that the product uses in `env`, where that is known."""
-        bridge = self.bridge
-        if not bridge.home_variable:
-            return ""
-        home = env.get("HOME") or os.path.expanduser("~")
-        return env.get(bridge.home_variable) or os.path.join(home, f".{bridge.product}")
-
-    def build_env(self, model: ResolvedModel) -> dict[str, str]:
-        """Variables that route the product to `model`'s provider; a run adds the arguments that it
-        needs as well."""
-        if model.provider is None or "provider" not in self.quirks.options:
-            return dict(model.env)
-        to = Target(
-            url=model.provider.base_url,
-            key=provider_key(model.provider, os.environ, self.id),
-            model=model.model,
-            max_retries=AcpOptions().max_retries,
-        )
-        return {**route(self.bridge.product, to).env, **model.env}
+    def _tool_pieces(self, launch: Launch) -> ToolPieces:
+        """What switches tools behind the bridge."""
+        options = launch.options
+        if not (options.allowed_tools or options.denied_tools):
+            return ToolPieces()
+        around = {} if options.model_server else {**launch.env, **options.env}
+        folder = launch.folder() if options.model_server else ""
+        return self._product().tool_pieces(options, folder, around)
 
     # -- guard and sandbox ----------------------------------------------------------------------
 
@@ -208,23 +215,16 @@ class BridgeRuntime(OverAcp):
             return guard_by_asking(plan, hook)
         raise GuardRefused(
             f"{self.id} is not known to ask before every tool call",
-            hint="if it does, declare it with `asks: true`; else hold it with --sandbox and say "
-            "--unguarded",
+            hint="if it does, declare it with `asks: true`; else confine it with --sandbox and "
+            "pass --unguarded",
             runtime=self.id,
         )
 
-    def sandbox_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
-        """Those of the product. The home of a session with a scripted model is writable as a whole:
-        it holds nothing of the user's."""
-        from bridle.sandbox import SandboxNeeds
-
+    def product_needs(self, options: RunOptions, spec: ProcessSpec) -> "SandboxNeeds":
+        """Those of the product."""
         if not self.bridge.product:
-            return Adapter.sandbox_needs(self, options, spec)
-        needs = self._product().sandbox_needs(options, spec)
-        account = account_folder(options) if options.model_server is not None else None
-        if account is None:
-            return needs
-        return SandboxNeeds(writable=(account,), scratch_variables=needs.scratch_variables)
+            return super().product_needs(options, spec)
+        return self._product().sandbox_needs(options, spec)
 
     # -- worktree and history -------------------------------------------------------------------
 
@@ -258,69 +258,64 @@ class BridgeRuntime(OverAcp):
 class ClaudeAcp(BridgeRuntime):
     """Claude Code behind `claude-agent-acp`."""
 
-    id = "claude-acp"
-    binary = "claude-agent-acp"
-    instruction_path = ".claude/CLAUDE.md"
-    install_hint = "npm install -g @agentclientprotocol/claude-agent-acp"
     quirks = quirks.CLAUDE
-    dialects = (quirks,)
-    bridge = Bridge(
-        command=binary,
-        product="claude",
-        package="@agentclientprotocol/claude-agent-acp",
-        keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
-        logins=(".claude/.credentials.json",),
+    bridge = Bridge(product="claude")
+    product = Product(
+        id="claude-acp",
+        binary="claude-agent-acp",
+        find=_finder("@agentclientprotocol/claude-agent-acp"),
+        install_hint="npm install -g @agentclientprotocol/claude-agent-acp",
+        dialects=(quirks,),
+        features=features_over_acp(quirks, ".claude/CLAUDE.md"),
+        instruction_path=".claude/CLAUDE.md",
         home_variable="CLAUDE_CONFIG_DIR",
+        home=".claude",
+        credentials=Credentials(
+            variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+            files=(".credentials.json",),
+            otherwise="unknown",
+        ),
+        session_by_print=False,
+        tells_version=False,
     )
 
 
 class CodexAcp(BridgeRuntime):
     """Codex behind `codex-acp`."""
 
-    id = "codex-acp"
-    binary = "codex-acp"
-    instruction_path = "AGENTS.md"
-    install_hint = "npm install -g @zed-industries/codex-acp"
-    confines_itself = True
     history_variables = ("HOME", "CODEX_HOME")
     quirks = quirks.CODEX
-    dialects = (quirks,)
-    bridge = Bridge(
-        command=binary,
-        product="codex",
-        package="@zed-industries/codex-acp",
-        native="@zed-industries/codex-acp-{platform}/bin/codex-acp",
-        keys=("CODEX_API_KEY", "OPENAI_API_KEY"),
-        logins=(".codex/auth.json",),
+    bridge = Bridge(product="codex", guard_changes={"matching": "id"})
+    product = Product(
+        id="codex-acp",
+        binary="codex-acp",
+        find=_finder(
+            "@zed-industries/codex-acp", "@zed-industries/codex-acp-{platform}/bin/codex-acp"
+        ),
+        install_hint="npm install -g @zed-industries/codex-acp",
+        dialects=(quirks,),
+        features=features_over_acp(quirks, "AGENTS.md"),
+        instruction_path="AGENTS.md",
         home_variable="CODEX_HOME",
-        guard_changes={"matching": "id"},
+        home=".codex",
+        credentials=Credentials(
+            variables=("CODEX_API_KEY", "OPENAI_API_KEY"),
+            files=("auth.json",),
+            otherwise="unknown",
+        ),
+        confines_itself=True,
+        session_by_print=False,
+        tells_version=False,
     )
 
 
 class DeclaredRuntime(BridgeRuntime):
-    """An agent that a configuration or a program declares: the protocol as it is written."""
+    """An agent that a configuration or a program declares: the plain protocol."""
 
-    binary = ""
-    instruction_path = "AGENTS.md"
-    stability = "experimental"
-    quirks = PLAIN
-    dialects = (PLAIN,)
-    bridge = Bridge()
-
-    def __init__(
-        self, id: str, bridge: Bridge, quirks: AcpQuirks, instruction_file: str, install: str
-    ) -> None:
-        super().__init__(AdapterSettings(binary=bridge.command))
-        # For every other runtime these belong to the class; this class serves many agents.
-        vars(self).update(
-            id=id,
-            bridge=bridge,
-            quirks=quirks,
-            dialects=(quirks,),
-            binary=bridge.command,
-            instruction_path=instruction_file,
-            install_hint=install,
-        )
+    def __init__(self, product: Product, bridge: Bridge, quirks: AcpQuirks) -> None:
+        super().__init__(AdapterSettings(binary=product.binary))
+        self.adopt(product)
+        vars(self).update(bridge=bridge, quirks=quirks)
 
 
 def declared_agent(
@@ -333,9 +328,21 @@ def declared_agent(
     asks: bool = False,
 ) -> DeclaredRuntime:
     """A runtime for an agent of which only the command is known."""
-    bridge = Bridge(command=command, asks=asks)
     known = msgspec.structs.replace(PLAIN, flags=flags)
-    return DeclaredRuntime(id, bridge, known, instruction_file, install)
+    product = Product(
+        id=id,
+        binary=command,
+        find=_find_declared,
+        install_hint=install,
+        dialects=(known,),
+        features=features_over_acp(known, instruction_file),
+        instruction_path=instruction_file,
+        credentials=Credentials(otherwise="unknown"),
+        session_by_print=False,
+        stability="experimental",
+        tells_version=False,
+    )
+    return DeclaredRuntime(product, Bridge(asks=asks), known)
 
 
 __all__ = ["AcpAdapter", "Bridge", "BridgeRuntime", "ClaudeAcp", "CodexAcp", "declared_agent"]

@@ -1,7 +1,7 @@
-"""A conversation with one agent: prompt after prompt in one session, until it is to leave.
+"""A conversation with one agent: prompt after prompt in one session of one process.
 
-The protocol has no way to reach a turn that runs: a second prompt cancels the first, waits, or is
-never run, as the agent likes. So there is no `steer`, and whoever drives this queues.
+The protocol has no way to reach a running turn: a second prompt cancels the first, waits, or never
+runs, depending on the agent. So there is no `steer`, and the driver queues messages.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,36 +13,32 @@ import msgspec
 from bridle.core.errors import Aborted, AgentError, Crashed, Unavailable, WrongUse
 from bridle.core.files import new_private_dir, write_private
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.acp import client as acp
-from bridle.runtimes.acp import wire
-from bridle.runtimes.acp.client import result_of
-from bridle.runtimes.acp.errors import error_of_call
+from bridle.runtimes.acp import protocol
 from bridle.runtimes.acp.plan import AcpPlan, SessionPlan, content_blocks
 from bridle.runtimes.acp.product import AcpProduct
 from bridle.runtimes.acp.quirks import AcpQuirks
-from bridle.runtimes.acp.session import AcpMachine, no_model_choice
-from bridle.runtimes.acp.turn import asked_no_model
+from bridle.runtimes.acp.session import AcpMachine, asked_no_model, no_model_choice
 from bridle.runtimes.acp.updates import begins_work, is_known, is_silent, shows_receipt
 from bridle.runtimes.history import Span, Spent, count_prompts, spent_on
-from bridle.runtimes.raw import raw_of
+from bridle.runtimes.wire import raw_of
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, Outgoing
 
 COMPACTION = "asked for"
-"""The reason of a compaction that a caller wanted."""
+"""The reason of a compaction that a caller requested."""
 CANCEL_GRACE = 45.0
-"""Seconds for a turn to end once the agent was told to; one agent gives itself 30."""
+"""Seconds that a cancelled turn has to end; one agent gives itself 30."""
 
 PromptHistory = Callable[[str, Span], Spent | None]
-"""What some prompts of a session used; None where the files tell nothing."""
+"""What some prompts of a session used; None if the files do not say."""
 
 
 class AcpWire(AcpMachine):
     """The `LiveWire` of every agent that speaks the protocol; it can also change the model.
 
-    Contract: that of `LiveWire`. A message is taken when the agent says anything of its turn, or
-    answers it. `history` is asked at each turn's end, where only the agent's files tell what it
-    used; `earlier` is the number of prompts that the session had before this process.
+    Contract: that of `LiveWire`. A message counts as taken when the agent reports anything of its
+    turn, or answers it. `history` is called at the end of each turn, if only the agent's files say
+    what it used; `earlier` is the number of prompts that the session had before this process.
     """
 
     def __init__(
@@ -55,7 +51,7 @@ class AcpWire(AcpMachine):
         earlier: int = 0,
     ) -> None:
         if plan.silence_timeout is None and not recorder.live:
-            # A session has clocks for its turns; a run of one prompt has none for silence.
+            # A session has timers for its turns; a run of one prompt has none for inactivity.
             plan = msgspec.structs.replace(plan, silence_timeout=quirks.silence)
         super().__init__(recorder, quirks, plan)
         self._history = history
@@ -64,24 +60,24 @@ class AcpWire(AcpMachine):
         self._message: str | None = None
         """Id of the message whose turn is open, until the turn ends."""
         self._prompted = False
-        """Whether a prompt of ours was sent and is not answered."""
+        """Whether a prompt was sent and is not answered."""
         self._maybe_command = False
-        """Whether that may be a command, which the agent's files would not hold."""
+        """Whether that may be a command, which the agent's files would not contain."""
         self._held: dict[str, Any] | None = None
-        """A prompt that waits until the model is changed."""
+        """A prompt that waits for the change of the model."""
         self._own_turn = False
         self._compacting = False
         self._compact_failure = ""
         self._changing: str | None = None
-        """The model that the agent was told to use and did not confirm yet."""
+        """The requested model, until the agent confirms it."""
         self._refusal: AgentError | None = None
-        """Why the agent would not change its model, until a prompt is refused for it."""
+        """Why the agent did not change its model; the next prompt is refused with it."""
 
     # -- what the driver calls ------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Say `initialize`."""
-        self._recorder.reply(self._client.request("initialize", acp.initialize_params()))
+        """Send `initialize`."""
+        self._recorder.reply(self._client.request("initialize", protocol.initialize_params()))
         self._await_first()
 
     def prompt(self, message: Outgoing) -> None:
@@ -104,13 +100,13 @@ class AcpWire(AcpMachine):
                 self._held = params
 
     def steer(self, message: Outgoing) -> None:
-        """There is no such thing in the protocol; the driver does not call this."""
+        """Refused: the protocol cannot do it, and the driver does not call this."""
         self._recorder.message_refused(
             message.id, Unavailable("the protocol has no way to reach a running turn")
         )
 
     def abort(self) -> None:
-        """Tell the agent to end the turn. One of its own has no answer that would end it later."""
+        """Cancel the turn. A turn that the agent began itself ends at once: no answer ends it."""
         self._held = None
         if self._prompted or self._own_turn:
             self._recorder.reply(self._client.notify("session/cancel", self._opening.params))
@@ -128,8 +124,8 @@ class AcpWire(AcpMachine):
         self._close_session()
 
     def set_model(self, model: str) -> None:
-        """Use `model` from the next turn on; where the agent will not, the next prompt is refused
-        with the reason."""
+        """Use `model` from the next turn on; if the agent refuses, so is the next prompt, with the
+        reason."""
         change = self._opening.model_change(model)
         if change is None:
             self._refusal = no_model_choice(model)
@@ -142,7 +138,7 @@ class AcpWire(AcpMachine):
         """The process is gone."""
         recorder = self._recorder
         self._explain_exit(exit)
-        # Every session begins with that, also one that came to nothing.
+        # Every session begins with this event, also one that failed.
         recorder.session_started(None, synthetic=True)
         self._refuse_message(recorder.error or Crashed("the agent ended before it took the prompt"))
         if recorder.turn_open:
@@ -154,14 +150,14 @@ class AcpWire(AcpMachine):
     # -- turns ----------------------------------------------------------------------------------
 
     def _blocks(self, message: Outgoing) -> list[dict[str, Any]] | AgentError:
-        """The message as the protocol carries it, or why it cannot."""
+        """The message as content blocks, or why that is impossible."""
         if message.images and not self._opening.takes_images:
             return Unavailable("this agent takes no images")
         try:
             message.text.encode()
             return content_blocks(message.text, message.images)
         except UnicodeEncodeError:
-            return Unavailable("the message holds characters that are not Unicode text")
+            return Unavailable("the message contains characters that are not Unicode text")
         except WrongUse as problem:
             return Unavailable(problem.message, hint=problem.hint)
 
@@ -184,36 +180,36 @@ class AcpWire(AcpMachine):
             self._recorder.message_taken(self._message)
 
     def _refuse_message(self, error: AgentError) -> None:
-        """The message that a turn was opened for never reached the agent, as far as can be told."""
+        """The message of the open turn probably never reached the agent."""
         if self._message is not None:
             self._recorder.message_refused(self._message, error)
             self._message = None
 
     def _count_from_files(self) -> None:
-        """Fill in what only the agent's own files tell: the prompts of this process so far. Those
-        that came later do not count, so that a journal played again gives the same."""
+        """Record what only the agent's own files say: the usage of this process's prompts so far.
+        Later prompts do not count, so that replaying a journal gives the same."""
         session_id = self._opening.session_id
         if self._history is None or not session_id or not self._played:
             return
-        told = self._history(session_id, Span(self._earlier, self._played))
-        if told is None:
+        spent = self._history(session_id, Span(self._earlier, self._played))
+        if spent is None:
             return
-        self._recorder.set_usage(told.usage)
-        self._recorder.model = told.model or self._recorder.model
-        if told.cost_usd:
-            self._recorder.set_cost(told.cost_usd, "provider")
+        self._recorder.set_usage(spent.usage)
+        self._recorder.model = spent.model or self._recorder.model
+        if spent.cost_usd:
+            self._recorder.set_cost(spent.cost_usd, "provider")
 
-    # -- what the agent says --------------------------------------------------------------------
+    # -- what the agent sends -------------------------------------------------------------------
 
     def _session_ready(self) -> None:
         self._recorder.expect(None)
         self._recorder.ready(self._opening.method)
 
-    def _updated(self, update: wire.Update, line: bytes) -> None:
+    def _updated(self, update: protocol.Update, line: bytes) -> None:
         self._turns.cost(update)
         if self._compacting and is_known(update):
-            # Its own words about what it does, or the summary; neither is an answer.
-            self._note_failure(wire.text_of(update.content).strip())
+            # The agent's comments or the summary; neither is an answer.
+            self._note_failure(protocol.text_of(update.content).strip())
             return
         if self._prompted and shows_receipt(update):
             self._taken()
@@ -225,7 +221,7 @@ class AcpWire(AcpMachine):
             self._begin_own_turn(f"session/update {update.session_update}")
             self._turns.take(update, line)
         elif not is_silent(update):
-            # The rest of a turn that was ended, or what nobody knows.
+            # The rest of a turn that has ended, or something unknown.
             self._recorder.unknown(raw_of(line))
 
     def _begin_own_turn(self, evidence: str) -> None:
@@ -233,18 +229,18 @@ class AcpWire(AcpMachine):
         self._turns.unhurried = True
         self._recorder.turn_started(evidence=evidence)
 
-    def _asked(self, call: acp.Call, line: bytes) -> None:
+    def _asked(self, call: protocol.Call, line: bytes) -> None:
         if not self._recorder.turn_open and self._quirks.own_turns:
             self._begin_own_turn("session/request_permission")
         if self._recorder.turn_open:
             self._taken()
             self._turns.asked(call)
             return
-        # Nobody can say what it belongs to, and it must not wait.
-        self._recorder.reply(acp.permission_cancelled(call.id))
+        # It belongs to no turn, and it must not wait.
+        self._recorder.reply(protocol.permission_cancelled(call.id))
         self._recorder.unknown(raw_of(line))
 
-    def _answered(self, answer: acp.Answer) -> None:
+    def _answered(self, answer: protocol.Answer) -> None:
         if answer.method == "session/prompt" and self._compacting:
             self._compacted(answer)
         elif answer.method == "session/prompt":
@@ -254,18 +250,18 @@ class AcpWire(AcpMachine):
         elif self._changing is not None:
             self._model_changed(answer)
 
-    def _was_command(self, answer: acp.Answer) -> bool:
-        """Whether the answered prompt was one that the agent's files do not hold."""
+    def _was_command(self, answer: protocol.Answer) -> bool:
+        """Whether the agent's files do not contain the answered prompt."""
         if not self._maybe_command or answer.error is not None:
             return False
-        return asked_no_model(result_of(answer, wire.PromptDone))
+        return asked_no_model(protocol.result_of(answer, protocol.PromptDone))
 
     def _note_failure(self, text: str) -> None:
         start = self._quirks.compact_failure
         if start and text.startswith(start):
             self._compact_failure = text
 
-    def _compacted(self, answer: acp.Answer) -> None:
+    def _compacted(self, answer: protocol.Answer) -> None:
         self._played += 1
         failure = self._turns.settle(answer)
         self._count_from_files()
@@ -277,7 +273,7 @@ class AcpWire(AcpMachine):
         self._recorder.expect(None)
         self._recorder.compaction_ended(failure or COMPACTION)
 
-    def _model_changed(self, answer: acp.Answer) -> None:
+    def _model_changed(self, answer: protocol.Answer) -> None:
         model, self._changing = self._changing, None
         held, self._held = self._held, None
         self._recorder.expect(None)
@@ -286,7 +282,7 @@ class AcpWire(AcpMachine):
             if held is not None:
                 self._send(held)
             return
-        error = error_of_call(answer.error, model=model)
+        error = protocol.error_of_call(answer.error, model=model)
         if held is None:
             self._refusal = error
             return
@@ -298,7 +294,7 @@ class AcpWire(AcpMachine):
         if not self._opening.over:
             self._recorder.request_stop(error)
         elif self._prompted and "session/prompt" not in self._client.pending:
-            # An answer that is none; the next prompt may get a better one.
+            # The answer is malformed; the next prompt may get a better one.
             self._taken()
             self._recorder.fail(error)
             self._end_turn()
@@ -307,17 +303,17 @@ class AcpWire(AcpMachine):
 
 
 class CompactingWire(AcpWire):
-    """A wire whose agent shortens its context when it is prompted with a word of its own."""
+    """A wire whose agent compacts its context on a prompt with a command of its own."""
 
     def compact(self) -> None:
-        """Shorten the context. The agent answers as it answers a prompt; no turn is shown."""
+        """Compact the context. The agent answers as it answers a prompt; there is no turn."""
         self._compacting = True
         self._recorder.compaction_started(COMPACTION)
         blocks = content_blocks(self._quirks.compact_command, ())
         self._call("session/prompt", {**self._opening.params, "prompt": blocks})
 
     def abort_compaction(self) -> None:
-        """Give it up; the agent then answers."""
+        """Cancel it; the agent then answers."""
         if self._compacting:
             self._recorder.reply(self._client.notify("session/cancel", self._opening.params))
 
@@ -334,7 +330,7 @@ class AcpFacts(msgspec.Struct, frozen=True, kw_only=True):
     servers: str = ""
     """File with the MCP servers, which may contain keys."""
     places: dict[str, str] = {}
-    """Where the agent keeps its files, where these say what a turn used."""
+    """Variables that say where the agent keeps its files, if these say what a turn used."""
     earlier: int = 0
     """Prompts of the session before this process."""
 

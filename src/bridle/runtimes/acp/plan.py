@@ -1,8 +1,7 @@
 """Plans a process that speaks the protocol, and the session that is opened in it.
 
-adapter.acp_start    how the product is started: variables, arguments, private files
-plan_session         the checks, and the plan of the process with its session
-conversation         the same plan for many prompts, with what its wire needs after a restart
+The planner checks the options and asks the product for its environment and command in the mode
+`live`; `plan_session` adds the arguments of the protocol and what the session is opened with.
 """
 
 import os
@@ -13,19 +12,17 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
+from bridle.core.errors import GuardRefused, UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.process.private_folders import remove_folders
-from bridle.process.spec import ProcessSpec, StopStep
-from bridle.runtimes.acp import client as acp
-from bridle.runtimes.acp.product import AcpOptions, AcpProduct, AcpStart
+from bridle.process.spec import StopStep
+from bridle.runtimes.acp import protocol
+from bridle.runtimes.acp.product import AcpCommand, AcpOptions, AcpProduct
 from bridle.runtimes.acp.quirks import AcpQuirks
-from bridle.runtimes.dialects import choose_dialect
+from bridle.runtimes.alternatives import refuse_fork
 from bridle.runtimes.install import Installation, find_executable
 from bridle.runtimes.options import added_instructions
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
-from bridle.runtimes.provider_options import read_provider_options, refuse_fork
 
 STOP = (
     # To the group: a signal to an npm launcher alone leaves the agent running.
@@ -49,7 +46,7 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     mode: str | None = None
     """Mode to set before the prompt."""
     model: str | None = None
-    """Model to choose by the protocol; None where it is chosen at the start or not at all."""
+    """Model to choose by the protocol; None if it is chosen at the start or not at all."""
     start_timeout: float = 90.0
     silence_timeout: float | None = 180.0
     """None leaves this to the driver's clocks."""
@@ -78,51 +75,39 @@ def plan_session(
     Contract: that of `plan_run`.
     """
     quirks = adapter.quirks
-    found = adapter.installation()
-    _, _, warning = _dialect(adapter, found)
-    ignored = check_options(adapter, options, adapter.features_of(quirks))
-    options = native_options(adapter, options)
-    own = read_provider_options(adapter.id, options.provider_options, AcpOptions)
+    launch = adapter.launch("live", options, env, session_id)
+    options, own = launch.options, launch.own
     if quirks.seen and not quirks.forks:
         refuse_fork(adapter.id, options, own.fork, "it offers no copies of sessions")
-    cwd = working_dir(options)
     mode = _mode(adapter, options, own)
-    _check_sandbox(adapter, found, mode or "", env)
-    start = adapter.acp_start(options, own, env, cwd)
+    _check_sandbox(adapter, launch.installation, mode or "", env)
+    launch.warnings += _cautions(adapter, options)
+    prepared = adapter.prepare(launch)
+    command = prepared.command
+    assert isinstance(command, AcpCommand)
     try:
-        child = {**agent_env(start.env, options, session_id, cwd), **start.routing}
         if options.resume is not None:
-            adapter.check_load(child, options.resume)
-        session = _session(options, own, cwd, quirks, mode, start, live=live)
+            adapter.check_load(prepared.env, options.resume)
+        session = _session(options, own, launch.cwd, quirks, mode, command, live=live)
     except BaseException:
-        remove_folders(start.private_dirs)
+        remove_folders(tuple(launch.folders))
         raise
-    first = acp.AcpClient().request("initialize", acp.initialize_params())
-    flags = (*quirks.flags, *start.flags, *quirks.mode_flags.get(mode or "", ()))
+    words = (*quirks.flags, *command.words, *quirks.mode_flags.get(mode or "", ()))
     if options.model and not options.model_server:
-        flags += tuple(word.format(options.model) for word in quirks.model_flags)
-    return AcpPlan(
-        spec=ProcessSpec(
-            argv=(*found.command, *flags, *options.raw_args),
-            env=child,
-            cwd=cwd,
-            stdin=None if live else first,
-            keep_stdin=True,
-            # Nobody reads standard error while the process of a conversation runs unattended.
-            watch_stderr=quirks.failure_log and not live,
-            stop=STOP,
-        ),
-        session_id=session_id,
-        installation=found,
-        dialect=quirks,
-        secrets=start.secrets,
-        ignored_options=ignored,
-        warnings=(*((warning,) if warning else ()), *_cautions(adapter, options)),
-        private_dirs=start.private_dirs,
+        words += tuple(word.format(options.model) for word in quirks.model_flags)
+    first = protocol.AcpClient().request("initialize", protocol.initialize_params())
+    command = msgspec.structs.replace(
+        command,
+        words=(*words, *options.raw_args),
+        stdin=None if live else first,
+        keep_stdin=True,
+        # Nobody reads the standard error of a conversation that runs unattended.
+        watch_stderr=quirks.failure_log and not live,
+        stop=STOP,
         native_session_id=None if own.fork else options.resume,
-        session=session,
-        quirks=quirks,
     )
+    plan = adapter.plan(launch, msgspec.structs.replace(prepared, command=command))
+    return AcpPlan(**msgspec.structs.asdict(plan), session=session, quirks=quirks)
 
 
 def with_session(plan: AcpPlan, session: SessionPlan) -> AcpPlan:
@@ -134,33 +119,26 @@ def with_session(plan: AcpPlan, session: SessionPlan) -> AcpPlan:
     return msgspec.structs.replace(plan, session=session, live=live)
 
 
-def _dialect(adapter: AcpProduct, found: Installation) -> tuple[AcpQuirks, bool, str]:
-    quirks = adapter.quirks
-    if not quirks.seen:
-        return quirks, False, ""
-    return choose_dialect(adapter.id, (quirks,), found.version)
-
-
 def _session(
     options: RunOptions,
     own: AcpOptions,
     cwd: str,
     quirks: AcpQuirks,
     mode: str | None,
-    start: AcpStart,
+    command: AcpCommand,
     *,
     live: bool,
 ) -> SessionPlan:
     silence = own.silence_timeout
     if silence is None and not live:
         silence = quirks.silence
-    by_start = bool(quirks.model_flags or quirks.model_variable or start.model_chosen)
-    by_protocol = options.mcp_config is not None and not start.mcp_chosen
+    by_start = bool(quirks.model_flags or quirks.model_variable or command.model_chosen)
+    by_protocol = options.mcp_config is not None and not command.mcp_chosen
     return SessionPlan(
         cwd=cwd,
         prompt=content_blocks(options.prompt, options.images),
         mcp_servers=mcp_list(options.mcp_config or "") if by_protocol else [],
-        meta=_meta(options, quirks, start.settings),
+        meta=_meta(options, quirks, command.settings),
         resume=options.resume,
         fork=own.fork and options.resume is not None,
         mode=None if mode in quirks.mode_flags else mode,
@@ -171,7 +149,7 @@ def _session(
 
 
 def _mode(adapter: AcpProduct, options: RunOptions, own: AcpOptions) -> str | None:
-    """The mode that the agent is to work in; None leaves it in its default one."""
+    """The mode in which the agent works; None is its default mode."""
     quirks = adapter.quirks
     if options.sandbox is not None and quirks.sandbox_modes:
         if options.sandbox not in quirks.sandbox_modes:
@@ -208,16 +186,6 @@ def _cautions(adapter: AcpProduct, options: RunOptions) -> tuple[str, ...]:
     return ()
 
 
-def account_folder(options: RunOptions) -> str | None:
-    """The folder of another account of the user; `WrongUse` when it does not exist."""
-    if options.account_dir is None:
-        return None
-    folder = os.path.abspath(os.path.expanduser(options.account_dir))
-    if not os.path.isdir(folder):
-        raise WrongUse(f"no such account folder: {folder}", hint="log in there first")
-    return folder
-
-
 # -- what the session is opened with --------------------------------------------------------------
 
 
@@ -225,7 +193,7 @@ def content_blocks(text: str, images: tuple[str, ...]) -> list[dict[str, Any]]:
     """A message as content blocks; `WrongUse` for a file that is not an image."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}]
     for path in images:
-        from bridle.runtimes.user_files import image_data
+        from bridle.runtimes.options import image_data
 
         kind, data = image_data(path)
         blocks.append({"type": "image", "mimeType": kind, "data": data})
@@ -234,7 +202,7 @@ def content_blocks(text: str, images: tuple[str, ...]) -> list[dict[str, Any]]:
 
 def mcp_list(text_or_path: str) -> list[dict[str, Any]]:
     """MCP servers from the common shape to the protocol's list."""
-    from bridle.runtimes.mcp_servers import read_servers
+    from bridle.runtimes.options import read_servers
 
     servers: list[dict[str, Any]] = []
     for name, server in read_servers(text_or_path).items():

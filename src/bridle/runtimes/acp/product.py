@@ -1,15 +1,16 @@
 """What a product says of itself to be driven over the protocol."""
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 
 from bridle.core.features import Features
-from bridle.core.options import RunOptions
 from bridle.runtimes.acp.quirks import AcpQuirks, features_over_acp
 from bridle.runtimes.contract import Guarded, History, Live
+from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.planner import CliAdapter, Command
+from bridle.runtimes.product import Mode
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -31,17 +32,11 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """With `resume`: continue in a copy of the session, under a new id, where the agent can."""
 
 
-class AcpStart(msgspec.Struct, frozen=True, kw_only=True):
-    """How a product is started to speak the protocol."""
+class AcpCommand(Command, frozen=True, kw_only=True):
+    """How a product is called to speak the protocol. `quirks` adds the arguments of the protocol,
+    of the mode and of the model."""
 
-    env: dict[str, str]
-    """The environment before the options' own variables and Bridle's."""
-    routing: dict[str, str] = {}
-    """Variables that win over the options' own, because the caller asked for them by an option."""
-    flags: tuple[str, ...] = ()
-    secrets: tuple[str, ...] = ()
-    private_dirs: tuple[str, ...] = ()
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
     """Settings of Claude that go into `_meta` of the session."""
     model_chosen: bool = False
     """Whether variables or arguments choose the model; otherwise the protocol does."""
@@ -49,25 +44,35 @@ class AcpStart(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a file names the MCP servers, because the agent ignores those of the protocol."""
 
 
-class AcpProduct(Live, Guarded, History):
+class AcpProduct(CliAdapter, Live, Guarded, History):
     """A product that speaks the protocol.
 
-    Contract: a subclass sets `quirks` and implements `acp_start`, from the same variables and files
-    that its other drives use.
+    Contract: a subclass sets `quirks`; its `environment` and `command` serve the mode `live` as
+    well, with `AcpOptions` as the launch's own options and an `AcpCommand` as the result.
     """
 
     quirks: ClassVar[AcpQuirks]
     history_variables: ClassVar[tuple[str, ...]] = ("HOME",)
     """Variables that say where the agent keeps the files that `prompt_history` reads."""
 
-    @abstractmethod
-    def acp_start(
-        self, options: RunOptions, own: AcpOptions, env: Mapping[str, str], cwd: str
-    ) -> AcpStart:
-        """How the product is started to speak the protocol, with `options` in its own words.
+    def mode_dialect(self, mode: Mode, version: str | None) -> tuple[Any, bool, str]:
+        """Over the protocol: the quirks."""
+        if mode != "live":
+            return self.dialect(version)
+        if not self.quirks.seen:
+            return self.quirks, False, ""
+        return choose_dialect(self.id, (self.quirks,), version)
 
-        Contract: as `plan_run`. `quirks` adds the arguments of the protocol and of the model.
-        """
+    def mode_options_type(self, mode: Mode) -> type[msgspec.Struct] | None:
+        """Over the protocol: `AcpOptions`."""
+        return AcpOptions if mode == "live" else self.product.options_type
+
+    def features_of(self, dialect: Dialect) -> Features:
+        """What the product can do, over the protocol and otherwise."""
+        over = self.features_over_acp()
+        if dialect is self.quirks:
+            return over
+        return msgspec.structs.replace(self.product.features, over={"rpc": over})
 
     def check_load(self, env: Mapping[str, str], session_id: str) -> None:
         """Raise `ResumeRefused` for a session that the agent would harm by loading it."""

@@ -102,7 +102,7 @@ class AcpQuirks(Dialect, frozen=True, kw_only=True):
     error_start: str = ""
     """How such a text begins at least; sufficient when no model was used in the turn."""
     silent_error: str = ""
-    """The likely cause of a turn that ends without any output (`errors.SILENCE`)."""
+    """The likely cause of a turn that ends without any output (`protocol.error_of_silence`)."""
     failure_log: bool = False
     """Whether failed model calls are on its standard error, which the product reads. It may print
     them only when it exits; they then explain its silence."""
@@ -153,7 +153,7 @@ _TOOLS = frozenset({"allowed_tools", "denied_tools"})
 _ADDED = frozenset({"append_system_prompt", "append_system_prompt_file"})
 
 PLAIN = AcpQuirks(name="acp 1", since=(), seen=(), capture="stub_agent.py")
-"""An agent without a row: the protocol as it is written, and no trust in what it counts."""
+"""An agent without a row: the plain protocol, and no trust in its counts."""
 
 COPILOT = AcpQuirks(
     name="copilot 1.0",

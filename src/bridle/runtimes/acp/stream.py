@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from bridle.core.errors import AgentError
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.acp import client as acp
-from bridle.runtimes.acp import wire
+from bridle.runtimes.acp import protocol
 from bridle.runtimes.acp.plan import SessionPlan
 from bridle.runtimes.acp.quirks import AcpQuirks
 from bridle.runtimes.acp.session import AcpMachine
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 class AcpNormalizer(AcpMachine):
     """The `Normalizer` of one prompt.
 
-    Contract: made before the process starts; its `initialize` is already the process's first
-    input. `history` reads what the session used so far from the agent's files, where only these
-    tell; it is called before the start of a resumed session and after the end. `log` reads the
-    agent's standard error, where that tells of failed calls.
+    Contract: made before the process of a resumed session starts. `initialize` is the process's
+    first input. `history` reads what the session used so far, if only the agent's files say so,
+    before the start of a resumed session and after the end. `log` reads the agent's standard error,
+    if failed calls are logged there.
     """
 
     def __init__(
@@ -42,19 +41,19 @@ class AcpNormalizer(AcpMachine):
         self._log = log
         self._failed_call: AgentError | None = None
         self._failed_in: AgentError | None = None
-        """The reason to end the silence in which that call failed."""
+        """The error of the inactivity timer that ran when that call failed."""
         self._history = history
-        # What a copy takes over from its source is not in its own total.
+        # The total of a copy does not include what it takes from its source.
         taken_up = plan.resume if not plan.fork else None
         self._before = history(taken_up) if history and taken_up else None
         self._prompted = False
         self._judged = False
-        self._client.request("initialize", acp.initialize_params())
+        self._client.request("initialize", protocol.initialize_params())
         self._await_first()
 
     def feed_stderr(self, line: bytes) -> None:
-        """Take one line of standard error: some agents tell only there, and only when they are
-        ended, that a model call failed and which pause the service asked for."""
+        """Take one line of standard error: some agents report only there, and only when they exit,
+        that a model call failed and which pause the service asked for."""
         retry = self._log.feed(line) if self._log is not None else None
         if retry is not None:
             self._failed_call = retry.error
@@ -64,7 +63,7 @@ class AcpNormalizer(AcpMachine):
         """The process is gone."""
         recorder = self._recorder
         if self._failed_call is not None and recorder.error is self._failed_in:
-            # Silence was all that could be seen; now the agent has told the reason for it.
+            # Until now only the silence was known; this is its reason.
             recorder.error = self._failed_call
         if not self._judged:
             self._explain_exit(exit)
@@ -83,15 +82,15 @@ class AcpNormalizer(AcpMachine):
         self._recorder.turn_started(evidence="session/prompt")
         self._turns.goes_on()
 
-    def _updated(self, update: wire.Update, line: bytes) -> None:
+    def _updated(self, update: protocol.Update, line: bytes) -> None:
         self._turns.cost(update)
         if not self._judged:
             self._turns.take(update, line)
 
-    def _asked(self, call: acp.Call, line: bytes) -> None:
+    def _asked(self, call: protocol.Call, line: bytes) -> None:
         self._turns.asked(call)
 
-    def _answered(self, answer: acp.Answer) -> None:
+    def _answered(self, answer: protocol.Answer) -> None:
         self._turns.judge(answer)
         self._end_turn()
 
@@ -103,7 +102,7 @@ class AcpNormalizer(AcpMachine):
         self._close_session()
 
     def _give_up(self, error: AgentError) -> None:
-        """Nothing can come of this run any more."""
+        """The run cannot succeed any more."""
         self._recorder.fail(error)
         if self._prompted and not self._judged:
             self._end_turn()
@@ -111,16 +110,16 @@ class AcpNormalizer(AcpMachine):
             self._leave()
 
     def _count_from_files(self) -> None:
-        """Fill in what only the agent's own files tell."""
+        """Record what only the agent's own files say."""
         session_id = self._opening.session_id
         if self._history is None or not session_id:
             return
-        told = self._history(session_id)
-        if told is None:
+        spent = self._history(session_id)
+        if spent is None:
             return
         recorder = self._recorder
         before = self._before
-        recorder.set_usage(told.usage - before.usage if before else told.usage)
-        recorder.model = told.model or recorder.model
-        if told.cost_usd:
-            recorder.set_cost(told.cost_usd - (before.cost_usd if before else 0.0), "provider")
+        recorder.set_usage(spent.usage - before.usage if before else spent.usage)
+        recorder.model = spent.model or recorder.model
+        if spent.cost_usd:
+            recorder.set_cost(spent.cost_usd - (before.cost_usd if before else 0.0), "provider")

@@ -1,8 +1,8 @@
 """Translates the updates of a turn into the common events.
 
 The protocol has no messages and no names of tools: a message begins with the first text after a
-tool call (or where the agent says that it does), and a tool call is put together from everything
-that is told under its id, in whatever order and however often.
+tool call (or where the agent says so), and a tool call is put together from all updates with its
+id, in any order and any number.
 """
 
 import re
@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import AgentError
-from bridle.runtimes.acp import wire
-from bridle.runtimes.acp.errors import error_of_text
+from bridle.runtimes.acp import protocol
 from bridle.runtimes.acp.quirks import AcpQuirks
-from bridle.runtimes.raw import raw_of
+from bridle.runtimes.wire import raw_of
 from bridle.turns.recorder import Recorder
 
 _OVER = ("completed", "failed")
@@ -29,34 +28,34 @@ _SILENT = frozenset(
         "user_message_chunk",
     }
 )
-"""Updates that are known and that no event stands for."""
+"""Known updates without an event."""
 
 
 _NEWS = frozenset({"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update"})
 
 
-def is_known(update: wire.Update) -> bool:
+def is_known(update: protocol.Update) -> bool:
     """Whether this kind of update is one of the protocol's."""
     return update.session_update in _SILENT or update.session_update in _NEWS
 
 
-def is_silent(update: wire.Update) -> bool:
-    """Whether no event stands for this kind of update."""
+def is_silent(update: protocol.Update) -> bool:
+    """Whether this kind of update has no event."""
     return update.session_update in _SILENT
 
 
-def shows_receipt(update: wire.Update) -> bool:
-    """Whether an update shows that the agent has the prompt it was given last."""
+def shows_receipt(update: protocol.Update) -> bool:
+    """Whether an update shows that the agent has received the last prompt."""
     return update.session_update in _NEWS or update.session_update == "user_message_chunk"
 
 
-def begins_work(update: wire.Update) -> bool:
-    """Whether an update is the first of new work, not the rest of some old."""
+def begins_work(update: protocol.Update) -> bool:
+    """Whether an update is the first of new work, not the rest of old work."""
     return update.session_update in _NEWS and update.session_update != "tool_call_update"
 
 
 class Tool(msgspec.Struct):
-    """A tool call as far as it is known."""
+    """What is known of a tool call."""
 
     id: str
     name: str = ""
@@ -67,20 +66,20 @@ class Tool(msgspec.Struct):
     result: Any = None
     content: Any = None
     shown: str = ""
-    """Output that was already handed over."""
+    """Output that was already recorded."""
     started: bool = False
     ended: bool = False
     refused: str | None = None
-    """Why permission was denied, when it was."""
+    """Why permission was denied, if it was."""
     blocked: bool = False
     """Whether the guard denied it."""
 
 
 class UpdateTranslator:
-    """Updates of one turn in, calls on the `Recorder` out.
+    """Translates the updates of a turn into calls of the `Recorder`.
 
-    Contract: never raises; what it does not know goes to `Recorder.unknown`. `close` ends the turn
-    that it translates, after which it takes the updates of the next.
+    Contract: never raises; unknown updates go to `Recorder.unknown`. `close` ends a turn; the
+    updates after it are those of the next.
     """
 
     def __init__(self, recorder: Recorder, quirks: AcpQuirks) -> None:
@@ -96,17 +95,17 @@ class UpdateTranslator:
         self.saw_work = False
         """Whether the turn brought any text, thought or tool call."""
         self.failure: AgentError | None = None
-        """What the agent's last text tells, where that is an error that ends like a success."""
+        """The error that the agent's last text describes, although the turn ends normally."""
         self.suspect = ""
-        """The last text, where it begins like such an error; one if the model wrote nothing."""
+        """The last text, if it begins like such an error; it is one if no model was used."""
 
     @property
     def running(self) -> bool:
-        """Whether a tool call is under way."""
+        """Whether a tool call is running."""
         return any(tool.started and not tool.ended for tool in self._tools.values())
 
-    def take(self, update: wire.Update, line: bytes) -> bool:
-        """Translate one update, which came as `line`; whether it shows that the work goes on."""
+    def take(self, update: protocol.Update, line: bytes) -> bool:
+        """Translate one update, which came as `line`; returns whether it shows progress."""
         kind = update.session_update
         if kind in ("agent_message_chunk", "agent_thought_chunk"):
             self._chunk(update, line, thought=kind == "agent_thought_chunk")
@@ -122,7 +121,7 @@ class UpdateTranslator:
         return False
 
     def close(self) -> None:
-        """The turn is over: whatever was held back is handed over."""
+        """The turn is over: record what was held back."""
         self._end_refused()
         for tool in self._tools.values():
             self._start(tool)
@@ -136,9 +135,9 @@ class UpdateTranslator:
 
     # -- text -----------------------------------------------------------------------------------
 
-    def _chunk(self, update: wire.Update, line: bytes, *, thought: bool) -> None:
+    def _chunk(self, update: protocol.Update, line: bytes, *, thought: bool) -> None:
         recorder = self._recorder
-        text = wire.text_of(update.content)
+        text = protocol.text_of(update.content)
         if not text:
             return
         parent = _parent_of(update)
@@ -163,13 +162,13 @@ class UpdateTranslator:
         recorder.text_delta(text)
 
     def _is_notice(self, text: str, line: bytes) -> bool:
-        """Whether a text is the agent's own and not the model's; it is then dealt with."""
+        """Whether a text comes from the agent, not from the model; it is then handled here."""
         if self._retry is not None and self._retry.match(text):
             self._retries += 1
-            self._recorder.retrying(self._retries, None, error_of_text(text))
+            self._recorder.retrying(self._retries, None, protocol.error_of_text(text))
         elif self._error is not None and self._error.match(text):
             self._recorder.unknown(raw_of(line))
-            self.failure = error_of_text(text.removeprefix("Error: "))
+            self.failure = protocol.error_of_text(text.removeprefix("Error: "))
         elif self._notice is not None and self._notice.match(text):
             self._recorder.unknown(raw_of(line))
         else:
@@ -178,8 +177,8 @@ class UpdateTranslator:
 
     # -- tools ----------------------------------------------------------------------------------
 
-    def asked(self, call: wire.Update) -> Tool:
-        """The tool call that a permission request is about; it may be the first we hear of it."""
+    def asked(self, call: protocol.Update) -> Tool:
+        """The tool call that a permission request is about, which may be new."""
         tool = self._known(call.tool_call_id or "")
         self._merge(tool, call, asking=True)
         self._start(tool)
@@ -187,12 +186,12 @@ class UpdateTranslator:
         return tool
 
     def refused(self, tool: Tool, reason: str) -> None:
-        """Permission for `tool` was denied; not every agent then tells that it ended."""
+        """Permission for `tool` was denied; not every agent then reports its end."""
         tool.refused = reason or "permission denied"
 
     def blocked(self, tool: Tool, reason: str) -> None:
-        """The guard refused `tool`: it ends now, with the guard's reason, of which the agent is
-        not told."""
+        """The guard refused `tool`: it ends now, with the guard's reason, which the agent does not
+        get."""
         tool.refused = reason
         tool.blocked = True
         if not tool.ended:
@@ -200,13 +199,13 @@ class UpdateTranslator:
             self._recorder.tool_ended(tool.id, is_error=True, result=reason, synthetic=True)
 
     def _is_past(self, tool_call_id: str) -> bool:
-        """Whether this is the last word on a call of the turn before, which was ended early."""
+        """Whether this is a late update of a call of the turn before, which ended early."""
         return tool_call_id in self._past and tool_call_id not in self._tools
 
     def _known(self, tool_call_id: str) -> Tool:
         return self._tools.setdefault(tool_call_id, Tool(id=tool_call_id))
 
-    def _tool(self, update: wire.Update) -> None:
+    def _tool(self, update: protocol.Update) -> None:
         parent = _parent_of(update)
         if parent is not None:
             if update.session_update == "tool_call":
@@ -228,15 +227,15 @@ class UpdateTranslator:
             self._start(tool)
             self._show(tool, update)
 
-    def _merge(self, tool: Tool, update: wire.Update, *, asking: bool = False) -> None:
-        """Add what an update tells. A permission request's own wording does not replace ours."""
+    def _merge(self, tool: Tool, update: protocol.Update, *, asking: bool = False) -> None:
+        """Add the fields of an update. Those of a permission request replace no known ones."""
         tool.name = _name_in(update.meta) or tool.name
         tool.title = tool.title or update.title or ""
         tool.kind = tool.kind or update.kind or ""
         if update.raw_input is not None and not (asking and tool.args):
             tool.args = update.raw_input
         elif isinstance(tool.args, dict) and isinstance(update.raw_input, dict):
-            # With late arguments, what it asks about may stand nowhere else yet.
+            # With late arguments, only the request may have what it asks about.
             more = update.raw_input if self._quirks.late_input else {}
             tool.args = {**more, **tool.args}
         if update.status and not asking:
@@ -247,7 +246,7 @@ class UpdateTranslator:
             tool.content = update.content
 
     def _is_whole(self, tool: Tool) -> bool:
-        """Whether the arguments are there, as far as can be told before the tool ends."""
+        """Whether the arguments are complete, as far as is known before the tool ends."""
         if tool.status != "pending":
             return bool(tool.args) or tool.status == "in_progress"
         return bool(tool.args) and not self._quirks.late_input
@@ -256,7 +255,7 @@ class UpdateTranslator:
         if tool.started:
             return
         tool.started = True
-        # Some agents tell what they do in words only.
+        # Some agents describe what they do only in the title.
         args = tool.args if tool.args is not None else {"title": tool.title}
         if self._recorder.message_open:
             self._recorder.message_ended()
@@ -267,12 +266,12 @@ class UpdateTranslator:
         for tool in self._tools.values():
             self._start(tool)
 
-    def _show(self, tool: Tool, update: wire.Update) -> None:
-        """Hand over new output of a running tool; contents come whole each time."""
+    def _show(self, tool: Tool, update: protocol.Update) -> None:
+        """Record new output of a running tool; each update repeats the whole content."""
         running = update.status == "in_progress" or (
             update.status is None and update.raw_input is None
         )
-        text = wire.text_of(update.content) if running else ""
+        text = protocol.text_of(update.content) if running else ""
         if text and text != tool.shown:
             new = text[len(tool.shown) :] if text.startswith(tool.shown) else text
             tool.shown = text
@@ -284,7 +283,7 @@ class UpdateTranslator:
         self._recorder.tool_ended(tool.id, is_error=tool.status == "failed", result=result)
 
     def _end_refused(self) -> None:
-        """End the calls that were denied and of which the agent said nothing more."""
+        """End the denied calls whose end the agent did not report."""
         for tool in self._tools.values():
             if tool.refused is not None and not tool.ended:
                 tool.ended = True
@@ -293,7 +292,7 @@ class UpdateTranslator:
                 )
 
     def name_of(self, tool: Tool) -> str:
-        """The tool's name: told beside the protocol, or read where this agent puts it."""
+        """The tool's name: in a field beside the protocol, or where this agent puts it."""
         source = self._quirks.names
         name = tool.name
         if not name and source == "title":
@@ -310,7 +309,7 @@ def _either(patterns: tuple[str, ...]) -> "re.Pattern[str] | None":
 
 
 def _inner(meta: Any, key: str) -> str | None:
-    """A text under `key` in any of the vendors' own sections of `_meta`."""
+    """A text under `key` in any vendor's section of `_meta`."""
     if isinstance(meta, dict):
         for section in meta.values():
             if isinstance(section, dict) and isinstance(section.get(key), str):
@@ -322,11 +321,11 @@ def _name_in(meta: Any) -> str | None:
     return _inner(meta, "toolName")
 
 
-def _parent_of(update: wire.Update) -> str | None:
+def _parent_of(update: protocol.Update) -> str | None:
     """The tool call of the sub-agent that an update comes from; None for the agent itself."""
     return _inner(update.meta, "parentToolUseId")
 
 
 def _plain(content: Any) -> Any:
-    """A tool's content as its text, where that is all it is."""
-    return wire.text_of(content) or content
+    """A tool's content; as text if it is only text."""
+    return protocol.text_of(content) or content

@@ -1,7 +1,7 @@
-"""Aider's answer as plain text: `python -m bridle.runtimes.aider --prompt=TEXT`.
+"""Aider's answer as plain text: `python -m bridle.runtimes.aider AIDER --prompt=TEXT`.
 
-Aider itself prints what it loads, counts and costs around every answer, and no flag keeps it from
-that. This is a run of it without events: the answer on stdout, an error on stderr.
+Aider itself prints around every answer what it loads, counts and costs, and no flag prevents that.
+This runs it without events: the answer on stdout, an error on stderr.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import anyio
 from bridle.core.errors import BridleError
 from bridle.core.options import RunOptions
 from bridle.runs import run_options
-from bridle.runtimes.aider.product import AiderRuntime
+from bridle.runtimes.aider.adapter import AiderRuntime
 from bridle.runtimes.contract import AdapterSettings
 
 
@@ -21,9 +21,9 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bridle.runtimes.aider",
         allow_abbrev=False,
-        description="Ask Aider once, and print nothing but its answer.",
+        description="Ask Aider once, and print only its answer.",
     )
-    parser.add_argument("--binary", help="where Aider is")
+    parser.add_argument("binary", help="path or name of Aider's command")
     parser.add_argument("--model")
     parser.add_argument("--prompt", required=True)
     words = parser.parse_args(argv)

@@ -3,29 +3,29 @@
 import os
 
 from bridle.core.results import TranscriptSummary
-from bridle.runtimes.aider import dialects as mark
-from bridle.runtimes.aider.wire import log_event
+from bridle.runtimes.aider.wire import ANNOUNCED_MODEL, log_event
 
 _TOKENS = "> Tokens: "
 
 
 def project_dir(home: str, project: str) -> str:
-    """Where Bridle lets Aider keep the conversations of `project`."""
+    """The folder of the conversations of `project` that Bridle began."""
     name = os.path.realpath(project).strip("/").replace("/", "-") or "root"
     return os.path.join(home, ".aider", "bridle", name)
 
 
 def history_file(home: str, project: str, session_id: str) -> str | None:
-    """The file of a conversation, None for an id that cannot be one."""
+    """The file of a conversation; None for a text that cannot be an id."""
     if not session_id or not session_id.replace("-", "").isalnum():
         return None
     return os.path.join(project_dir(home, project), f"{session_id}.md")
 
 
 def parse(path: str) -> TranscriptSummary | None:
-    """What a chat history, or a log of events (`.jsonl`), says was used.
+    """The usage that a chat history, or a log of events (`.jsonl`), records; None when it cannot be
+    read or names no model.
 
-    A log is exact. A history holds Aider's lines for people, which round what is over 999 tokens.
+    A log is exact. A history has Aider's lines for people, which round counts above 999 tokens.
     """
     try:
         with open(path, "rb") as file:
@@ -53,7 +53,7 @@ def _from_log(data: bytes) -> TranscriptSummary | None:
 def _from_history(data: bytes) -> TranscriptSummary | None:
     sent, received, cost, model = 0, 0, 0.0, ""
     for line in data.decode(errors="replace").split("\n"):
-        for begin in mark.ANNOUNCED_MODEL:
+        for begin in ANNOUNCED_MODEL:
             if line.startswith(f"> {begin}"):
                 model = line[len(begin) + 2 :].partition(" with ")[0]
         if line.startswith(_TOKENS):

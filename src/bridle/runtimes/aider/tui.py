@@ -1,14 +1,14 @@
 """What a captured pane of Aider's terminal interface shows."""
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
-from bridle.runtimes.aider.dialects import ASKED, RETRYING
+from bridle.runtimes.aider.wire import FAILURE, QUESTION, RETRYING
 
 _RULE = "────"
 _WAITING = "Waiting for "
 
 
 def detect_ready(pane: str) -> ReadyState:
-    """Judge by what stands below the last rule, which Aider draws above each prompt; pure.
+    """Judge by the lines below the last rule, which Aider draws above each prompt; pure.
 
     A question before the first prompt is a dialog: `n` is always safe, Enter would agree. Later it
     is a permission request.
@@ -19,7 +19,7 @@ def detect_ready(pane: str) -> ReadyState:
     below = _below_last_rule(lines)
     is_prompt = bool(below) and _prompt_of(below[0]) is not None
     last = lines[-1]
-    if ASKED in last and last.endswith("]:"):
+    if QUESTION in last and last.endswith("]:"):
         if is_prompt:
             return Busy(what="permission")
         return Dialog(name=last.partition("?")[0].strip().lower(), action="n Enter")
@@ -29,7 +29,7 @@ def detect_ready(pane: str) -> ReadyState:
         return Ready() if _prompt_of(last) == "" else Busy(what="working")
     if any(line.startswith(RETRYING) for line in below):
         return Busy(what="retrying")
-    if _WAITING not in last and any("litellm." in line for line in below):
+    if _WAITING not in last and any(FAILURE in line for line in below):
         return Busy(what="error")
     return Busy(what="working")
 
@@ -42,7 +42,7 @@ def _below_last_rule(lines: list[str]) -> list[str]:
 
 
 def _prompt_of(line: str) -> str | None:
-    """The text after a prompt such as `>` or `ask>`; None when the line is none."""
+    """The text after a prompt such as `>` or `ask>`; None for a line without a prompt."""
     before, mark, after = line.partition(">")
     if not mark or (before and not before.replace("-", "").isalpha()):
         return None

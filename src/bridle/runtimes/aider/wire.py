@@ -1,6 +1,31 @@
-"""The JSON lines on Aider's wire: its own log of events."""
+"""The lines on Aider's wire: its log of events as JSON, and the marks of its lines for people."""
 
 import msgspec
+
+ANNOUNCED_MODEL = ("Main model: ", "Model: ")
+REQUEST = "TO LLM "
+REPLY = "LLM RESPONSE "
+REPLY_LINE = "ASSISTANT "
+FAILURE = "litellm."
+"""Begins a line that names the error class of a failed model call."""
+RETRYING = "Retrying in "
+APPLIED = "Applied edit to "
+COMMITTED = "Commit "
+SKIPPED = "Skipping edits to "
+MALFORMED = "The LLM did not conform to the edit format."
+TOKEN_LIMIT = " has hit a token limit!"
+TOO_LARGE = "Your estimated chat context of "
+RESTORED = "Restored previous conversation history."
+QUESTION = "(Y)es/(N)o"
+
+CHATTER = (
+    *("Aider v", "Weak model: ", "Editor model: ", "Git repo: ", "Repo-map: ", "Added "),
+    *("Update git name with: ", "Update git email with: ", "Detected dumb terminal", "Executing: "),
+    *("Cur working dir: ", "Git working dir: ", "Note: in-chat filenames ", "Tokens: "),
+    *("https://aider.chat/", "HTTPSConnectionPool(host='raw.githubusercontent.com'"),
+    *("Initial repo scan can be slow", SKIPPED),
+)
+"""Beginnings of lines that say nothing about the work."""
 
 
 class Properties(msgspec.Struct):
@@ -27,7 +52,7 @@ _decoder = msgspec.json.Decoder(LogEvent)
 
 
 def log_event(line: bytes) -> LogEvent | None:
-    """The event that a line is, None when it is something else."""
+    """The event in a line; None for any other line."""
     if not line.startswith(b'{"event": "'):
         return None
     try:

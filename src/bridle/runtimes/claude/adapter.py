@@ -13,12 +13,11 @@ from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.claude import command
 from bridle.runtimes.claude.product import PRODUCT, ClaudeDialect, ClaudeOptions
-from bridle.runtimes.claude.stream import ClaudeNormalizer
 from bridle.runtimes.contract import Guarded, History, Interactive, Live, Terminal
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import CliAdapter, Command, Environment, Launch
-from bridle.runtimes.product import Mode
+from bridle.runtimes.product import Mode, Service, ServicePieces
 from bridle.turns.guard_contract import GuardHook, GuardPieces, HookShape
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, LiveWire
@@ -26,6 +25,7 @@ from bridle.turns.wire import LiveFacts, LiveWire
 if TYPE_CHECKING:
     from bridle.drives.tmux.facts import TerminalFacts
     from bridle.drives.tmux.transcript_wire import TranscriptWire
+    from bridle.runtimes.claude.stream import ClaudeNormalizer
     from bridle.runtimes.instructions import Place
     from bridle.sandbox import SandboxNeeds
 
@@ -67,6 +67,10 @@ class ClaudeRuntime(CliAdapter, Live, Terminal, Interactive, Guarded, History):
         """Flags that the CLI accepts without naming them in its help."""
         return dialect.hidden_flags if isinstance(dialect, ClaudeDialect) else frozenset()
 
+    def service_pieces(self, service: Service) -> ServicePieces:
+        """Its variables."""
+        return command.service_pieces(service)
+
     def isolating_settings(
         self, env: Mapping[str, str], cwd: str, key: str | None
     ) -> dict[str, Any]:
@@ -92,8 +96,10 @@ class ClaudeRuntime(CliAdapter, Live, Terminal, Interactive, Guarded, History):
 
     # -- wires ------------------------------------------------------------------------------------
 
-    def normalizer(self, plan: RunPlan, recorder: Recorder) -> ClaudeNormalizer:
+    def normalizer(self, plan: RunPlan, recorder: Recorder) -> "ClaudeNormalizer":
         """The translator of what a run prints."""
+        from bridle.runtimes.claude.stream import ClaudeNormalizer
+
         recorder.agent_counts_turns = recorder.cost_at_end = True
         dialect = plan.dialect
         return ClaudeNormalizer(
@@ -135,7 +141,7 @@ class ClaudeRuntime(CliAdapter, Live, Terminal, Interactive, Guarded, History):
         return guard_pieces(hook)
 
     def guard_shape(self) -> HookShape:
-        """Settings in a worktree bring hooks that hold."""
+        """Hooks in a worktree's settings are reliable."""
         from bridle.runtimes.claude.hooks import SHAPE
 
         return SHAPE
@@ -189,8 +195,7 @@ class ClaudeRuntime(CliAdapter, Live, Terminal, Interactive, Guarded, History):
         Without one of the first two, some versions read `AGENTS.md`, which ours then hides."""
         from bridle.runtimes.instructions import Place
 
-        found = self.find()
-        dialect = self.dialect(found.version if found else None)[0]
+        dialect = self.installed_dialect()
         hides = dialect.reads_agents_md and not os.path.exists(os.path.join(worktree, "CLAUDE.md"))
         return (
             Place(self.instruction_path, carries=("AGENTS.md",) if hides else ()),

@@ -1,4 +1,4 @@
-"""The calls of Claude Code: words, environment, files and settings, from Bridle's options.
+"""How Claude Code is called: arguments, environment, files and settings, from Bridle's options.
 
 Nothing secret and nothing large goes on the command line: prompts go by stdin, JSON texts that a
 caller gave go into private files.
@@ -6,7 +6,6 @@ caller gave go into private files.
 
 import contextlib
 import os
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,13 +16,11 @@ from bridle.core.files import write_new
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.core.redaction import secrets_in
 from bridle.runtimes.claude.product import PRODUCT, ClaudeOptions
-from bridle.runtimes.claude.wire import content_of, user_line
-from bridle.runtimes.json_settings import merged
-from bridle.runtimes.options import provider_key
+from bridle.runtimes.options import merged, provider_key, readable_file
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.planner import Command, Environment, Launch, account_folder
+from bridle.runtimes.product import Service, ServicePieces
 from bridle.runtimes.routing import CLAUDE, CLAUDE_MODELS, NO_PROXY, PROXIES
-from bridle.runtimes.user_files import readable_file
 
 _STREAM_FLAGS = (
     "--print",
@@ -35,7 +32,7 @@ _STREAM_FLAGS = (
     "--include-partial-messages",
 )
 _LIVE_FLAGS = ("--replay-user-messages",)
-"""Messages come back when the model is given them."""
+"""Echoes each message when the model receives it."""
 _ASK_ON_STDIO = ("--permission-prompt-tool", "stdio")
 _LARGE = 16 * 1024
 """Texts longer than this go by file."""
@@ -186,7 +183,7 @@ def _text_flag(flag: str, text: str, launch: Launch) -> list[str]:
 
 
 def _json_file(given: str, what: str, launch: Launch) -> str:
-    """A path to JSON that was read and found whole; a text becomes a private file."""
+    """A path to valid JSON; a text becomes a private file."""
     as_text = given.lstrip().startswith("{")
     data = given.encode() if as_text else readable_file(given, f"the {what} file")
     try:
@@ -210,8 +207,8 @@ def _tool_flags(launch: Launch) -> list[str]:
         servers = _servers(path)
         flags += ["--mcp-config", path, "--strict-mcp-config"]
     if options.allowed_tools:
-        # `--tools` is what limits; `--allowedTools` only takes away the question. It does not
-        # reach MCP tools, so servers that are not named are switched off whole.
+        # `--tools` is what limits; `--allowedTools` only skips the permission request. It does not
+        # apply to MCP tools, so servers that are not named are switched off completely.
         _check_names(options.allowed_tools, servers)
         builtin = [name for name in options.allowed_tools if not name.startswith("mcp__")]
         flags += ["--tools", ",".join(builtin)]
@@ -307,7 +304,7 @@ _OF_OUTER_SESSION = (
     "CLAUDE_CODE_CHILD_SESSION",
     "CLAUDE_CODE_SSE_PORT",
 )
-"""Set for the tools of a Claude session; an agent started by such a tool is no part of it."""
+"""Set for the tools of a Claude session; an agent started by such a tool is not part of it."""
 
 _QUIET = {
     "DISABLE_TELEMETRY": "1",
@@ -325,11 +322,11 @@ def own_session(env: Mapping[str, str]) -> dict[str, str]:
 def provider_env(
     provider: Provider, env: Mapping[str, str], model: str | None = None
 ) -> dict[str, str]:
-    """Variables that lead Claude to `provider`; `NotAuthenticated` when its key is not there.
+    """Variables that route Claude to `provider`; `NotAuthenticated` when its key is missing.
 
-    A service of somebody else's gets the key as a bearer token, Anthropic's own as its API key;
-    the other variable is emptied, since Claude would send both. What Claude asks for by itself
-    is `model` there, too.
+    Another vendor's service gets the key as a bearer token, Anthropic's own as its API key; the
+    other variable is emptied, since Claude would send both. Models that Claude chooses by itself
+    are `model` there too.
     """
     routed: dict[str, str] = {}
     if provider.base_url is not None:
@@ -344,8 +341,33 @@ def provider_env(
     return routed
 
 
+def service_pieces(service: Service) -> ServicePieces:
+    """Variables that route Claude to `service` when another program starts it."""
+    env = {RETRIES: str(service.max_retries)}
+    if service.url is not None:
+        env["ANTHROPIC_BASE_URL"] = service.url
+        if service.model and service.home is None:
+            env |= {name: service.model for name in CLAUDE_MODELS if name not in service.env}
+    if service.key is not None:
+        # The other variable is emptied, since Claude would send both.
+        foreign = service.url is not None and service.home is None
+        used, unused = ("AUTH_TOKEN", "API_KEY") if foreign else ("API_KEY", "AUTH_TOKEN")
+        env |= {f"ANTHROPIC_{used}": service.key, f"ANTHROPIC_{unused}": ""}
+    drop: tuple[str, ...] = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
+    if service.home is not None:
+        env |= {
+            CONFIG_HOME: service.home,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        }
+        clouds = (f"CLAUDE_CODE_USE_{cloud}" for cloud in ("BEDROCK", "VERTEX", "FOUNDRY"))
+        drop = (*drop, "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_MODEL", *clouds)
+    return ServicePieces(env=env, drop=drop)
+
+
 def server_env(env: Mapping[str, str], server: ModelServer, config_home: str) -> dict[str, str]:
-    """`env` led to a scripted model, with a configuration home of its own and nothing else."""
+    """`env` routed to a scripted model, with a separate configuration home and nothing else."""
     kept = {
         name: value for name, value in env.items() if not (CLAUDE.holds(name) or name in PROXIES)
     }
@@ -361,8 +383,8 @@ def server_env(env: Mapping[str, str], server: ModelServer, config_home: str) ->
 
 
 def seed_config_home(folder: str, api_key: str, cwd: str) -> None:
-    """Make `folder` a configuration home that asks no first-start questions; files that are there
-    already stay as they are."""
+    """Make `folder` a configuration home that asks no first-start questions; existing files stay
+    unchanged."""
     state = {
         "hasCompletedOnboarding": True,
         "customApiKeyResponses": {"approved": [api_key[-20:]], "rejected": []},
@@ -412,12 +434,12 @@ def without_own_routing(
     env: Mapping[str, str], cwd: str, key: str | None, *, keep: str = ""
 ) -> dict[str, Any]:
     """Settings that put `env`, in which Claude is started in `cwd`, before the user's and the
-    project's settings wherever those lead to a model service; empty where none does.
+    project's settings wherever those name a model service; empty if none does.
 
     `key` is the variable of the service's key, `keep` one that stays as the settings have it. No
-    secret is in what is returned, which may become an argument: where settings bring a token,
-    Claude gets its own by a helper that prints the variable. Raises `WrongUse` where a secret of
-    the run could be put before theirs in no other way.
+    secret is in what is returned, which may become an argument: if the settings contain a token,
+    Claude gets the run's by a helper that prints the variable. Raises `WrongUse` if a secret of the
+    run could not take precedence otherwise.
     """
     found: dict[str, str] = {}
     helper: str | None = None
@@ -431,21 +453,23 @@ def without_own_routing(
         if key is None or key in found:
             raise WrongUse(
                 f"{found[_TOKEN]} sets {_TOKEN}, which would go to the model's provider",
-                hint="take it out there, or name another variable for the provider's key",
+                hint="remove it there, or name another variable for the provider's key",
             )
         values[_TOKEN] = ""
-        helper = f"printenv {shlex.quote(key)}"
+        from shlex import quote
+
+        helper = f"printenv {quote(key)}"
     for name, value in values.items():
         if value and (name == _HEADERS or secrets_in({name: value})):
             raise WrongUse(
                 f"{found[name]} sets {name}, and so does this run",
-                hint="take it out of that file: Claude lets it win over the run's own",
+                hint="remove it from that file: Claude prefers it to the run's own",
             )
     return ({"env": values} if values else {}) | ({} if helper is None else {_HELPER: helper})
 
 
 def one_shot_settings(routing: Mapping[str, str]) -> list[str]:
-    """The flag that isolates a one-shot call, here, which `routing` leads to a provider."""
+    """The flag that isolates a one-shot call, here, which `routing` sends to a provider."""
     token = routing.get(_TOKEN)
     key = next((name for name in routing if routing[name] == token and name != _TOKEN), None)
     places = {name: os.environ[name] for name in ("HOME", CONFIG_HOME) if name in os.environ}
@@ -454,7 +478,7 @@ def one_shot_settings(routing: Mapping[str, str]) -> list[str]:
 
 
 def _settings_files(env: Mapping[str, str], cwd: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The settings that Claude may read in `cwd`; those that cannot be read it passes over, too."""
+    """The settings that Claude may read in `cwd`; like Claude, this skips unreadable ones."""
     folders = [PRODUCT.home_in(env)]
     folder = os.path.abspath(cwd)
     while True:
@@ -472,3 +496,31 @@ def _settings_files(env: Mapping[str, str], cwd: str) -> Iterator[tuple[str, dic
             except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
                 continue
             yield path, settings
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+Content = str | list[dict[str, Any]]
+
+
+def content_of(text: str, images: tuple[str, ...]) -> Content:
+    """A message's content; `WrongUse` for a file that cannot be read or is not an image."""
+    if not images:
+        return text
+    return [{"type": "text", "text": text}, *(_image_block(path) for path in images)]
+
+
+def user_line(content: Content, message_id: str | None = None) -> bytes:
+    """A message for the model. With an id it comes back under that id when it is taken, and is not
+    taken if the conversation already contains it."""
+    line: dict[str, Any] = {"type": "user", "message": {"role": "user", "content": content}}
+    if message_id is not None:
+        line["uuid"] = message_id
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _image_block(path: str) -> dict[str, Any]:
+    from bridle.runtimes.options import image_data
+
+    kind, text = image_data(path, "Claude")
+    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": text}}

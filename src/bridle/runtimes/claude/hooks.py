@@ -2,7 +2,7 @@
 
 Where the driver holds its stdin, hooks are callbacks over the control channel: no process, no file,
 and a callback that is not answered leaves the tool unrun. At a terminal they are command hooks in
-settings given by flag: settings of the user or the worktree, broken or not, cannot take them away.
+settings given by flag: settings of the user or the worktree, broken or not, cannot remove them.
 """
 
 import os
@@ -16,7 +16,7 @@ from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
 from bridle.runtimes.claude.command import read_settings, without_settings
 from bridle.runtimes.claude.product import ClaudeDialect
-from bridle.runtimes.json_settings import with_hooks
+from bridle.runtimes.options import with_hooks
 from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import GuardHook, GuardMechanism, GuardPieces, HookShape
 from bridle.turns.recorder import Recorder
@@ -76,7 +76,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
 
 def guard_pieces(hook: GuardHook) -> GuardPieces:
     """What makes Claude ask when another program starts it; see `Guarded.guard_pieces`."""
-    # Which version that is cannot be told.
+    # Its version is unknown.
     shape = msgspec.structs.replace(SHAPE, watched=True)
     hooks = hook_entries(hook.command(shape))
     mechanism = msgspec.structs.replace(SETTINGS, shape=shape)
@@ -105,23 +105,24 @@ def initialize_line() -> bytes:
 
 def answer_callback(recorder: Recorder, payload: Any) -> dict[str, Any]:
     """What a hook callback with this payload is answered."""
-    told = payload if isinstance(payload, dict) else {}
-    event = told.get(SHAPE.event)
+    fields = payload if isinstance(payload, dict) else {}
+    event = fields.get(SHAPE.event)
     if event not in SHAPE.asks:
         if recorder.guard is not None:
             recorder.guard.proved(f"{event} callback")
         return {}
-    tool, call_id, cwd = (told.get(name) for name in (SHAPE.tool, SHAPE.call_id, SHAPE.cwd))
-    verdict = recorder.verdicts.ask(str(call_id), str(tool), told.get(SHAPE.input), cwd)
+    tool, call_id, cwd = (fields.get(name) for name in (SHAPE.tool, SHAPE.call_id, SHAPE.cwd))
+    verdict = recorder.verdicts.ask(str(call_id), str(tool), fields.get(SHAPE.input), cwd)
     if verdict.allowed:
-        # No decision of its own: the permission mode still has its say.
+        # No decision here: the permission mode still applies.
         return {}
     answer: dict[str, Any] = msgspec.json.decode(SHAPE.refused(verdict.reason))
     return answer
 
 
 def hook_entries(command: str, *, timed: bool = True) -> dict[str, list[dict[str, Any]]]:
-    """The hooks of settings that run `command`, which keeps the time itself when `timed`."""
+    """The hooks of settings that run `command`, which enforces the time limit itself when
+    `timed`."""
     # Newer versions honour `onFailure`; what older ones let pass, the command itself refuses.
     seconds = HOOK_SECONDS if timed else _PATIENCE
     entry = {"type": "command", "command": command, "timeout": seconds, "onFailure": "block"}

@@ -2,17 +2,17 @@
 
 How the CLI behaves, and what follows:
 
-- It prints nothing until it is spoken to. `initialize` is answered once it can take a prompt, and a
-  conversation that cannot be resumed is told before that answer.
-- A message comes back under its id when the model is given it. One sent while a tool runs reaches
-  the model with that tool's result. One that comes later than the last tool begins a turn of its
-  own right after the `result`; several such are joined into one turn. So a steer is never too late:
-  as long as one has not come back, the end of a turn is the beginning of the next.
+- It prints nothing until it gets a message. `initialize` is answered once it can take a prompt, and
+  a conversation that cannot be resumed is reported before that answer.
+- A message comes back under its id when the model receives it. One sent while a tool runs reaches
+  the model with that tool's result. One that comes later than the last tool begins its own turn
+  right after the `result`; several such are joined into one turn. So a steer is never too late: as
+  long as one has not come back, the end of a turn is the beginning of the next.
 - Each turn ends with one `result`. Background work wakes the model by itself; the `result` of such
   a turn says so (`origin`), and a prompt sent meanwhile is still to come.
 - A message whose id the conversation already holds comes back at once and begins nothing.
 - An interrupt that arrives before its prompt was begun is acknowledged and has no effect, so it is
-  sent again when the turn goes on.
+  sent again when the turn continues.
 """
 
 from typing import Any, Literal
@@ -29,14 +29,15 @@ from bridle.core.errors import (
 )
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude import wire
+from bridle.runtimes.claude.command import content_of, user_line
 from bridle.runtimes.claude.stream import ClaudeNormalizer, error_of_exit
-from bridle.runtimes.claude.wire import content_of, refusal_line, request_line, user_line
+from bridle.runtimes.claude.wire import refusal_line, request_line
 from bridle.turns.recorder import Recorder
 from bridle.turns.rpc import Requests
 from bridle.turns.wire import LiveFacts, Outgoing
 
 LEAVE_SECONDS = 5.0
-"""How long it may take to leave when its input has ended; background work could keep it."""
+"""How long it may take to exit after its input has ended; background work could delay it."""
 
 Asked = Literal["initialize", "interrupt", "set_model", "stop_task"]
 
@@ -79,7 +80,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
         self._open_questions: dict[str, wire.ControlBody] = {}
         """Calls that wait for permission, by the id of the question."""
         self._compacting = False
-        """Whether the context is being shortened because we asked for it."""
+        """Whether a compaction that Bridle requested is running."""
         self._compacted = ""
         self._handlers |= {
             wire.ControlResponse: self._control_response,
@@ -87,13 +88,13 @@ class ClaudeLiveWire(ClaudeNormalizer):
             wire.CommandLifecycle: self._lifecycle,
         }
         # What the CLI may ask of its host. The rest is refused at once: an open question would
-        # hold the turn for ever. Callbacks of hooks that `initialize` registers belong here.
+        # block the turn forever. Callbacks of hooks that `initialize` registers belong here.
         self._answers = {"can_use_tool": self._ask}
 
     # -- what the driver asks -------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Ask the CLI whether it is there."""
+        """Send the CLI its first request, which shows when it is ready."""
         # Hooks that are to be asked over this channel are registered with this request.
         self._request("initialize")
 
@@ -119,13 +120,13 @@ class ClaudeLiveWire(ClaudeNormalizer):
         self._request("set_model", model=model)
 
     def compact(self) -> None:
-        """Shorten the context now."""
+        """Compact the context now."""
         self._compacting, self._compacted = True, ""
         self._recorder.compaction_started("asked for")
         self._recorder.reply(user_line("/compact"))
 
     def abort_compaction(self) -> None:
-        """Give up the compaction that runs; one in the midst of a turn takes the turn with it."""
+        """Cancel the running compaction; within a turn this ends the turn too."""
         self._interrupt()
 
     def leave(self) -> None:
@@ -151,7 +152,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
             self._refuse(next(iter(self._waiting)), gone)
         recorder.finish(exit)
 
-    # -- messages of ours -----------------------------------------------------------------------
+    # -- Bridle's messages ----------------------------------------------------------------------
 
     def _send(self, message: Outgoing) -> bool:
         """Send a message; False when its images cannot be read."""
@@ -188,7 +189,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
             return
         message_id = line.uuid or ""
         if message_id not in self._waiting:
-            # The output of a command of the CLI's comes back under an id of its own.
+            # The output of a CLI command comes back under another id.
             return
         self._answering = self._answering or self._begun
         alone = len(self._waiting) == 1
@@ -198,8 +199,8 @@ class ClaudeLiveWire(ClaudeNormalizer):
             # begun at all.
             self._recorder.fail(
                 Crashed(
-                    "the conversation holds this message already; the agent does not take it twice",
-                    hint="send it as a new message, or ask the agent to go on",
+                    "the conversation already has this message; the agent does not take it twice",
+                    hint="send it as a new message, or ask the agent to continue",
                 )
             )
             self._close_turn(None)
@@ -208,7 +209,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
         if line.command_uuid not in self._waiting:
             return
         if line.state in ("started", "completed"):
-            # An echo follows, unless a hook of the user's refuses the message.
+            # An echo follows, unless one of the user's hooks refuses the message.
             self._answering = True
             self._take(line.command_uuid)
         elif line.state == "cancelled":
@@ -228,7 +229,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
 
     def _control_response(self, line: wire.ControlResponse) -> None:
         answer = line.response
-        # Our own answers come back as well; their ids are not among those that we asked under.
+        # Bridle's own answers come back too; their ids belong to none of its requests.
         kind = self._requests.close(answer.request_id)
         failed = answer.subtype != "success"
         if kind == "initialize":
@@ -264,8 +265,8 @@ class ClaudeLiveWire(ClaudeNormalizer):
             self._withdraw(line.request_id)
 
     def _withdraw(self, request_id: str) -> None:
-        """A question is open no more. An answer that was given before stands; one that comes later
-        has no effect on the recorder, nor on the CLI."""
+        """A question is no longer open. An earlier answer still counts; a later one has no effect
+        on the recorder or the CLI."""
         recorder, asked = self._recorder, self._open_questions.pop(request_id)
         recorder.questions[:] = [
             question for question in recorder.questions if question.request_id != request_id
@@ -276,7 +277,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
             tool_call_id=asked.tool_use_id,
             decision="deny",
             by=recorder.runtime,
-            reason="the agent took its question back",
+            reason="the agent withdrew its question",
         )
 
     # -- turns ----------------------------------------------------------------------------------
@@ -292,7 +293,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
         if resumed is not None and line.session_id != resumed:
             recorder.request_stop(
                 ResumeRefused(
-                    f"the agent began conversation {line.session_id} instead of taking up {resumed}"
+                    f"the agent began conversation {line.session_id} instead of resuming {resumed}"
                 )
             )
         recorder.session_started(
@@ -321,8 +322,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
             return
         self._take_result(result)
         if own:
-            # A message that a hook of the user's refused, or a command of the CLI itself, does not
-            # come back.
+            # A message that one of the user's hooks refused, or a CLI command, does not come back.
             self._take_own()
         else:
             self._woken = False
@@ -347,7 +347,7 @@ class ClaudeLiveWire(ClaudeNormalizer):
         if self._waiting:
             self._open_turn("a message is on its way")
             if aborted is not None:
-                # The turn that ended was one of the agent's own: the abort meant this one.
+                # The agent itself began the turn that ended: the abort meant this one.
                 self._aborting, self._interrupted = True, "too early"
                 recorder.fail(aborted)
         else:
@@ -372,14 +372,14 @@ class ClaudeLiveWire(ClaudeNormalizer):
     def _interrupt_answered(self, answer: wire.ControlAnswer) -> None:
         if self._interrupted != "asked" or answer.request_id != self._interrupt_id:
             return
-        told = answer.response
-        queued = told.get("still_queued") if isinstance(told, dict) else None
+        response = answer.response
+        queued = response.get("still_queued") if isinstance(response, dict) else None
         missed = not self._begun and any(each in self._waiting for each in queued or ())
         self._interrupted = "too early" if missed else "done"
 
     def _open(self, message_id: str, model: str, *, streaming: bool) -> None:
         if self._aborting and self._interrupted == "done":
-            # The model was called after the interrupt was heard: it had met nothing to stop.
+            # The model was called after the interrupt was heard: it had found nothing to stop.
             self._interrupt()
         if self._begun and not self._woken:
             # Some versions let a message come back only after the first block of the answer.
@@ -407,6 +407,6 @@ class ClaudeLiveWire(ClaudeNormalizer):
             super()._assistant(line)
 
     def _end_compaction(self, error: AgentError | None) -> None:
-        told = self._compacted or "failed: no reason given"
+        outcome = self._compacted or "failed: no reason given"
         self._compacting, self._interrupted, self._error_tag = False, "no", None
-        self._recorder.compaction_ended(told if error is None else f"failed: {error.message}")
+        self._recorder.compaction_ended(outcome if error is None else f"failed: {error.message}")

@@ -7,10 +7,21 @@ from typing import Literal
 
 import msgspec
 
+from bridle.core.errors import (
+    Billing,
+    ContextOverflow,
+    NotAuthenticated,
+    Overloaded,
+    ProtocolDrift,
+    RateLimited,
+    ResumeRefused,
+    Unavailable,
+)
 from bridle.core.features import Features
 from bridle.process.spec import StopStep
 from bridle.runtimes import routing
 from bridle.runtimes.dialects import Dialect, version_numbers
+from bridle.runtimes.errors import ErrorRow, ErrorTable
 from bridle.runtimes.install import (
     Installation,
     ask_version,
@@ -31,8 +42,8 @@ class ClaudeDialect(Dialect, frozen=True, kw_only=True):
     reads_agents_md: bool
     """Whether AGENTS.md is read when there is no CLAUDE.md."""
     drops_output_at_exit: bool
-    """Whether it leaves, once its input has ended, without waiting until a long last line was
-    read. Its input is then kept open until the result is there."""
+    """Whether it exits, once its input has ended, before a long last line was read. Its input is
+    then kept open until the result has arrived."""
     blocks_when_hook_dies: bool
     """Whether a hook with `onFailure: block` that is killed, or late, stops the tool."""
     hidden_flags: frozenset[str]
@@ -109,9 +120,10 @@ TOOLS = ToolTable(
 """A session lists some of them only while another is off: `Glob` and `Grep` without `Bash`."""
 
 
+_CHECK_MODEL = "check the model name: {model}"
 PACKAGE = "@anthropic-ai/claude-code"
 DEFAULT_RETRIES = 3
-"""Claude's own default of ten takes three minutes to admit that a key is wrong."""
+"""Claude's own default of ten takes three minutes to report a wrong key."""
 
 
 class ClaudeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,17 +134,46 @@ class ClaudeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     fallback_model: str | None = None
     """Model to use while the wanted one is overloaded."""
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
-    """How hard the model is to think."""
+    """How hard the model thinks."""
     add_dirs: tuple[str, ...] = ()
-    """Folders beside the working directory that tools may touch."""
+    """Further folders that tools may touch."""
     preapproved_tools: tuple[str, ...] = ()
-    """Tools or rules (`Bash(git *)`) that need no permission; it takes nothing away."""
+    """Tools or rules (`Bash(git *)`) that need no permission; other tools stay available."""
     setting_sources: str | None = None
     """Which settings are read: a list of `user`, `project`, `local` with commas, or empty."""
     persist_session: bool = True
     """Keep a transcript, which resuming needs."""
     fork: bool = False
-    """With `resume`: go on in a copy of the conversation, under a new id."""
+    """With `resume`: continue in a copy of the conversation, under a new id."""
+
+
+ERRORS = ErrorTable(
+    login_hint="log in with `claude` (then /login), or set ANTHROPIC_API_KEY",
+    calls=(
+        ErrorRow(Unavailable, tags=("model_not_found",), hint=_CHECK_MODEL),
+        ErrorRow(Unavailable, statuses=(404,), hint=_CHECK_MODEL),
+        ErrorRow(NotAuthenticated, tags=("authentication_failed",)),
+        ErrorRow(NotAuthenticated, statuses=(401, 403)),
+        ErrorRow(Billing, tags=("billing_error",)),
+        ErrorRow(
+            ContextOverflow,
+            tags=("max_output_tokens",),
+            hint="ask for less at once, or raise the output limit",
+        ),
+        ErrorRow(RateLimited, tags=("rate_limit",)),
+        ErrorRow(RateLimited, statuses=(429,)),
+        ErrorRow(Overloaded, tags=("overloaded",)),
+    ),
+    exits=(
+        ErrorRow(ResumeRefused, ("no conversation found", "already in use")),
+        ErrorRow(NotAuthenticated, ("not logged in", "/login", "invalid api key")),
+        ErrorRow(
+            ProtocolDrift,
+            ("unknown option",),
+            hint="this version does not know the flag; see its --help",
+        ),
+    ),
+)
 
 
 def _find(name: str) -> Installation | None:
@@ -216,6 +257,7 @@ PRODUCT = Product(
     list_options=("add_dirs", "preapproved_tools"),
     list_separator=",",
     tools=TOOLS,
+    errors=ERRORS,
     refused={
         "tmux": ("max_turns", "budget_usd", "images"),
         "interactive": ("max_turns", "budget_usd", "images", "model_server"),

@@ -15,28 +15,25 @@ import msgspec
 from bridle.core.errors import (
     Aborted,
     AgentError,
-    Billing,
     BudgetExceeded,
     ContextOverflow,
     Crashed,
     GuardRefused,
-    NotAuthenticated,
-    Overloaded,
     ProtocolDrift,
-    RateLimited,
     ResumeRefused,
     Unavailable,
-    error_for_status,
 )
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude import wire
 from bridle.runtimes.claude.hooks import answer_callback
+from bridle.runtimes.claude.product import PRODUCT
 from bridle.runtimes.claude.wire import ModelTotals, Result, answer_line, refusal_line
+from bridle.runtimes.errors import short
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Question
 
-# Looked up once for each line, so they stand here by themselves.
+# Module globals, because they are looked up for each line.
 _StreamEvent = wire.StreamEvent
 _BlockDelta = wire.BlockDelta
 _TextDelta = wire.TextDelta
@@ -54,10 +51,10 @@ _DROPPED = frozenset(
         "notification",
     }
 )
-"""System messages that are known and say nothing the events have a place for."""
+"""Known system messages that no event corresponds to."""
 
 _GARBAGE = 4096
-"""Characters that are kept of a line which is no JSON."""
+"""Characters that are kept of a line that is not JSON."""
 _ENDED = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
 
 
@@ -149,7 +146,7 @@ class ClaudeNormalizer:
         return error_of_exit(exit) if self._result is None else self._judge(self._result)
 
     def _judge(self, result: wire.Result) -> AgentError | None:
-        """The failure that a result tells, with all that was said before it."""
+        """The failure that a result reports, with everything that was reported before it."""
         recorder = self._recorder
         error = error_of_result(
             result,
@@ -160,7 +157,7 @@ class ClaudeNormalizer:
         if error is None and self._blocked is not None:
             return error_of_prompt_block(self._blocked)
         if error is None and self._resumed not in (None, recorder.native_session_id):
-            return ResumeRefused(f"the agent did not take up conversation {self._resumed}")
+            return ResumeRefused(f"the agent did not resume conversation {self._resumed}")
         return error
 
     # -- the answer as it is written ------------------------------------------------------------
@@ -207,8 +204,8 @@ class ClaudeNormalizer:
                 self._recorder.tool_started(call.id, call.name, call.input)
 
     def _settle(self) -> None:
-        """Close a message that came whole. One that is being written goes on: what arrives now
-        is of a sub-agent in the background, or of a message before it."""
+        """Close a message that came whole. One that is still being written stays open: what arrives
+        now belongs to a background sub-agent or to an earlier message."""
         if self._open_id is None or not self._streaming:
             self._close_message()
 
@@ -231,7 +228,7 @@ class ClaudeNormalizer:
         if self._open_id != body.id:
             self._open(body.id, body.model, streaming=False)
         if body.stop_reason is not None:
-            # Only a message that did not come in pieces tells its end, and its true counts.
+            # Only a message that did not come in pieces reports its end and its true counts.
             self._stop_reason, self._usage = body.stop_reason, _usage(body.usage)
         for block in body.content:
             self._whole_block(block)
@@ -306,7 +303,7 @@ class ClaudeNormalizer:
             self._recorder.request_stop(
                 ResumeRefused(
                     f"the agent began conversation {line.session_id} instead of "
-                    f"taking up {self._resumed}"
+                    f"resuming {self._resumed}"
                 )
             )
         self._recorder.session_started(
@@ -326,8 +323,8 @@ class ClaudeNormalizer:
             self._recorder.compaction_ended(line.compact_result if done else failed)
 
     def _task(self, line: wire.System) -> None:
-        """Which tasks run. What these lines say of a task describes it (a command line, a purpose)
-        and is not its output, so no update comes from them."""
+        """Which tasks run. What these lines say about a task describes it (a command line, a
+        purpose) and is not its output, so no update comes from them."""
         if line.subtype == "task_started":
             self._settle()
             self._tasks.add(line.task_id)
@@ -361,7 +358,7 @@ class ClaudeNormalizer:
             self._recorder.reply(refusal_line(line.request_id, line.request.subtype))
 
     def _judge_call(self, line: wire.ControlRequest) -> None:
-        """Answer a hook of the guard's."""
+        """Answer one of the guard's hooks."""
         request = line.request
         self._settle()
         answer = answer_callback(self._recorder, request.input)
@@ -370,7 +367,7 @@ class ClaudeNormalizer:
         self._recorder.reply(answer_line(line.request_id, answer))
 
     def _ask(self, line: wire.ControlRequest) -> None:
-        """Put Claude's question whether it may use a tool to whoever decides."""
+        """Ask for a decision on a tool that Claude wants to use."""
         request = line.request
         self._settle()
         if request.tool_use_id is not None:
@@ -402,7 +399,7 @@ class ClaudeNormalizer:
             self._recorder.input_done = True
 
     def _take_result(self, result: wire.Result) -> None:
-        """Everything a result tells but how the work went."""
+        """Record everything in a result except how the work went."""
         recorder = self._recorder
         self._close_message(synthetic=True)
         self._result = result
@@ -418,7 +415,7 @@ class ClaudeNormalizer:
         grown = result.model_usage_since_last_result
         if not models:
             return
-        # Where the totals do not tell the thinking, the messages did.
+        # If the totals omit reasoning, the messages reported it.
         usage = _totals(models, self._recorder.usage.reasoning_tokens)
         if grown is not None:
             self._used += _totals(grown)
@@ -458,7 +455,7 @@ def _tolerant_result(raw: dict[str, Any]) -> wire.Result:
         except (KeyError, msgspec.ValidationError):
             continue
         kept[name] = raw[name]
-    # A result that does not say how it went proves no success.
+    # A result without an outcome does not prove success.
     kept.setdefault("is_error", True)
     return msgspec.convert({"type": "result", **kept}, wire.Result)
 
@@ -468,13 +465,13 @@ def _usage(counts: wire.WireUsage | None) -> Usage | None:
 
 
 def _totals(models: dict[str, wire.ModelTotals], reasoning: int = 0) -> Usage:
-    told = [each.thinkingTokens for each in models.values() if each.thinkingTokens is not None]
+    reported = [each.thinkingTokens for each in models.values() if each.thinkingTokens is not None]
     return Usage(
         input_tokens=sum(each.inputTokens for each in models.values()),
         output_tokens=sum(each.outputTokens for each in models.values()),
         cache_read_tokens=sum(each.cacheReadInputTokens for each in models.values()),
         cache_write_tokens=sum(each.cacheCreationInputTokens for each in models.values()),
-        reasoning_tokens=sum(told) if told else reasoning,
+        reasoning_tokens=sum(reported) if reported else reasoning,
     )
 
 
@@ -495,10 +492,8 @@ def _retry_text(line: wire.System) -> str:
     return f"{status} ({line.error or 'unknown'})"
 
 
-LOGIN_HINT = "log in with `claude` (then /login), or set ANTHROPIC_API_KEY"
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
-_NOT_RETRYABLE = "the service refused the request itself; the same request will be refused again"
-_LONGEST = 500
+_REFUSED_START = "the CLI refused to start; its own message says why"
 
 _RESET = re.compile(r"\breset[s]?(?: at)?\W{1,3}(\d{10})\b|\|(\d{10})\b")
 """A reset time inside a message, in Unix seconds."""
@@ -507,15 +502,15 @@ _RESET = re.compile(r"\breset[s]?(?: at)?\W{1,3}(\d{10})\b|\|(\d{10})\b")
 def error_of_result(
     result: Result, tag: str | None, *, resets_at: float | None = None, model: str | None = None
 ) -> AgentError | None:
-    """The failure that a result tells, None when it tells success.
+    """The failure that a result reports; None if it reports success.
 
     `tag` is the error word of the CLI's own message before the result, `resets_at` the end of an
-    account's limit (Unix seconds) where the CLI told one.
+    account's limit (Unix seconds) if the CLI reported one.
     """
     stopped = _STOPPED.get(result.terminal_reason or "")
     if not result.is_error:
         return Aborted(stopped) if stopped and not result.result else None
-    text = _short(result.result or "; ".join(str(part) for part in result.errors))
+    text = short(result.result or "; ".join(str(part) for part in result.errors))
     if result.subtype in _LIMITS or result.terminal_reason == "max_turns":
         return BudgetExceeded(text or "a limit was reached")
     if "No conversation found" in text or "already in use" in text:
@@ -536,8 +531,8 @@ def error_of_result(
 _STOPPED = {
     "aborted_streaming": "the agent was interrupted while the model answered",
     "aborted_tools": "the agent was interrupted while a tool ran",
-    "hook_stopped": "a hook of the user's settings stopped the agent",
-    "tool_deferred": "a hook of the user's settings put off a tool call and so ended the turn",
+    "hook_stopped": "a hook in the user's settings stopped the agent",
+    "tool_deferred": "a hook in the user's settings deferred a tool call and so ended the turn",
 }
 
 
@@ -550,45 +545,27 @@ def error_of_tag(
     model: str | None = None,
 ) -> AgentError:
     """The error that Claude's own word for it and the HTTP status call for."""
-    if status == 404 or tag == "model_not_found":
-        return Unavailable(text, hint=f"check the model name: {model or 'none given'}")
-    if tag == "authentication_failed" or status in (401, 403):
-        return NotAuthenticated(text, hint=LOGIN_HINT)
-    if tag == "billing_error":
-        return Billing(text)
-    if tag == "max_output_tokens":
-        return ContextOverflow(text, hint="ask for less at once, or raise the output limit")
-    if tag == "rate_limit" or status == 429:
-        # Not by the shared mapping: Claude puts words of its own around the service's message.
-        return RateLimited(text, until=until)
-    if tag == "overloaded":
-        return Overloaded(text)
-    error = error_for_status(status or 0, text, until=until)
-    if status == 400 and isinstance(error, Unavailable):
-        return Unavailable(text, hint=_NOT_RETRYABLE)
-    return error
+    # A call without a status has 0: Claude adds its own words to the service's message, so the text
+    # does not decide.
+    status = status or 0
+    return PRODUCT.errors.of_call(text, status=status, tag=tag or "", until=until, model=model)
 
 
 def error_of_prompt_block(text: str) -> AgentError:
     """The user's own hook refused the prompt: nothing was asked of the model."""
-    return GuardRefused(_short(text), hint="look at the UserPromptSubmit hooks in your settings")
+    return GuardRefused(short(text), hint="look at the UserPromptSubmit hooks in your settings")
 
 
 def error_of_exit(exit: ProcessExit) -> AgentError | None:
-    """Why a process that gave no result ended, as far as its last words tell; else None."""
-    text = _short(exit.last_words.strip())
-    if exit.code is None or exit.code < 0 or exit.code > 128:
-        return Aborted("the agent was interrupted") if exit.code == 130 else None
-    lowered = text.lower()
-    if "no conversation found" in lowered or "already in use" in lowered:
-        return ResumeRefused(text)
-    if "not logged in" in lowered or "/login" in lowered or "invalid api key" in lowered:
-        return NotAuthenticated(text, hint=LOGIN_HINT)
-    if "unknown option" in lowered:
-        return ProtocolDrift(text, hint="this version does not know the flag; see its --help")
-    if exit.code != 0 and exit.stderr_tail.strip():
-        return ProtocolDrift(text, hint="the CLI refused to start; its own message says why")
-    return None
+    """Why a process that gave no result ended, as far as its last output shows; otherwise None."""
+    if exit.code == 130:
+        return Aborted("the agent was interrupted")
+    error = PRODUCT.errors.of_exit(exit)
+    if isinstance(error, Crashed):
+        # What it prints on stdout is not an error message.
+        said = bool(exit.stderr_tail.strip())
+        return ProtocolDrift(error.message, hint=_REFUSED_START) if said else None
+    return error
 
 
 def _until(text: str, resets_at: float | None) -> str | None:
@@ -604,15 +581,11 @@ def utc(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-
-
 _SUFFIX = re.compile(r"(\[\w+\]|-\d{8}|-v\d+(:\d+)?|@\w+|-latest)+$")
 
 
 def is_priced(models: Mapping[str, ModelTotals], known: frozenset[str]) -> bool:
-    """Whether every model of a run has a list price of its own."""
+    """Whether every model of a run has its own list price."""
     return all(
         totals.costBasis == "list"
         if totals.costBasis is not None
@@ -622,7 +595,7 @@ def is_priced(models: Mapping[str, ModelTotals], known: frozenset[str]) -> bool:
 
 
 def may_be_priced(model: str | None, known: frozenset[str]) -> bool:
-    """Whether a message of `model` may have a list price: without a table only the end tells."""
+    """Whether a message of `model` may have a list price: without a table only the end shows it."""
     return not known or model is None or canonical_name(model) in known
 
 

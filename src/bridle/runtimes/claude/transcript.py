@@ -1,9 +1,9 @@
 """Claude Code's transcripts: where they are, and what they say was used.
 
-A message stands on as many lines as it has blocks, each with the whole usage; so each message id
-counts once, with its last line, across all files. A fork copies the lines of its source, times
-included, below a first line of its own: what is older than the file's first line was paid for by
-the source, and counts in the source's file only.
+A message has as many lines as blocks, each with the whole usage; so each message id counts once,
+with its last line, across all files. A fork copies the lines of its source, times included, below
+its own first line: what is older than the file's first line was paid for by the source, and counts
+in the source's file only.
 """
 
 import contextlib
@@ -48,16 +48,16 @@ class _Kind(msgspec.Struct):
 
 
 def project_key(project: str) -> str:
-    """The folder name that Claude gives a project: its real path with every other character than
-    ASCII letters and digits replaced."""
+    """The folder name that Claude gives a project: its real path with every character except ASCII
+    letters and digits replaced."""
     return _OUTSIDE.sub("-", os.path.realpath(project))
 
 
 def transcript_dir(project: str, config_home: str) -> str | None:
-    """The folder of a project's transcripts, None when it cannot be told.
+    """The folder of a project's transcripts; None when it is not known.
 
-    Past 200 characters Claude cuts the key and adds a hash of its own; then the folder is looked
-    for, and told only when exactly one fits.
+    Past 200 characters Claude cuts the key and adds its own hash; the folder is then searched for,
+    and returned only if exactly one fits.
     """
     projects = os.path.join(config_home, "projects")
     key = project_key(project)
@@ -85,7 +85,7 @@ def parse_transcript(path: str) -> TranscriptSummary | None:
     """What a session used by its transcript, its sub-agents included; None when it is missing or
     holds no line that can be read.
 
-    The call that compacts a session stands in no transcript, so its tokens are not in the sum.
+    The call that compacts a session is in no transcript, so its tokens are not in the sum.
     """
     return sum_transcripts(files_of(path))
 
@@ -118,7 +118,7 @@ _kinds = msgspec.json.Decoder(_Kind)
 
 def _collect(data: bytes, messages: dict[str, _Message]) -> int:
     """Take the assistant messages of a file that it did not inherit; returns how many lines could
-    be read. Times are compared as they stand: all are UTC in one form."""
+    be read. Times are compared as text: all are UTC in the same format."""
     readable = 0
     began = ""
     for raw in data.split(b"\n"):
@@ -149,8 +149,8 @@ def _kind(raw: bytes) -> _Kind:
 
 
 def held_messages(path: str, messages: tuple[str, ...]) -> set[str] | None:
-    """Which of the messages with these ids a transcript holds: as a line of its own, or as what
-    reached a turn that ran. None when it cannot be read."""
+    """Which of the messages with these ids a transcript holds: as a separate line, or as part of a
+    running turn. None when it cannot be read."""
     decoder = msgspec.json.Decoder(_Named)
     wanted = {each.encode(): each for each in messages}
     held: set[str] = set()

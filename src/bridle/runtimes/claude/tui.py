@@ -1,6 +1,6 @@
 """Claude Code's terminal interface: what a captured pane shows, and its transcript as events.
 
-The order of the rules matters: the prompt sign stands in every menu and beside every past message,
+The order of the rules matters: the prompt sign appears in every menu and beside every past message,
 so it proves readiness only under a rule, with nothing above it that says otherwise.
 
 Most dialogs have "no" as their default, and which do changes between versions, so Enter is only
@@ -29,7 +29,7 @@ from bridle.runtimes.claude.command import read_settings, without_settings
 from bridle.runtimes.claude.hooks import HOOK_SECONDS
 from bridle.runtimes.claude.stream import error_of_tag
 from bridle.runtimes.claude.wire import Block, WireUsage, usage_of
-from bridle.runtimes.json_settings import with_hooks
+from bridle.runtimes.options import with_hooks
 from bridle.runtimes.plan import RunPlan
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts
@@ -50,8 +50,8 @@ DIALOGS = (
     ("bypass_warning", "running in Bypass Permissions mode", "Yes, I accept"),
     ("fullscreen_offer", "Try the new fullscreen renderer?", "Not now"),
 )
-"""Dialogs that may stand in the way, with the row that says yes to what the session was started
-for, and no to an offer nobody asked for."""
+"""Dialogs that may appear first, with the row that says yes to what the session was started for,
+and no to an offer nobody asked for."""
 
 
 def detect_ready(pane: str) -> ReadyState:
@@ -103,7 +103,7 @@ def _key(lines: list[str], wanted: str) -> str | None:
 
 
 def _has_prompt(lines: list[str]) -> bool:
-    """Whether a line with the prompt sign stands right under a rule."""
+    """Whether a line with the prompt sign is right below a rule."""
     return any(
         line.startswith("❯") and above.startswith("───")
         for above, line in itertools.pairwise(lines)
@@ -111,7 +111,7 @@ def _has_prompt(lines: list[str]) -> bool:
 
 
 def input_line(pane: str) -> str | None:
-    """What stands in the input line: from the last prompt sign to the rule below it."""
+    """The content of the input line: from the last prompt sign to the rule below it."""
     lines = [line.rstrip() for line in pane.splitlines()]
     starts = [
         at
@@ -189,7 +189,7 @@ TERMINAL = TerminalFacts(
 _SYNTHETIC = "<synthetic>"
 _INTERRUPTED = "[Request interrupted by user"
 _GOES_ON = (None, "tool_use", "pause_turn")
-"""Stop reasons after which the agent goes on by itself."""
+"""Stop reasons after which the agent continues by itself."""
 _NOT_A_PROMPT = ("<command-name>", "<command-message>", "<local-command-", "<bash-", "Caveat: ")
 """How entries begin that commands of the interface leave behind."""
 
@@ -266,12 +266,12 @@ class ClaudeFollower(BaseTranscriptWire):
         self._play_early()
 
     def finish(self, exit: ProcessExit) -> None:
-        """What answers a prompt that was never written down is told all the same."""
+        """Record the answer to a prompt that was never written down."""
         self._play_early()
         super().finish(exit)
 
     def _play_early(self) -> None:
-        """Tell what stood before the prompt that it answers."""
+        """Record what came before the prompt that it answers."""
         early, self._early = self._early, []
         for line, entry in early:
             self._play(line, entry)
@@ -327,7 +327,7 @@ class ClaudeFollower(BaseTranscriptWire):
         self._final = message.stop_reason not in _GOES_ON
 
     def _open(self, message: _Message) -> None:
-        """Open the message, or go on with it; its usage counts once."""
+        """Open the message, or continue it; its usage counts once."""
         if self._open_id == message.id:
             return
         self._close_message()

@@ -20,7 +20,7 @@ class WireUsage(msgspec.Struct, gc=False):
 
 
 class OutputDetails(msgspec.Struct, gc=False):
-    """The part of the output that was reasoning; newer versions tell it."""
+    """The part of the output that is reasoning; newer versions report it."""
 
     thinking_tokens: int | None = 0
 
@@ -181,11 +181,11 @@ class User(msgspec.Struct, tag_field="type", tag="user"):
     parent_tool_use_id: str | None = None
     uuid: str | None = None
     isReplay: bool = False
-    """An echo: of a message of ours, under its id, or of a command's output."""
+    """An echo: of a message from Bridle, under its id, or of a command's output."""
 
 
 class System(msgspec.Struct, tag_field="type", tag="system"):
-    """Everything the CLI says about itself; `subtype` tells which fields are there."""
+    """Everything the CLI says about itself; `subtype` says which fields are present."""
 
     subtype: str = ""
     session_id: str | None = None
@@ -213,7 +213,7 @@ class System(msgspec.Struct, tag_field="type", tag="system"):
 
 
 class TaskPatch(msgspec.Struct):
-    """What changed of a background task."""
+    """What changed in a background task."""
 
     status: str | None = None
 
@@ -251,13 +251,13 @@ class Result(msgspec.Struct, tag_field="type", tag="result"):
     stop_reason: str | None = None
     total_cost_usd: float | None = None
     modelUsage: dict[str, ModelTotals] = {}
-    """Totals of the process; where the next field is there, of the whole conversation, earlier
+    """Totals of the process; if the next field is present, of the whole conversation, earlier
     processes included."""
     model_usage_since_last_result: dict[str, ModelTotals] | None = None
     """Newer versions: what this process used since its last result."""
     permission_denials: list[Denial] = []
     origin: Any = None
-    """What woke the model, when it was no message of ours."""
+    """What woke the model, if it was not a message from Bridle."""
 
 
 class ControlBody(msgspec.Struct):
@@ -277,7 +277,7 @@ class ControlRequest(msgspec.Struct, tag_field="type", tag="control_request"):
 
 
 class ControlAnswer(msgspec.Struct, frozen=True):
-    """What the CLI answered: `response` depends on the request, `error` tells a failure."""
+    """What the CLI answered: `response` depends on the request, `error` says why it failed."""
 
     subtype: str = ""
     request_id: str = ""
@@ -286,19 +286,19 @@ class ControlAnswer(msgspec.Struct, frozen=True):
 
 
 class ControlResponse(msgspec.Struct, tag_field="type", tag="control_response"):
-    """The answer to a request of ours."""
+    """The answer to a request from Bridle."""
 
     response: ControlAnswer = ControlAnswer()
 
 
 class ControlCancel(msgspec.Struct, tag_field="type", tag="control_cancel_request"):
-    """The CLI takes back a question."""
+    """The CLI withdraws a question."""
 
     request_id: str = ""
 
 
 class CommandLifecycle(msgspec.Struct, tag_field="type", tag="command_lifecycle"):
-    """How far a message of ours got: `queued`, `started`, `completed` or `cancelled`. Newer
+    """How far a message from Bridle got: `queued`, `started`, `completed` or `cancelled`. Newer
     versions only."""
 
     command_uuid: str = ""
@@ -306,7 +306,7 @@ class CommandLifecycle(msgspec.Struct, tag_field="type", tag="command_lifecycle"
 
 
 class RateLimitInfo(msgspec.Struct, frozen=True):
-    """How an account stands against its limit."""
+    """The state of an account relative to its limit."""
 
     status: str | None = None
     resetsAt: float | None = None
@@ -340,48 +340,22 @@ Line = (
 line_decoder: "msgspec.json.Decoder[Line]" = msgspec.json.Decoder(Line)
 
 
-Content = str | list[dict[str, Any]]
-
-
-def content_of(text: str, images: tuple[str, ...]) -> Content:
-    """A message's content; `WrongUse` for an image that cannot be read or is none."""
-    if not images:
-        return text
-    return [{"type": "text", "text": text}, *(_image_block(path) for path in images)]
-
-
-def user_line(content: Content, message_id: str | None = None) -> bytes:
-    """A message for the model. With an id it comes back under that id when it is taken, and one
-    that the conversation holds already is not taken twice."""
-    line: dict[str, Any] = {"type": "user", "message": {"role": "user", "content": content}}
-    if message_id is not None:
-        line["uuid"] = message_id
-    return encode_line(line)
-
-
 def request_line(request_id: str, subtype: str, **fields: Any) -> bytes:
-    """A request of ours; its answer bears the same id."""
+    """A request from Bridle; its answer has the same id."""
     request = {"subtype": subtype, **fields}
     return encode_line({"type": "control_request", "request_id": request_id, "request": request})
 
 
 def answer_line(request_id: str, response: dict[str, Any]) -> bytes:
-    """The answer to a request of Claude's."""
+    """The answer to a request from Claude."""
     return _response(request_id, subtype="success", response=response)
 
 
 def refusal_line(request_id: str, subtype: str) -> bytes:
-    """The answer to a request that nobody here knows."""
+    """The answer to an unknown request."""
     return _response(request_id, subtype="error", error=f"bridle does not answer {subtype}")
 
 
 def _response(request_id: str, **response: Any) -> bytes:
     answer = {"request_id": request_id, **response}
     return encode_line({"type": "control_response", "response": answer})
-
-
-def _image_block(path: str) -> dict[str, Any]:
-    from bridle.runtimes.user_files import image_data
-
-    kind, text = image_data(path, "Claude")
-    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": text}}

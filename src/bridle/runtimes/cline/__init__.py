@@ -1,5 +1,5 @@
 """The runtime `cline`: the Cline CLI."""
 
-from bridle.runtimes.cline.product import ClineAcp, ClineRuntime
+from bridle.runtimes.cline.adapter import ClineAcp, ClineRuntime
 
 __all__ = ["ClineAcp", "ClineRuntime"]

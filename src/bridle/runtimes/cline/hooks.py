@@ -1,9 +1,9 @@
-"""How Cline is made to ask before each tool call: a plugin of ours, outside of the worktree.
+"""Makes Cline ask before each tool call, by a plugin of Bridle's outside of the worktree.
 
 Its hook programs can only end a whole run; a plugin can refuse a single call with a reason. Cline
-looks for plugins below its home folder, so it gets one of the run's own: links to what is in the
-user's, but for the plugins. All plugins run in one process beside Cline, where one could undo
-another; so the guard's is the only one, and a project that brings its own is not worked in.
+looks for plugins below its home folder, so the run gets its own: links to what is in the user's,
+except the plugins. All plugins run in one process beside Cline, where one could undo another; so
+the guard's is the only one, and a project that brings its own is refused.
 """
 
 import os
@@ -17,21 +17,22 @@ from bridle.core.files import write_private
 from bridle.core.git import find_git
 from bridle.runtimes.acp.hooks import refuse_unasked
 from bridle.runtimes.acp.plan import AcpPlan
-from bridle.runtimes.asking_js import (
+from bridle.runtimes.cline.product import PRODUCT
+from bridle.runtimes.cline.transcript import data_dir
+from bridle.runtimes.guard_plugin import (
     PLUGIN_FILE,
     asking_code,
     has_others,
     mechanism_of,
     where_to_ask,
 )
-from bridle.runtimes.cline.transcript import cline_dir, data_dir
 from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import GuardAddress, GuardHook, GuardMechanism
 
 _PLUGINS = "plugins"
 _SECONDS = 2.6
 """How long the plugin waits for a verdict before it refuses. Cline gives a hook three seconds and
-ends the run then, which helps nobody."""
+ends the run then."""
 _LOADING = ("CLINE_PLUGIN_IMPORT_TIMEOUT_MS", "30000")
 """Cline gives plugins four seconds to load; on a busy machine that is too short."""
 
@@ -75,8 +76,8 @@ def plugin_code(
     """The plugin's source; it asks at an address, or by a command.
 
     One that is `deployed` into a worktree leaves a person's own sessions alone. One that `approves`
-    also gives the permission for what is allowed: for a Cline that is told to approve nothing by
-    itself (`--auto-approve false`), so that nothing runs where the plugin is missing.
+    also gives the permission for what is allowed: for a Cline that approves nothing by itself
+    (`--auto-approve false`), so that nothing runs where the plugin is missing.
     """
     ask = asking_code(where, _SECONDS, deployed=deployed)
     consent = "{ policy: { autoApprove: true } }" if approves else "undefined"
@@ -92,23 +93,23 @@ def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
 
 
 def guarded_env(env: Mapping[str, str], cwd: str, folder: str, code: str) -> dict[str, str]:
-    """`env` of a Cline that works in `cwd` and loads the plugin `code`, and no other; its home is
-    made in `folder`, the guard's own. Raises `GuardRefused` where others would be loaded, or none.
+    """`env` of a Cline that works in `cwd` and loads only the plugin `code`; its home is made in
+    `folder`, the guard's own. Raises `GuardRefused` if it would load others, or could load none.
 
-    What Cline keeps stays where it was: the home's links lead there, its data by variable.
+    Cline's own files stay where they are: the home has links to them, a variable names its data.
     """
     _refuse_others(env, cwd, folder)
     if not any(env.get(name) for name in _RUNTIMES) and not which("node", path=env.get("PATH")):
         raise GuardRefused(
-            "cline runs plugins, so also the guard's, by Node, which was not found",
-            hint="install Node, or hold it with --sandbox and say --unguarded",
+            "cline runs the guard's plugin by Node, which was not found",
+            hint="install Node, or confine it with --sandbox and pass --unguarded",
             runtime="cline",
         )
     home = os.path.join(folder, "cline")
     # In a session the process before this one had the same; its links may be out of date.
     rmtree(home, ignore_errors=True)
     os.mkdir(home, 0o700)
-    theirs = cline_dir(env)
+    theirs = PRODUCT.home_in(env)
     try:
         names = os.listdir(theirs)
     except FileNotFoundError:
@@ -147,7 +148,7 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
 
 def _asking(plan: RunPlan) -> tuple[RunPlan, bool]:
     """The plan of an agent that approves nothing by itself, and whether the plugin must do so for
-    it; and that is told why a call was refused, however often."""
+    it. It goes on however often a call is refused."""
     argv, approves = list(plan.spec.argv), False
     for number, word in enumerate(argv[:-1]):
         if word == _APPROVE and argv[number + 1] == "true":
@@ -170,6 +171,6 @@ def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
         if has_others(folder, os.path.dirname(os.path.dirname(folder)), "cline", guard):
             raise GuardRefused(
                 f"cline would load plugins beside the guard's, which could undo it: {folder}",
-                hint="move them away, or hold it with --sandbox and say --unguarded",
+                hint="move them away, or confine it with --sandbox and pass --unguarded",
                 runtime="cline",
             )

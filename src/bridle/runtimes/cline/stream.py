@@ -6,31 +6,12 @@ from typing import Any
 import msgspec
 
 from bridle.core.errors import AgentError, Crashed
-from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.cline import wire
-from bridle.runtimes.cline.errors import (
-    error_of_abort,
-    error_of_exit,
-    error_of_reason,
-    error_of_run,
-)
-from bridle.runtimes.cline.run_log import FailedCall
-from bridle.runtimes.raw import read_line
+from bridle.runtimes.cline.product import ENDS, PRODUCT
+from bridle.runtimes.cline.transcript import Afterwards, FailedCall
+from bridle.runtimes.wire import read_line
 from bridle.turns.recorder import Recorder
-
-
-class Afterwards(msgspec.Struct, frozen=True, kw_only=True):
-    """What only files tell, once the process is gone."""
-
-    session_id: str | None = None
-    failed_call: FailedCall | None = None
-    completed: bool = False
-    """Whether the conversation's own record says that its work was completed."""
-    text: str | None = None
-    """The last message of a completed conversation."""
-    usage: Usage | None = None
-
 
 _NOBODY_TO_ASK = ("requires an interactive session", "requires approval in a TTY session")
 
@@ -69,23 +50,24 @@ class ClineNormalizer:
         elif isinstance(message, wire.RunResult):
             self._run_result(message)
         elif isinstance(message, wire.RunAborted):
-            self._abort = error_of_abort(message.reason, message.message)
+            tag = message.reason if message.reason == "external_abort" else "aborted"
+            self._abort = ENDS.of_call(message.message or "no reason given", tag=tag)
         elif self._problem is None:
             self._problem = wire.AgentFailure(error=wire.Problem(message=message.message))
 
     def finish(self, exit: ProcessExit) -> None:
-        """Judge by what was said, fill in what only files tell, then close the recording."""
+        """Decide the outcome, add what only files say, then close the recording."""
         recorder = self._recorder
-        told = self._after_run()
-        if told.session_id is not None:
-            recorder.session_started(told.session_id)
-        if self._lost_its_end(exit) and told.completed:
+        files = self._after_run()
+        if files.session_id is not None:
+            recorder.session_started(files.session_id)
+        if self._lost_its_end(exit) and files.completed:
             self._end_message()
-            recorder.set_usage(told.usage or recorder.usage)
-            recorder.turn_ended(text=told.text)
+            recorder.set_usage(files.usage or recorder.usage)
+            recorder.turn_ended(text=files.text)
             recorder.finish(exit)
             return
-        failure = self._judge(exit, told.failed_call)
+        failure = self._judge(exit, files.failed_call)
         if failure is not None:
             recorder.fail(failure)
         elif self._result is not None and recorder.turn_open:
@@ -93,16 +75,16 @@ class ClineNormalizer:
         recorder.finish(exit)
 
     def _lost_its_end(self, exit: ProcessExit) -> bool:
-        """Whether the last lines are missing although the process left in good order.
+        """Whether the last lines are missing although the process exited normally.
 
-        Cline does not wait until a slow reader has taken all it printed. Its record of the
-        conversation, which is written first, then tells how the work went.
+        Cline does not wait until a slow reader has read all its output. Its record of the
+        conversation, which it writes first, then says how the work went.
         """
         quiet = self._result is None and self._abort is None and self._problem is None
         return quiet and exit.code == 0 and self._recorder.turn_open and not self._recorder.error
 
     def _judge(self, exit: ProcessExit, failed_call: FailedCall | None) -> AgentError | None:
-        """Why the run failed; None when it did not, or when only the exit can tell."""
+        """Why the run failed; None when it did not, or when only the exit can say."""
         result, problem = self._result, self._problem
         if self._abort is not None:
             return self._abort
@@ -113,7 +95,8 @@ class ClineNormalizer:
             error_class = problem.error_class if problem else ""
             return error_of_run(text, error_class, failed_call, self._recorder.model)
         if result is not None:
-            return error_of_reason(result.finish_reason, result.text)
+            reason = result.finish_reason
+            return ENDS.of_call(f"{reason or 'no reason'}: {result.text}", tag=reason)
         if self._recorder.turn == 0:
             return error_of_exit(exit)
         if exit.code == 0:
@@ -159,7 +142,7 @@ class ClineNormalizer:
         totals = line.aggregate_usage or line.usage
         if totals is None:
             return
-        usage: Usage = totals.usage()
+        usage = totals.usage()
         if usage.total:
             recorder.set_usage(usage)
         if totals.total_cost:
@@ -228,7 +211,7 @@ class ClineNormalizer:
     def _error(self, event: wire.AgentFailure) -> None:
         if event.recoverable:
             if not event.error_class:
-                # A tool that failed, which its own end told, and the run goes on.
+                # A failed tool, which has its own line; the run goes on.
                 return
             self._mistakes += 1
             error = error_of_run(event.error.message, event.error_class, None, self._recorder.model)
@@ -245,7 +228,7 @@ class ClineNormalizer:
             self._compaction(about)
 
     def _compaction(self, about: wire.Metadata) -> None:
-        """An attempt to shorten the conversation may stand inside another: the outer one counts."""
+        """One attempt to shorten the conversation may contain another: the outer one counts."""
         if about.phase == "started":
             self._compacting = self._compacting or about.kind
             self._recorder.compaction_started(about.kind)
@@ -278,3 +261,40 @@ def _failed(output: Any) -> bool:
 
 def _reason(output: Any) -> str:
     return str(output.get("error", "")) if isinstance(output, dict) else ""
+
+
+# -- failures -------------------------------------------------------------------------------------
+
+
+def error_of_run(
+    text: str, error_class: str, call: FailedCall | None, model: str | None
+) -> AgentError:
+    """The error of a run that failed; the failed call of the log knows more than the wire."""
+    call = call or FailedCall()
+    return PRODUCT.errors.of_call(
+        text or call.message,
+        status=call.status_code,
+        tag=error_class,
+        details=call.response_body or "",
+        until=call.until,
+        model=model,
+    )
+
+
+def error_of_exit(exit: ProcessExit) -> AgentError | None:
+    """Why a process ended that began no run."""
+    said = msgspec.structs.replace(exit, stderr_tail=_complaint(exit.last_words), stdout_tail="")
+    return PRODUCT.errors.of_exit(said)
+
+
+def _complaint(stderr: str) -> str:
+    """The last JSON error of stderr, else its first line that is not a warning."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    for line in reversed(lines):
+        if line.startswith("{"):
+            try:
+                return msgspec.json.decode(line, type=wire.ErrorLine).message
+            except msgspec.MsgspecError:
+                continue
+    plain = (line for line in lines if "Warning" not in line and not line.startswith("at "))
+    return next(plain, "")

@@ -1,18 +1,18 @@
 """What a captured pane of Cline's terminal interface shows. Captures: `testdata/tui-*.txt`.
 
-The status line is the same while Cline works; only the spinner before the answer tells.
+The status line is the same while Cline works; only the spinner before the answer shows it.
 """
 
 import re
 
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
-from bridle.runtimes.cline.dialects import DIALECTS
+from bridle.runtimes.cline.product import DIALECTS
 
 _PROMO = "Press Enter to open, any other key to close"
 _SPINNER = re.compile(r"^\s*[⠀-⣿] ", re.MULTILINE)
 _APPROVAL = re.compile(r"\[y/N\]|\b(?:Approve|Allow)\b.*\?|Enter to approve", re.IGNORECASE)
 _LOOKED_AT = 12
-"""Lines from the end, empty ones not counted, in which a question may stand."""
+"""Lines from the end, empty ones not counted, in which a question may be."""
 
 
 def detect_ready(pane: str) -> ReadyState:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.runtimes.token_counts import InclusiveCounts
+from bridle.runtimes.wire import InclusiveCounts
 
 # -- what the agent does: `agent_event` -----------------------------------------------------------
 
@@ -22,7 +22,7 @@ class IterationEnd(AgentThing, frozen=True, tag="iteration_end"):
 
 
 class ContentStart(AgentThing, frozen=True, tag="content_start", rename="camel"):
-    """A tool begins, or another piece of text or reasoning arrived: each is told as a start."""
+    """A tool begins, or another piece of text or reasoning arrived: each comes as a start."""
 
     content_type: str = ""
     text: str = ""
@@ -33,7 +33,7 @@ class ContentStart(AgentThing, frozen=True, tag="content_start", rename="camel")
 
 
 class Update(msgspec.Struct, frozen=True):
-    """News of a running tool."""
+    """Output of a running tool."""
 
     chunk: str = ""
 
@@ -64,7 +64,7 @@ class UsageEvent(InclusiveCounts, frozen=True, tag_field="type", tag="usage", re
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """An exception of the agent's."""
+    """An exception of the agent."""
 
     name: str = ""
     message: str = ""
@@ -89,7 +89,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Notice(AgentThing, frozen=True, tag="notice"):
-    """A word to the person at the terminal."""
+    """A message to the person at the terminal."""
 
     message: str = ""
     metadata: Metadata = Metadata()

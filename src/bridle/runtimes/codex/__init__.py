@@ -1,5 +1,5 @@
-"""OpenAI's Codex CLI as a runtime."""
+"""The runtime of Codex, OpenAI's coding agent."""
 
-from bridle.runtimes.codex.product import CodexRuntime
+from bridle.runtimes.codex.adapter import CodexRuntime
 
 __all__ = ["CodexRuntime"]

@@ -1,328 +1,330 @@
-"""Codex as a runtime: how it is found, asked, started and stopped."""
+"""The facts of Codex, as data: how it is found, what each version takes, and what it can do."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+import signal
 
-from bridle.core.errors import WrongUse
+import msgspec
+
+from bridle.core.errors import (
+    AgentError,
+    Billing,
+    ContextOverflow,
+    NotAuthenticated,
+    Overloaded,
+    ProtocolDrift,
+    RateLimited,
+    ResumeRefused,
+    Unavailable,
+)
 from bridle.core.features import Features
-from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
-from bridle.core.results import ReadyState, TranscriptSummary
-from bridle.process.spec import ProcessSpec
+from bridle.process.spec import StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.codex.arguments import LONGEST_ARGUMENT, environment_flags, feature_flags
-from bridle.runtimes.codex.dialects import DIALECTS, TOOLS, CodexDialect, codex_dialect
-from bridle.runtimes.codex.install import codex_home, find_codex
-from bridle.runtimes.codex.provider_options import CodexOptions, read_options
-from bridle.runtimes.codex.stream import CodexNormalizer
-from bridle.runtimes.contract import Guarded, History, Interactive, Live, Terminal
 from bridle.runtimes.dialects import Dialect
-from bridle.runtimes.install import Installation
-from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.product import COMMON_OPTIONS, ToolPieces
-from bridle.turns.guard_contract import GuardHook, GuardPieces
-from bridle.turns.recorder import Recorder
-from bridle.turns.wire import LiveFacts, LiveWire, Normalizer
+from bridle.runtimes.errors import ErrorRow, ErrorTable
+from bridle.runtimes.install import (
+    Installation,
+    ask_version,
+    find_executable,
+    npm_platform,
+    package_version,
+    remembered_version,
+)
+from bridle.runtimes.product import COMMON_OPTIONS, Credentials, Product, ToolTable
+from bridle.runtimes.retries import LONGEST_PAUSE
 
-if TYPE_CHECKING:
-    from bridle.drives.tmux.facts import TerminalFacts
-    from bridle.drives.tmux.transcript_wire import TranscriptWire
-    from bridle.runtimes.history import Spent
-    from bridle.runtimes.importing import PastMessage
-    from bridle.runtimes.instructions import Place
-    from bridle.turns.wire import LiveFacts
 
-HONOURED = COMMON_OPTIONS | {
-    "system_prompt",
-    "settings",
-    "mcp_config",
-    "images",
-    "resume",
-    "denied_tools",
+class CodexDialect(Dialect, frozen=True, kw_only=True):
+    """A range of versions of Codex. A flag or feature that a version does not know ends it (exit 1
+    or 2), so each is named here and nowhere else."""
+
+    disabled_features: tuple[str, ...]
+    """Features that are switched off in every run: endless retries, marketplace downloads."""
+    sandbox_probe: tuple[str, ...]
+    """Arguments that run `true` in the CLI's own sandbox; exit 0 shows that it works here."""
+    usage_records: bool
+    """Whether transcripts hold a `token_usage_record` for each model call."""
+    daemon: bool
+    """Whether the terminal interface starts a shared daemon unless `--no-daemon` is given."""
+    inline_instructions: bool
+    """Whether `-c instructions=` replaces the base prompt; a file does so in every version."""
+    mcp_approval: bool
+    """Whether a server's entry can approve the calls of its tools in advance. Where it cannot,
+    only tools that declare themselves read-only run, unless the sandbox is off."""
+    tells_message_ids: bool
+    """Whether the app-server gives back our own id with a message that the model reads."""
+    late_command_ends: bool
+    """Whether the app-server may report the end of a quick command after that of its turn."""
+    shares_socket: bool
+    """Whether the app-server can listen on a Unix socket, and the terminal interface join it."""
+    exec_fork: bool
+    """Whether `codex exec` can continue in a copy of a thread; every app-server can."""
+    hooks: bool
+    """Whether hooks can hold a tool call back."""
+    unjudged_features: tuple[str, ...] = ()
+    """Features that a guarded run goes without, because no hook sees what is done with them: text
+    typed into a running terminal."""
+    path_dir: str
+    """Folder beside the binary with helper programs (`rg`), which its npm launcher puts
+    on PATH; empty where the binary finds them by itself."""
+    log_filter: str = ""
+    """What to add to its log so that failed model calls show; empty where its own pauses between
+    tries are short, since it ignores the pause that the service asks for."""
+    model_migrations: tuple[tuple[str, str], ...] = ()
+    """Models for which the terminal interface offers a successor in a dialog at its start, where
+    Enter changes the model; if they are named in advance, the dialog does not appear."""
+
+
+DIALECTS = (
+    CodexDialect(
+        name="codex-0.120",
+        since=(0, 0),
+        seen=("0.120.0",),
+        capture="0.120.0/exec/success_shell.jsonl",
+        disabled_features=("plugins",),
+        sandbox_probe=("sandbox", "linux", "--", "true"),
+        usage_records=False,
+        daemon=False,
+        inline_instructions=False,
+        mcp_approval=False,
+        tells_message_ids=False,
+        late_command_ends=True,
+        shares_socket=False,
+        exec_fork=False,
+        hooks=False,
+        path_dir="path",
+        model_migrations=(("gpt-5.3-codex", "gpt-5.4"),),
+    ),
+    CodexDialect(
+        name="codex-0.166",
+        since=(0, 130),
+        seen=("0.166.0",),
+        capture="0.166.0/exec/success_shell.jsonl",
+        disabled_features=("unbounded_connection_retries", "plugins"),
+        sandbox_probe=("sandbox", "--", "true"),
+        usage_records=True,
+        daemon=True,
+        inline_instructions=True,
+        mcp_approval=True,
+        tells_message_ids=True,
+        late_command_ends=False,
+        shares_socket=True,
+        exec_fork=True,
+        hooks=True,
+        unjudged_features=("unified_exec_tty",),
+        path_dir="",
+        log_filter="codex_otel.trace_safe=trace",
+        model_migrations=(
+            ("gpt-5.5", "gpt-6-sol"),
+            ("gpt-5.6-luna", "gpt-6-luna"),
+            ("gpt-5.6-sol", "gpt-6-sol"),
+            ("gpt-5.6-terra", "gpt-6-sol"),
+        ),
+    ),
+)
+
+SHELLS = ("exec_command", "write_stdin", "shell_command", "shell", "local_shell")
+SEARCHES = ("web_search",)
+TOOLS = ToolTable(
+    # It reads, searches and lists files with its shell, and `apply_patch` has no switch.
+    neutral={
+        "shell": SHELLS,
+        "read_file": None,
+        "write_file": None,
+        "edit_file": None,
+        "search": None,
+        "web": SEARCHES,
+        "subagent": None,
+    },
+    fixed=("apply_patch", "spawn_agent", "update_plan", "view_image"),
+)
+
+
+class CodexOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`provider_options` of the `codex` runtime."""
+
+    max_retries: int = 3
+    """How often a failing model call is tried again, where Bridle names the provider."""
+    retry_seconds: float = LONGEST_PAUSE
+    """Longest pause before a failing model call is tried again; a service may ask for hours."""
+    effort: str | None = None
+    """Reasoning effort, in Codex's own words (`low`, `medium`, `high`, ...)."""
+    network_access: bool = False
+    """Open the network to commands inside the workspace-write sandbox."""
+    git_write: bool = True
+    """Let the agent commit: its git folders become writable in workspace-write."""
+    add_dirs: tuple[str, ...] = ()
+    """More folders that may be written in workspace-write."""
+    output_schema: str | None = None
+    """A JSON Schema file that the final answer must fit."""
+    profile: str | None = None
+    """A profile of the user's Codex configuration."""
+    shared_socket: bool = False
+    """In a live session: serve it on a socket, so that a person can join with Codex's own terminal
+    interface."""
+    fork: bool = False
+    """With `resume`: continue in a copy of the thread, under a new id."""
+
+
+PACKAGE = "@openai/codex"
+_TRIPLES = {
+    "linux-x64": "x86_64-unknown-linux-musl",
+    "linux-arm64": "aarch64-unknown-linux-musl",
+    "darwin-x64": "x86_64-apple-darwin",
+    "darwin-arm64": "aarch64-apple-darwin",
 }
 
 
-class CodexRuntime(Live, Terminal, Interactive, Guarded, History):
-    """OpenAI's Codex CLI, driven by `codex exec --json`, or in a conversation by its app-server."""
+def _find(name: str) -> Installation | None:
+    """The CLI that `name` means, None when there is none.
 
-    id = "codex"
-    binary = "codex"
-    instruction_path = "AGENTS.md"
-    dialects = DIALECTS
-    scripted_model = "gpt-5.5"
-    install_hint = "npm install -g @openai/codex"
-    key_variable = "CODEX_API_KEY"
-    routing = routing.CODEX
-    tools = TOOLS
-    confines_itself = True
-    worktree_hooks = "it runs only hooks whose hash stands in your own configuration"
+    npm puts a Node script in front of the native program. The script costs a tenth of a second and
+    42 MB, and killing it leaves the program running. So the program itself is started, and the
+    script only where the program cannot be found.
+    """
+    found = find_executable(name)
+    if found is None:
+        return None
+    binary = _native(found) or found
+    version = package_version(binary, PACKAGE) or package_version(found, PACKAGE)
+    if version is None:
+        version = remembered_version(binary, lambda: ask_version((binary,)))
+    else:
+        version = version.removesuffix(f"-{npm_platform()}")
+    return Installation(binary=binary, version=version)
 
-    # -- identity and availability --------------------------------------------------------------
 
-    def dialect(self, version: str | None) -> tuple[CodexDialect, bool, str]:
-        """The dialect of `version`, whether that version was ever run, and a warning if not."""
-        return codex_dialect(version)
+def _native(launcher: str) -> str | None:
+    """The program that npm's launcher would start; None when `launcher` is something else."""
+    real = os.path.realpath(launcher)
+    if not real.endswith(".js"):
+        return None
+    package = os.path.dirname(os.path.dirname(real))
+    platform = npm_platform()
+    homes = (
+        os.path.join(os.path.dirname(package), f"codex-{platform}"),
+        os.path.join(package, "node_modules", "@openai", f"codex-{platform}"),
+        package,
+    )
+    for home in homes:
+        for folder in ("bin", "codex"):
+            candidate = os.path.join(home, "vendor", _TRIPLES[platform], folder, "codex")
+            if os.access(candidate, os.X_OK):
+                return candidate
+    return None
 
-    def features_of(self, dialect: Dialect) -> Features:
-        """What it can do; lines whose log is not read do not tell of each retry."""
-        return Features(
-            options=HONOURED,
-            interactive=True,
-            thinking=True,
-            retries=isinstance(dialect, CodexDialect) and bool(dialect.log_filter),
-            limit_end=True,
-            output_schema=True,
-            resume=True,
-            fork=True,
-            steer=True,
-            follow_up=True,
-            abort=True,
-            compaction=True,
-            compact=True,
-            drives=("print", "rpc", "tmux"),
-            asks=("rpc", "tmux"),
-            instruction_file=self.instruction_path,
-        )
 
-    def find(self) -> Installation | None:
-        """The installed CLI: the native binary where npm's launcher stands in front of one."""
-        return find_codex(self.settings.binary or self.binary)
+_NO_MODEL = "check the service's address and whether it serves the model {model}"
+_LOGIN = (
+    "missing environment variable",
+    "not logged in",
+    "log in again",
+    "sign in again",
+    "access token could not be refreshed",
+    "codex login",
+)
 
-    def credentials(self, env: Mapping[str, str]) -> Literal["present", "missing", "unknown"]:
-        """A login file or the key variable that `codex exec` reads. A user's own provider may
-        need neither, so a configuration that names one makes the answer `unknown`."""
-        if env.get("CODEX_API_KEY"):
-            return "present"
-        home = codex_home(env)
-        if os.path.exists(os.path.join(home, "auth.json")):
-            return "present"
-        try:
-            with open(os.path.join(home, "config.toml"), "rb") as file:
-                text = file.read()
-        except OSError:
-            return "missing"
-        own = b"model_provider" in text or b"credentials_store" in text
-        return "unknown" if own else "missing"
 
-    # -- spawning -------------------------------------------------------------------------------
+def _told(
+    error: type[AgentError], *words: str, hint: str = "", message: str = "{text}"
+) -> ErrorRow:
+    """A failed call that Codex describes without a status."""
+    return ErrorRow(error, words, statuses=(0,), hint=hint, message=message)
 
-    def build_spawn_command(self, options: SpawnOptions) -> str:
-        """The shell command of an interactive session, with every start-up dialog answered."""
-        from bridle.runtimes.codex.spawn import spawn_command
 
-        found = self.find()
-        dialect = self.dialect(found.version if found else None)[0]
-        words = found.command if found else (self.settings.binary or self.binary,)
-        return spawn_command(words, dialect, options, os.environ)
+def _named(error: type[AgentError], *tags: str) -> ErrorRow:
+    """A failed call by the app-server's `codexErrorInfo`, where the text has no status."""
+    return ErrorRow(error, tags=tags, statuses=(0,))
 
-    def build_print_command(
-        self, prompt: str, model: str | None = None, env: Mapping[str, str] | None = None
-    ) -> list[str]:
-        """The argv of a one-shot call that only reads. Its stdin must be closed or /dev/null:
-        Codex waits for the end of a pipe before it begins."""
-        if len(prompt.encode()) > LONGEST_ARGUMENT:
-            raise WrongUse("the prompt is too long for a command line", hint="use `bridle run`")
-        found = self.find()
-        dialect = self.dialect(found.version if found else None)[0]
-        return [
-            *self.command_words(),
-            *feature_flags(dialect),
-            *environment_flags(env or {}, CodexOptions()),
-            "exec",
-            "--ephemeral",
-            "--skip-git-repo-check",
-            "-s",
-            "read-only",
-            *(("-m", model) if model else ()),
-            "--",
-            prompt,
-        ]
 
-    def build_env(self, model: ResolvedModel) -> dict[str, str]:
-        """Variables that route Codex to `model`'s provider: `model.env` as it is, and the
-        provider's address and key. Codex reads no address from its environment, so runs and
-        spawn commands that are given these variables turn the address into a flag."""
-        from bridle.runtimes.options import provider_key
+ERRORS = ErrorTable(
+    calls=(
+        _told(NotAuthenticated, *_LOGIN),
+        _told(Billing, "quota exceeded"),
+        _told(RateLimited, "usage limit", "rate limit"),
+        _told(ContextOverflow, "context window", "reason: max_output_tokens"),
+        _told(
+            Unavailable,
+            # The one status whose number Codex replaces by words.
+            "high demand",
+            hint="try again later",
+            message="the model service failed (500): {text}",
+        ),
+        ErrorRow(Unavailable, statuses=(404,), hint=_NO_MODEL),
+        # A 404 without its number: "The model … does not exist or you do not have access to it."
+        _told(Unavailable, "does not exist or you do not have access", hint=_NO_MODEL),
+        _named(ContextOverflow, "contextWindowExceeded"),
+        _named(RateLimited, "usageLimitExceeded", "rateLimitExceeded"),
+        _named(Overloaded, "serverOverloaded", "flexUnavailable", "policyCapacityUnavailable"),
+        _named(NotAuthenticated, "unauthorized"),
+    ),
+    exits=(
+        ErrorRow(ResumeRefused, ("no rollout found", "thread/resume")),
+        ErrorRow(NotAuthenticated, _LOGIN),
+        ErrorRow(ProtocolDrift, statuses=(2,), message="codex refused its arguments: {text}"),
+        ErrorRow(
+            ProtocolDrift,
+            statuses=(0,),
+            message="codex exited 0 but printed nothing that Bridle knows",
+        ),
+    ),
+    noise=("Reading ",),
+    complaint="last",
+    crash="codex did not start: {text}",
+    crash_hint="fix what it names; its configuration is config.toml in CODEX_HOME",
+)
+"""Codex's stream has texts and no codes; the words are those of the captures."""
 
-        env = dict(model.env)
-        provider = model.provider
-        if provider is None:
-            return env
-        if provider.base_url:
-            env["OPENAI_BASE_URL"] = provider.base_url
-        key = provider_key(provider, {**os.environ, **env}, self.id)
-        if key:
-            env |= {"OPENAI_API_KEY": key, "CODEX_API_KEY": key}
-        return env
-
-    def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
-        """Everything needed to start `codex exec` for `options`; checks all of it first."""
-        from bridle.runtimes.codex.planning import plan_exec
-
-        return plan_exec(self, options, env, session_id)
-
-    def plan_live(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
-        """Everything needed to start `codex app-server` for `options`; checks all of it first."""
-        from bridle.runtimes.codex.live_plan import plan_app_server
-
-        return plan_app_server(self, options, env, session_id)
-
-    def live_wire(self, facts: LiveFacts, recorder: Recorder) -> LiveWire:
-        """The conversation with an app-server that `plan_live` planned."""
-        from bridle.runtimes.codex.live import CodexLiveWire
-
-        return CodexLiveWire(facts, recorder)
-
-    def remote_terminal(
-        self, facts: LiveFacts, native_id: str, env: Mapping[str, str]
-    ) -> ProcessSpec | None:
-        """`codex --remote unix://… resume ID`, for a session with the option `shared_socket`."""
-        from bridle.runtimes.codex.sharing import remote_terminal
-
-        return remote_terminal(facts, native_id, env)
-
-    def plan_interactive(self, options: RunOptions, env: Mapping[str, str]) -> RunPlan:
-        """The terminal interface for a person."""
-        from bridle.runtimes.codex.spawn import plan_terminal
-
-        return plan_terminal(self, options, env)
-
-    def prove_guard(self, plan: RunPlan) -> str:
-        """Ask Codex itself which hooks it will run."""
-        from bridle.runtimes.codex.hook_listing import prove
-
-        prove(plan)
-        return "hooks/list"
-
-    def guard_pieces(self, argv: Sequence[str], hook: GuardHook) -> GuardPieces:
-        """Hooks by `-c`."""
-        from bridle.runtimes.codex.hooks import guard_pieces
-
-        return guard_pieces(argv, hook)
-
-    def guard_plan(self, plan: RunPlan, hook: GuardHook) -> RunPlan:
-        """Hooks by `-c`, with the trust they need."""
-        from bridle.runtimes.codex.hooks import guard_plan
-
-        return guard_plan(plan, hook)
-
-    def asks_under(self, options: RunOptions) -> bool:
-        """Not in a sandbox that was named: a yes would let a command leave it."""
-        return options.sandbox in (None, "off")
-
-    def unasked(self, options: RunOptions) -> str:
-        """`codex exec` asks nobody, so it only reads, unless a sandbox was named; then the plan
-        says what that means."""
-        if options.sandbox in ("worktree", "off"):
-            return ""
-        return "it only reads, and whatever would change a file fails"
-
-    def normalizer(self, plan: RunPlan, recorder: Recorder) -> Normalizer:
-        """The translator of what `codex exec --json` will print."""
-        own = read_options(recorder.options.provider_options)
-        return CodexNormalizer(
-            recorder,
-            codex_home(plan.spec.env),
-            retry_seconds=own.retry_seconds,
-            offset=plan.noted.get("offset"),
-            fork=own.fork,
-        )
-
-    def noted_before(self, plan: RunPlan, resume: str) -> dict[str, Any]:
-        """How long its record of the conversation is."""
-        from bridle.runtimes.codex.stream import size_of_rollout
-
-        return {"offset": size_of_rollout(codex_home(plan.spec.env), resume)}
-
-    def tool_pieces(self, options: RunOptions, folder: str, env: Mapping[str, str]) -> ToolPieces:
-        """Its flags, which the adapter to the protocol takes too."""
-        from bridle.runtimes.codex.arguments import tool_flags
-
-        return ToolPieces(flags=tuple(tool_flags(options.denied_tools)))
-
-    # -- a session in a terminal ----------------------------------------------------------------
-
-    def plan_tmux(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
-        """Its terminal interface in a pane; see `terminal`."""
-        from bridle.runtimes.codex.terminal import plan
-
-        return plan(self, options, env, session_id)
-
-    def report_plan(self, plan: RunPlan) -> RunPlan:
-        """Hooks by `-c`, with the trust they need; see `guarding`."""
-        from bridle.runtimes.codex.hooks import report_plan
-
-        return report_plan(plan)
-
-    def tmux_wire(self, facts: "LiveFacts", recorder: Recorder) -> "TranscriptWire":
-        """The reader of its transcript; see `following`."""
-        dialect, _, _ = self.dialect(facts.runtime_version)
-        if not dialect.usage_records:
-            from bridle.runtimes.codex.following_older import OlderCodexFollower
-
-            return OlderCodexFollower(facts, recorder)
-        from bridle.runtimes.codex.following import CodexFollower
-
-        return CodexFollower(facts, recorder)
-
-    def transcript_path(self, facts: "LiveFacts", pid: int | None = None) -> str | None:
-        """Where the session is written down."""
-        from bridle.runtimes.codex.terminal import transcript_path
-
-        return transcript_path(facts, pid)
-
-    def terminal_facts(self) -> "TerminalFacts":
-        """How its terminal interface takes input."""
-        from bridle.runtimes.codex.tui import TERMINAL
-
-        return TERMINAL
-
-    # -- worktree -------------------------------------------------------------------------------
-
-    def instruction_places(self, worktree: str) -> tuple["Place", ...]:
-        """Codex reads `AGENTS.md` or, in its place, `AGENTS.override.md`."""
-        from bridle.runtimes.instructions import override_places
-
-        return override_places(worktree, self.instruction_path)
-
-    def detect_ready(self, pane: str) -> ReadyState:
-        """What a captured pane shows; pure."""
-        from bridle.runtimes.codex.tui import detect_ready
-
-        return detect_ready(pane)
-
-    def requires_beacon_verification(self) -> bool:
-        """No: a prompt given at the start is an argument and cannot be swallowed."""
-        return False
-
-    # -- history --------------------------------------------------------------------------------
-
-    def import_conversation(
-        self, messages: "Iterable[PastMessage]", options: RunOptions, env: Mapping[str, str]
-    ) -> str | None:
-        """A thread of another agent's conversation, by Codex's own import; see `importing`."""
-        from bridle.runtimes.codex.importing import import_conversation
-
-        return import_conversation(self.installation().binary, messages, options, env)
-
-    def parse_transcript(self, path: str) -> TranscriptSummary | None:
-        """What a rollout and those of its sub-agents say was used."""
-        from bridle.runtimes.codex.transcript import summarize
-
-        return summarize(path)
-
-    def prompt_history(self, path: str) -> "list[Spent]":
-        """What each turn of a rollout used."""
-        from bridle.runtimes.codex.transcript import prompt_history
-
-        return prompt_history(path)
-
-    def transcript_dir(self, project: str) -> str | None:
-        """Codex keeps the threads of all projects together, in folders by day."""
-        return os.path.join(codex_home(os.environ), "sessions")
-
-    def find_transcript(self, session_id: str, env: Mapping[str, str]) -> str | None:
-        """The rollout of a thread."""
-        from bridle.runtimes.codex.transcript import find_rollout
-
-        return find_rollout(codex_home(env), session_id)
+PRODUCT = Product(
+    id="codex",
+    binary="codex",
+    find=_find,
+    spawns_found=True,
+    key_variable="CODEX_API_KEY",
+    install_hint="npm install -g @openai/codex",
+    dialects=DIALECTS,
+    instruction_path="AGENTS.md",
+    home_variable="CODEX_HOME",
+    home=".codex",
+    credentials=Credentials(
+        variables=("CODEX_API_KEY",),
+        files=("auth.json",),
+        # A user's own provider may need no login, and a login may be in a key ring.
+        words={"config.toml": ("model_provider", "credentials_store")},
+    ),
+    routing=routing.CODEX,
+    scripted_model="gpt-5.5",
+    options_type=CodexOptions,
+    list_options=("add_dirs",),
+    tools=TOOLS,
+    errors=ERRORS,
+    refused={
+        "tmux": ("mcp_config", "images"),
+        "interactive": ("model_server", "mcp_config"),
+    },
+    stop=(
+        # SIGINT ends the running command too; SIGTERM would leave it behind.
+        StopStep(signal=signal.SIGINT, grace=3.0),
+        StopStep(signal=signal.SIGKILL, grace=2.0, to="group"),
+    ),
+    confines_itself=True,
+    worktree_hooks="it runs only hooks whose hash is in your own configuration",
+    features=Features(
+        options=COMMON_OPTIONS
+        | {"system_prompt", "settings", "mcp_config", "images", "resume", "denied_tools"},
+        interactive=True,
+        thinking=True,
+        retries=True,
+        limit_end=True,
+        output_schema=True,
+        resume=True,
+        fork=True,
+        steer=True,
+        follow_up=True,
+        abort=True,
+        compaction=True,
+        compact=True,
+        drives=("print", "rpc", "tmux"),
+        asks=("rpc", "tmux"),
+        instruction_file="AGENTS.md",
+    ),
+)

@@ -4,14 +4,16 @@
 
 One app-server serves its standard streams or a socket, never both, and only a socket can be shared
 with a person's terminal interface. So this process starts the app-server, is one WebSocket client
-of it, and copies: a line of stdin is a frame, a frame is a line of stdout. To whoever holds it, it
-is the app-server: it ends with that one's status, and ends it when stdin ends or a signal says so.
+of it, and copies: a line of stdin is a frame, a frame is a line of stdout. To its holder it is the
+app-server: it exits with the same status, and ends the app-server when stdin ends or on a signal.
 
-Threads with blocking calls, because stdout may be a plain file, which no event loop can wait for.
+It uses threads with blocking calls, because stdout may be a plain file, which no event loop can
+wait for.
 """
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import stat
@@ -20,14 +22,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from bridle.core.errors import BridleError, NotInstalled
 from bridle.drives.tmux.server import make_private
 from bridle.process.process_tree import Process, descendants, look, send_signal
 from bridle.process.spec import MAX_LINE
-from bridle.runtimes.codex.sharing import RELAY, require_library
+from bridle.runtimes.codex.command import RELAY, require_library
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -39,13 +40,51 @@ _PATIENCE = (0.8, 0.8)
 """Seconds after each SIGTERM. The first lets an app-server with a socket finish its turns, the
 second does not; the holder's own patience (three seconds) must outlast both."""
 _DRAIN = 1.0
-"""Seconds for stdout to take the rest, once a signal ended us; without a signal it has for ever."""
+"""Seconds for stdout to take the rest after a signal; without a signal there is no limit."""
 _QUEUE = 1 << 16
-"""Frames that may wait for stdout. The app-server does not wait for a slow client: it hangs up on
-one that is some hundred messages behind, so what stdout does not take yet is kept here."""
+"""Frames that may wait for stdout. The app-server does not wait for a slow client: it disconnects
+one that is some hundred messages behind, so frames that stdout does not take yet are kept here."""
 
 T = TypeVar("T")
 _News = Literal["input over", "signal", "gone", "drained", "broken"]
+
+
+_WORDS: tuple[_News, ...] = ("input over", "gone", "drained", "broken")
+_FIRST_WORD = 100
+"""The byte of the first word; the bytes below are numbers of signals."""
+
+
+class Inbox:
+    """News for the main thread, as bytes in a pipe.
+
+    A queue would lose a signal that comes just before the main thread waits for the queue's lock:
+    Python runs its handler only when that wait ends. A byte in the pipe ends the wait.
+    """
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+
+    def take_signals(self, *numbers: signal.Signals) -> None:
+        """Turn these signals into news."""
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        for number in numbers:
+            signal.signal(number, lambda *_: None)
+
+    def put(self, word: _News) -> None:
+        """Leave a word; safe in every thread."""
+        os.write(self._write, bytes([_FIRST_WORD + _WORDS.index(word)]))
+
+    def empty(self) -> bool:
+        """Whether there is no news."""
+        return not select.select([self._read], [], [], 0)[0]
+
+    def get(self, timeout: float | None) -> _News | None:
+        """The next word; None after `timeout` seconds."""
+        if not select.select([self._read], [], [], timeout)[0]:
+            return None
+        (byte,) = os.read(self._read, 1)
+        return "signal" if byte < _FIRST_WORD else _WORDS[byte - _FIRST_WORD]
 
 
 class Relay:
@@ -54,19 +93,18 @@ class Relay:
     def __init__(self, socket: str, command: list[str]) -> None:
         self._socket = socket
         self._command = command
-        self._news: SimpleQueue[_News] = SimpleQueue()
+        self._news = Inbox()
         self._below: dict[int, Process] = {}
 
     def run(self) -> int:
-        """Copy until the app-server is gone; its exit status, negative when a signal killed it."""
+        """Copy until the app-server ends; its exit status, negative when a signal killed it."""
         folder = os.path.dirname(self._socket)
         make_private(folder)
-        # Left by one that was killed.
+        # A relay that was killed left it.
         remove_socket(self._socket)
         try:
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, lambda *_: self._news.put("signal"))
-            # What it prints beside the protocol must not get among the lines.
+            self._news.take_signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+            # Its other output must not get between the lines of the protocol.
             with subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=2) as process:
                 try:
                     return self._driven(process)
@@ -87,16 +125,17 @@ class Relay:
         return self._until_over(process)
 
     def _until_over(self, process: "subprocess.Popen[bytes]") -> int:
-        """Wait for the app-server's end and for the last of what it said."""
+        """Wait for the end of the app-server and for its last message."""
         gone = drained = broken = hurried = False
         while not (gone and drained):
             bounded = drained or (gone and hurried)
-            try:
-                word = self._news.get(timeout=_DRAIN if bounded else None)
-            except Empty:
+            word = self._news.get(_DRAIN if bounded else None)
+            if word is None:
                 if gone:
                     break
-                _complain("codex hung up; it does so when what it says is not taken fast enough")
+                _complain(
+                    "codex disconnected; it does so when its messages are not read fast enough"
+                )
                 word = "broken"
             gone = gone or word == "gone"
             drained = drained or word == "drained"
@@ -109,7 +148,7 @@ class Relay:
     # -- the app-server -------------------------------------------------------------------------
 
     def _connected(self, process: "subprocess.Popen[bytes]") -> "ClientConnection | None":
-        """Our connection, as soon as there is something to connect to; None when it ends before."""
+        """The connection, as soon as the socket is there; None when the app-server ends before."""
         from websockets.exceptions import InvalidHandshake
         from websockets.sync.client import ClientConnection, unix_connect
 
@@ -122,7 +161,7 @@ class Relay:
                     compression=None,
                     max_size=MAX_LINE,
                     max_queue=_QUEUE,
-                    # A busy app-server is not a dead one; that shows by its end.
+                    # A busy app-server is not a dead one; its end shows that.
                     ping_interval=None,
                     close_timeout=_DRAIN,
                 )
@@ -151,7 +190,7 @@ class Relay:
         process.wait()
 
     def _end_rest(self, process: "subprocess.Popen[bytes]") -> None:
-        """Whatever happened here, leave no process behind."""
+        """Leave no process behind in any case."""
         if process.poll() is None:
             self._end(process)
         for each in self._below.values():
@@ -185,13 +224,13 @@ class Relay:
         except ConnectionClosed:
             self._news.put("drained")
         except OSError as problem:
-            _complain(f"nobody takes what codex says: {problem}")
+            _complain(f"cannot write the messages of codex: {problem}")
             self._news.put("broken")
             self._news.put("drained")
 
 
 def remove_socket(path: str) -> None:
-    """Remove what an app-server that is gone listened at: Codex makes a link there, to a socket
+    """Remove the socket of an app-server that ended: Codex makes a link there, to a socket
     elsewhere with a lock beside it."""
     with contextlib.suppress(OSError):
         target = os.path.realpath(path)

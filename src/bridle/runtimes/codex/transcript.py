@@ -1,12 +1,13 @@
 """Codex's transcripts ("rollouts"): where they are, and what they say was used.
 
-One file a thread, `sessions/YYYY/MM/DD/rollout-<local time>-<thread id>.jsonl` below the
-configuration home; a resumed thread appends to its file. Newer lines have a `token_usage_record`
-for each model call, which is counted once by its response id. Older ones have only `token_count`,
-a running total that is repeated and that an overflow resets, so there its growth is counted.
+Each thread has one file, `sessions/YYYY/MM/DD/rollout-<local time>-<thread id>.jsonl` below the
+configuration home; a resumed thread appends to its file. Newer versions write a
+`token_usage_record` for each model call, which is counted once by its response id. Older ones write
+only `token_count`, a running total that is repeated and that an overflow resets, so there its
+growth is counted.
 
-A copy of a thread ("fork") goes on counting from its source's total. Its file holds nothing of the
-source in newer lines, and all of it in older ones.
+A copy of a thread ("fork") continues counting from its source's total. Newer versions write nothing
+of the source into its file, older ones all of it.
 """
 
 import os
@@ -24,7 +25,7 @@ from bridle.runtimes.history import Spent
 
 _MARKS = (b"session_meta", b"token_usage_record", b"turn_context", b"token_count")
 _LONGEST_CHAIN = 100
-"""Of copies of copies: a file that somebody else wrote may name itself."""
+"""Of copies of copies: a file may name itself as its source."""
 _STAMPED = len("rollout-YYYY-MM-DDThh-mm-ss")
 
 
@@ -48,26 +49,29 @@ class _Line(msgspec.Struct):
     payload: _Payload
 
 
-class _Meta(msgspec.Struct):
+class Header(msgspec.Struct):
+    """What the first line of a rollout says of its thread."""
+
     id: str = ""
+    cwd: str = ""
     session_id: str = ""
     parent_thread_id: str = ""
     forked_from_id: str | None = None
     source: Any = None
 
 
-class _MetaLine(msgspec.Struct):
+class _HeaderLine(msgspec.Struct):
     type: str
-    payload: _Meta
+    payload: Header
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What (the end of) a rollout tells."""
+    """What (the end of) a rollout says."""
 
     usage: Usage = NO_USAGE
     model: str | None = None
     calls: int = 0
-    """How many model calls were counted; 0 means that the file tells nothing of use."""
+    """How many model calls were counted; 0 means that the file says nothing of use."""
     before: Usage = NO_USAGE
     """The thread's running total where the part begins."""
 
@@ -86,9 +90,9 @@ def usage_of(wire: WireUsage) -> Usage:
 
 
 def read_rollout(path: str, offset: int = 0) -> Part | None:
-    """What `path` tells from byte `offset` on; None when it cannot be read.
+    """What `path` says from byte `offset` on; None when it cannot be read.
 
-    Broken lines are passed over. Where both kinds of count are there, records win.
+    Broken lines are skipped. Where both kinds of count are there, records win.
     """
     tally = _Tally()
     try:
@@ -156,21 +160,21 @@ class _Tally:
         self._model: str | None = None
         self._header: _Payload | None = None
         self._copied = False
-        """Whether the turn at hand was taken over from the thread that this one is a copy of."""
+        """Whether the current turn was copied from the source of this thread."""
 
     def take(self, line: bytes, *, inside: bool) -> None:
         try:
-            told = self._decoder.decode(line)
+            entry = self._decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return
-        payload = told.payload
-        if told.type == "session_meta":
+        payload = entry.payload
+        if entry.type == "session_meta":
             # A copy repeats the header of its source after its own.
             self._header = self._header or payload
-        elif told.type == "turn_context":
+        elif entry.type == "turn_context":
             self._model = payload.model or self._model
             self._copied = self._is_copied(payload.turn_id or "")
-        elif told.type == "token_usage_record" and payload.usage is not None:
+        elif entry.type == "token_usage_record" and payload.usage is not None:
             if not inside:
                 self._older.add(payload.response_id)
             elif payload.response_id not in self._older:
@@ -179,7 +183,7 @@ class _Tally:
             self._count(payload.info.total_token_usage, inside and not self._copied)
 
     def _is_copied(self, turn_id: str) -> bool:
-        """Ids begin with their moment of birth: what is older than a copy is not its own."""
+        """Ids begin with the time of their creation: what is older than a copy is not its own."""
         header = self._header
         if header is None or not header.forked_from_id or not turn_id:
             return False
@@ -205,11 +209,11 @@ class _Tally:
         return Part(usage=usage, model=self._model, calls=calls, before=self._before)
 
 
-# -- what became of commands ----------------------------------------------------------------------
+# -- results of commands --------------------------------------------------------------------------
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """A finished command, as the model was told of it."""
+    """A finished command, as the model got its result."""
 
     command: str
     output: str
@@ -234,16 +238,21 @@ class _Arguments(msgspec.Struct):
 
 def command_results(path: str, offset: int = 0) -> list[CommandResult]:
     """The commands that ended in the part of a rollout from `offset` on, oldest first."""
-    calls: dict[str, str] = {}
+    commands: dict[str, str] = {}
     found: list[CommandResult] = []
-    try:
-        with open(path, "rb") as file:
-            file.seek(offset)
-            for line in file:
-                if b"function_call" in line:
-                    _take_call(line, calls, found)
-    except OSError:
-        return []
+    for call in _calls(path, offset, b"function_call"):
+        if call.type == "function_call":
+            with suppress(msgspec.MsgspecError):
+                given = msgspec.json.decode(call.arguments, type=_Arguments)
+                commands[call.call_id] = given.cmd
+        command = commands.get(call.call_id)
+        if call.type != "function_call_output" or not command or not isinstance(call.output, str):
+            continue
+        head, _, output = call.output.partition("\nOutput:\n")
+        _, exited, rest = head.partition("Process exited with code ")
+        code = rest.split("\n")[0].strip()
+        if exited and code.removeprefix("-").isdigit():
+            found.append(CommandResult(command, output, int(code)))
     return found
 
 
@@ -253,52 +262,44 @@ _REJECTED = "patch rejected: "
 def rejected_patches(path: str, offset: int = 0) -> list[tuple[str, str]]:
     """The patches that Codex's own mode refused in the part of a rollout from `offset` on: call and
     reason, oldest first. The stream of a run does not name them."""
-    found: list[tuple[str, str]] = []
-    try:
-        with open(path, "rb") as file:
-            file.seek(offset)
-            for line in file:
-                if _REJECTED.encode() not in line:
-                    continue
-                with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                    call = msgspec.json.decode(line, type=_CallLine).payload
-                    output = call.output if isinstance(call.output, str) else ""
-                    if call.type.endswith("_call_output") and output.startswith(_REJECTED):
-                        found.append((call.call_id, output))
-    except OSError:
-        return []
-    return found
+    return [
+        (call.call_id, call.output)
+        for call in _calls(path, offset, _REJECTED.encode())
+        if call.type.endswith("_call_output")
+        and isinstance(call.output, str)
+        and call.output.startswith(_REJECTED)
+    ]
 
 
-def told_output(lines: str, call_id: str) -> str | None:
-    """What the model was told that a tool call printed, by the lines of a rollout that name the
-    call; None when they do not tell."""
-    for line in reversed(lines.splitlines()):
-        try:
-            call = msgspec.json.decode(line, type=_CallLine).payload
-        except msgspec.MsgspecError:
-            continue
-        if call.type == "function_call_output" and call.call_id == call_id:
+def printed_output(lines: str, call_id: str) -> str | None:
+    """What a tool call printed, by the lines of a rollout that name the call; None when they do not
+    say."""
+    for line in reversed(lines.encode().splitlines()):
+        call = _call_in(line)
+        if call and call.type == "function_call_output" and call.call_id == call_id:
             _, found, output = str(call.output).partition("\nOutput:\n")
             return output if found else None
     return None
 
 
-def _take_call(line: bytes, calls: dict[str, str], found: list[CommandResult]) -> None:
+def _calls(path: str, offset: int, mark: bytes) -> Iterator[_Call]:
+    """The calls and their results in the lines from `offset` on that contain `mark`."""
     try:
-        call = msgspec.json.decode(line, type=_CallLine).payload
-        if call.type == "function_call":
-            calls[call.call_id] = msgspec.json.decode(call.arguments, type=_Arguments).cmd
+        with open(path, "rb") as file:
+            file.seek(offset)
+            for line in file:
+                call = _call_in(line) if mark in line else None
+                if call is not None:
+                    yield call
+    except OSError:
+        return
+
+
+def _call_in(line: bytes) -> _Call | None:
+    try:
+        return msgspec.json.decode(line, type=_CallLine).payload
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return
-    command = calls.get(call.call_id)
-    if call.type != "function_call_output" or not command or not isinstance(call.output, str):
-        return
-    head, _, output = call.output.partition("\nOutput:\n")
-    _, exited, rest = head.partition("Process exited with code ")
-    code = rest.split("\n")[0].strip()
-    if exited and code.removeprefix("-").isdigit():
-        found.append(CommandResult(command, output, int(code)))
+        return None
 
 
 # -- finding files --------------------------------------------------------------------------------
@@ -307,7 +308,7 @@ def _take_call(line: bytes, calls: dict[str, str], found: list[CommandResult]) -
 def find_rollout(home: str, thread_id: str) -> str | None:
     """The rollout of a thread below the configuration home, None when there is none.
 
-    The id begins with its moment of birth, so the folder of that day is looked at first.
+    The id begins with the time of its creation, so the folder of that day is searched first.
     """
     sessions = os.path.join(home, "sessions")
     ending = f"-{thread_id}.jsonl"
@@ -339,14 +340,20 @@ def _ending_with(folder: str, ending: str) -> str | None:
     return next((os.path.join(folder, name) for name in names if name.endswith(ending)), None)
 
 
+def size_of_rollout(home: str, thread_id: str) -> int:
+    """How many bytes the rollout of a thread has; 0 when there is none."""
+    path = find_rollout(home, thread_id)
+    return os.stat(path).st_size if path else 0
+
+
 def forked_from(path: str) -> str:
-    """The thread that the one of `path` is a copy of; empty when it is none."""
-    meta = _meta_of(path)
-    return (meta.forked_from_id if meta else None) or ""
+    """The thread that the one of `path` is a copy of; empty when it is not a copy."""
+    header = header_of(path)
+    return (header.forked_from_id if header else None) or ""
 
 
 def total_of(home: str, thread_id: str) -> Usage:
-    """The running total of a thread: where its wire, and that of a copy of it, goes on counting.
+    """The running total of a thread, from which its wire, and that of a copy of it, continues.
 
     A copy that was never used has written none of its own; its total is that of its source."""
     for _ in range(_LONGEST_CHAIN):
@@ -363,21 +370,27 @@ def total_of(home: str, thread_id: str) -> Usage:
 def subagent_files(path: str) -> list[str]:
     """Rollouts of the agents that the thread of `path` started, and that those started.
 
-    They lie in the same folder, or the next day's, and were begun later.
+    They are in the same folder, or the next day's, and began later.
     """
-    root = _meta_of(path)
+    root = header_of(path)
     if root is None:
         return []
     family = {root.id}
     found = []
     for candidate in _later_files(path):
-        meta = _meta_of(candidate)
-        if meta is None or not isinstance(meta.source, dict) or "subagent" not in meta.source:
+        header = header_of(candidate)
+        if header is None or not isinstance(header.source, dict) or "subagent" not in header.source:
             continue
-        if meta.session_id == root.id or _parent_of(meta) in family:
-            family.add(meta.id)
+        if header.session_id == root.id or _parent_of(header) in family:
+            family.add(header.id)
             found.append(candidate)
     return found
+
+
+def subagent_usage(path: str) -> Usage:
+    """What the agents used that the thread of `path` started."""
+    parts = (read_rollout(other) for other in subagent_files(path))
+    return sum((part.usage for part in parts if part), NO_USAGE)
 
 
 def _later_files(path: str) -> Iterator[str]:
@@ -401,31 +414,28 @@ def _later_files(path: str) -> Iterator[str]:
                 yield os.path.join(folder, name)
 
 
-def _meta_of(path: str) -> _Meta | None:
+def header_of(path: str) -> Header | None:
+    """The header of the rollout at `path`, None when the file is something else."""
     try:
         with open(path, "rb") as file:
-            told = msgspec.json.decode(file.readline(), type=_MetaLine)
+            line = msgspec.json.decode(file.readline(), type=_HeaderLine)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    return told.payload if told.type == "session_meta" else None
+    return line.payload if line.type == "session_meta" else None
 
 
-def _parent_of(meta: _Meta) -> str:
-    if meta.parent_thread_id:
-        return meta.parent_thread_id
-    inner = meta.source.get("subagent") if isinstance(meta.source, dict) else None
+def _parent_of(header: Header) -> str:
+    if header.parent_thread_id:
+        return header.parent_thread_id
+    inner = header.source.get("subagent") if isinstance(header.source, dict) else None
     spawned = inner.get("thread_spawn") if isinstance(inner, dict) else None
     parent = spawned.get("parent_thread_id") if isinstance(spawned, dict) else None
     return parent if isinstance(parent, str) else ""
 
 
 def summarize(path: str) -> TranscriptSummary | None:
-    """What a thread and its sub-agents used, each model call once; None for no such transcript."""
+    """What a thread and its sub-agents used, each model call once; None without a rollout."""
     part = read_rollout(path)
-    if part is None or (part.calls == 0 and part.model is None and _meta_of(path) is None):
+    if part is None or (part.calls == 0 and part.model is None and header_of(path) is None):
         return None
-    usage = part.usage
-    for other in subagent_files(path):
-        more = read_rollout(other)
-        usage += more.usage if more else NO_USAGE
-    return transcript_summary(usage, model=part.model or "")
+    return transcript_summary(part.usage + subagent_usage(path), model=part.model or "")

@@ -1,10 +1,10 @@
 """The lines that `codex exec --json` prints, as typed structs.
 
-What is not named here decodes to an error, which the normalizer turns into an `unknown` event.
+A line that is not named here does not decode; the normalizer turns it into an `unknown` event.
 A `web_search` item carries two `id` keys; the decoder keeps the last, the same in all its events.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -33,20 +33,65 @@ class Reasoning(msgspec.Struct, frozen=True, tag="reasoning"):
     id: str = ""
 
 
-class CommandExecution(msgspec.Struct, frozen=True, tag="command_execution"):
-    """A shell command."""
+class Tool(msgspec.Struct, frozen=True):
+    """A call of a tool; every wire shows it with this name, input and output."""
+
+    given: ClassVar[tuple[str, ...]]
+    """The fields that are its input."""
+    returned: ClassVar[dict[str, str]]
+    """The fields that are its output, by the names they are shown under."""
 
     id: str
+
+    @property
+    def name(self) -> str:
+        """Codex's own name of the tool."""
+        return str(type(self).__struct_config__.tag)
+
+    @property
+    def input(self) -> dict[str, Any]:
+        """What the tool was called with."""
+        return {field: getattr(self, field) for field in self.given}
+
+    @property
+    def output(self) -> Any:
+        """What the call returned."""
+        return {name: getattr(self, field) for name, field in self.returned.items()}
+
+    @property
+    def failed(self) -> bool:
+        """Whether the call failed or was refused."""
+        return getattr(self, "status", "") in ("failed", "declined")
+
+    @property
+    def refusal(self) -> str | None:
+        """Why Codex's own mode refused the call, None when it did not."""
+        return "declined by codex" if getattr(self, "status", "") == "declined" else None
+
+
+class CommandExecution(Tool, frozen=True, tag="command_execution"):
+    """A shell command."""
+
+    given = ("command",)
+    returned = {"output": "aggregated_output", "exit_code": "exit_code"}
+
     command: str = ""
     aggregated_output: str = ""
     exit_code: int | None = None
     status: str = "in_progress"
 
+    @property
+    def failed(self) -> bool:
+        """As of every tool, or by its exit status."""
+        return self.exit_code not in (0, None) or super().failed
 
-class FileChange(msgspec.Struct, frozen=True, tag="file_change"):
+
+class FileChange(Tool, frozen=True, tag="file_change"):
     """A patch; a move shows as an update of the old path."""
 
-    id: str
+    given = ("changes",)
+    returned = {"changes": "changes", "status": "status"}
+
     changes: list[Any] = []
     status: str = "in_progress"
 
@@ -57,10 +102,11 @@ class ErrorText(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class McpToolCall(msgspec.Struct, frozen=True, tag="mcp_tool_call"):
+class McpToolCall(Tool, frozen=True, tag="mcp_tool_call"):
     """A call of a tool of an MCP server."""
 
-    id: str
+    given = ("server", "tool", "arguments")
+
     server: str = ""
     tool: str = ""
     arguments: Any = None
@@ -68,19 +114,35 @@ class McpToolCall(msgspec.Struct, frozen=True, tag="mcp_tool_call"):
     error: ErrorText | None = None
     status: str = "in_progress"
 
+    @property
+    def output(self) -> Any:
+        """The server's result, or its error."""
+        return self.result if self.error is None else {"error": self.error.message}
 
-class WebSearch(msgspec.Struct, frozen=True, tag="web_search"):
+    @property
+    def refusal(self) -> str | None:
+        """As of every tool, or by its error."""
+        if self.error is None:
+            return super().refusal
+        return self.error.message if "requires approval" in self.error.message else None
+
+
+class WebSearch(Tool, frozen=True, tag="web_search"):
     """A search that the model service made."""
 
-    id: str
+    given = ("query",)
+    returned = {"query": "query", "action": "action"}
+
     query: str = ""
     action: Any = None
 
 
-class CollabToolCall(msgspec.Struct, frozen=True, tag="collab_tool_call"):
+class CollabToolCall(Tool, frozen=True, tag="collab_tool_call"):
     """A sub-agent was started, written to, or waited for."""
 
-    id: str
+    given = ("tool", "prompt")
+    returned = {"threads": "receiver_thread_ids", "states": "agents_states"}
+
     tool: str = ""
     receiver_thread_ids: list[str] = []
     prompt: str | None = None
@@ -88,15 +150,17 @@ class CollabToolCall(msgspec.Struct, frozen=True, tag="collab_tool_call"):
     status: str = "in_progress"
 
 
-class TodoList(msgspec.Struct, frozen=True, tag="todo_list"):
+class TodoList(Tool, frozen=True, tag="todo_list"):
     """The agent's plan; it stays open until the turn ends."""
 
-    id: str
+    given = ("items",)
+    returned = {"items": "items"}
+
     items: list[Any] = []
 
 
 class ErrorItem(msgspec.Struct, frozen=True, tag="error"):
-    """A warning. The turn goes on."""
+    """A warning. The turn continues."""
 
     message: str = ""
     id: str = ""
@@ -167,3 +231,8 @@ Message = (
 def decoder() -> "msgspec.json.Decoder[Message]":
     """A decoder of one line; raises `msgspec.MsgspecError` for anything else."""
     return msgspec.json.Decoder(Message)
+
+
+def snake_case(name: str) -> str:
+    """`PreToolUse` as `pre_tool_use`: Codex writes its names in both ways."""
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).lstrip("_")

@@ -1,5 +1,5 @@
 """The runtime `copilot`: GitHub's Copilot CLI."""
 
-from bridle.runtimes.copilot.product import CopilotAcp, CopilotRuntime
+from bridle.runtimes.copilot.adapter import CopilotAcp, CopilotRuntime
 
 __all__ = ["CopilotAcp", "CopilotRuntime"]

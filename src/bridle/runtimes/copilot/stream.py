@@ -5,23 +5,22 @@ from typing import Any
 
 import msgspec
 
-from bridle.core.errors import Aborted, AgentError, ContextOverflow, Crashed, ResumeRefused
-from bridle.core.usage import Usage
+from bridle.core.errors import (
+    Aborted,
+    AgentError,
+    ContextOverflow,
+    Crashed,
+    NotAuthenticated,
+    ResumeRefused,
+    Unavailable,
+)
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.copilot import wire
-from bridle.runtimes.copilot.errors import error_of_call, error_of_exit, error_of_session
-from bridle.runtimes.raw import read_line
+from bridle.runtimes.copilot.product import PRODUCT
+from bridle.runtimes.copilot.transcript import Afterwards
+from bridle.runtimes.errors import reset_time
+from bridle.runtimes.wire import read_line
 from bridle.turns.recorder import Recorder
-
-
-class Afterwards(msgspec.Struct, frozen=True, kw_only=True):
-    """What only files tell, once the process is gone."""
-
-    usage: Usage | None = None
-    model: str | None = None
-    finish_reason: str = ""
-    """Why the model stopped in the last call: `stop`, `tool_calls`, or `length` for an answer that
-    was cut, which Copilot takes for an end when it has asked the model to go on twice."""
 
 
 class CopilotNormalizer:
@@ -56,10 +55,10 @@ class CopilotNormalizer:
 
     def feed(self, line: bytes) -> None:
         """Take one line; what is not a known message is kept as `unknown`."""
-        told = read_line(self._recorder, line, wire.decode_line)
-        if told is None:
+        message = read_line(self._recorder, line, wire.decode_line)
+        if message is None:
             return
-        kind, data = told
+        kind, data = message
         recorder = self._recorder
         recorder.session_started(self._session_id)
         handler = _HANDLERS.get(kind)
@@ -67,14 +66,14 @@ class CopilotNormalizer:
             handler(self, data)
 
     def finish(self, exit: ProcessExit) -> None:
-        """Judge by what was said, fill in what only a file tells, then close the recording."""
+        """Decide the outcome, add what only files say, then close the recording."""
         recorder = self._recorder
-        told = self._after_run()
-        if told.usage is not None:
-            recorder.set_usage(told.usage)
-        recorder.model = recorder.model or told.model
+        files = self._after_run()
+        if files.usage is not None:
+            recorder.set_usage(files.usage)
+        recorder.model = recorder.model or files.model
         failure = self._judge(exit)
-        if failure is None and self._idle and told.finish_reason == "length":
+        if failure is None and self._idle and files.finish_reason == "length":
             failure = ContextOverflow("the answer was cut off at the model's output limit")
         if failure is not None:
             recorder.fail(failure)
@@ -83,7 +82,7 @@ class CopilotNormalizer:
         recorder.finish(exit)
 
     def _judge(self, exit: ProcessExit) -> AgentError | None:
-        """Why the run failed; None when it did not, or when only the exit can tell."""
+        """Why the run failed; None when it did not, or when only the exit can say."""
         result = self._result
         if self._failure is not None:
             return self._failure
@@ -94,7 +93,7 @@ class CopilotNormalizer:
         if self._aborted:
             return Aborted("the agent's work was aborted")
         if self._recorder.turn == 0:
-            return error_of_exit(exit)
+            return PRODUCT.errors.of_exit(exit)
         if result is not None and result.exit_code:
             return Crashed(f"copilot ended its work with status {result.exit_code}")
         if result is not None and not self._idle:
@@ -125,7 +124,7 @@ class CopilotNormalizer:
         self._failed_call = data
 
     def _retry(self, data: wire.Nothing) -> None:
-        """A failed call is made again; what it had said so far is closed."""
+        """A failed call is retried; its message so far is closed."""
         recorder = self._recorder
         self._retries += 1
         error = error_of_call(self._failed_call or wire.CallFailure())
@@ -254,3 +253,45 @@ _HANDLERS: dict[str, Callable[[CopilotNormalizer, Any], None]] = {
     "abort": CopilotNormalizer._abort,
     "result": CopilotNormalizer._result_line,
 }
+
+
+# -- failures -------------------------------------------------------------------------------------
+
+
+class _Body(msgspec.Struct, frozen=True):
+    message: str = ""
+    type: str | None = None
+    code: str | int | None = None
+
+
+def error_of_call(failure: wire.CallFailure) -> AgentError:
+    """The error behind one failed model call; its message may be the service's own JSON."""
+    try:
+        body = msgspec.json.decode(failure.error_message, type=_Body)
+    except msgspec.MsgspecError:
+        body = _Body(message=failure.error_message)
+    details = " ".join(str(part) for part in (body.code, body.type) if part)
+    return _error(body.message, failure.status_code, details=details, model=failure.model)
+
+
+def error_of_session(failure: wire.Failure, last: wire.CallFailure | None) -> AgentError:
+    """The error that ended the turn. The last failed call says what the summary leaves out."""
+    last = last or wire.CallFailure()
+    status, kind = failure.status_code or last.status_code, failure.error_type
+    if kind == "rate_limit":
+        status = status or 429
+    tag = "context" if "context" in kind else kind
+    return _error(failure.message, status, tag=tag, details=last.error_message, model=last.model)
+
+
+def _error(
+    text: str, status: int | None, *, tag: str = "", details: str = "", model: str | None = None
+) -> AgentError:
+    until = reset_time(f"{text} {details}")
+    error = PRODUCT.errors.of_call(
+        text, status=status, tag=tag, details=details, until=until, model=model
+    )
+    if status is None and not tag.startswith("auth") and isinstance(error, NotAuthenticated):
+        # Without a status, its words name keys only as something to check.
+        return Unavailable(error.message)
+    return error

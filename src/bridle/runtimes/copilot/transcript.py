@@ -1,18 +1,28 @@
-"""Copilot's own files: where conversations are kept, and what they and its summary say was used."""
+"""Copilot's own files: where conversations are, and what they and its summary say was used."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
 
 import msgspec
 
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.runtimes.token_counts import InclusiveCounts
+from bridle.runtimes.copilot.wire import decode_envelope
+from bridle.runtimes.wire import InclusiveCounts
 
-HOME_VARIABLE = "COPILOT_HOME"
 _RECORD = b'"session.usage_record"'
 _TAIL = 1024 * 1024
-"""Bytes from a conversation's end in which its last call is looked for."""
+"""Bytes from a conversation's end in which its last call is searched."""
+
+
+class Afterwards(msgspec.Struct, frozen=True, kw_only=True):
+    """What only files say, once the process has ended."""
+
+    usage: Usage | None = None
+    model: str | None = None
+    finish_reason: str = ""
+    """Why the model stopped in the last call: `stop`, `tool_calls`, or `length` for an answer that
+    was cut, which Copilot accepts as an end after it has asked the model to continue twice."""
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -28,11 +38,6 @@ class _Finish(msgspec.Struct, frozen=True, rename="camel"):
     interaction_type: str = ""
 
 
-class _Line(msgspec.Struct, frozen=True):
-    type: str = ""
-    data: msgspec.Raw = msgspec.Raw(b"{}")
-
-
 class _Metrics(msgspec.Struct, frozen=True):
     usage: InclusiveCounts = InclusiveCounts()
 
@@ -42,7 +47,6 @@ class _Summary(msgspec.Struct, frozen=True, rename="camel"):
     current_model: str | None = None
 
 
-_decode_line = msgspec.json.Decoder(_Line).decode
 _decode_record = msgspec.json.Decoder(_Record).decode
 _decode_counts = msgspec.json.Decoder(InclusiveCounts).decode
 _decode_model = msgspec.json.Decoder(_Named).decode
@@ -50,19 +54,43 @@ _decode_finish = msgspec.json.Decoder(_Finish).decode
 _decode_summary = msgspec.json.Decoder(_Summary).decode
 
 
-def copilot_home(env: Mapping[str, str]) -> str:
-    """Copilot's configuration home in the environment `env`."""
-    home = env.get("HOME") or os.path.expanduser("~")
-    return env.get(HOME_VARIABLE) or os.path.join(home, ".copilot")
-
-
 def sessions_dir(home: str) -> str:
     """The folder of all conversations, one folder each, named by its id."""
     return os.path.join(home, "session-state")
 
 
+def events_path(home: str, session: str) -> str:
+    """The transcript of the conversation `session`."""
+    return os.path.join(sessions_dir(home), session, "events.jsonl")
+
+
+def call_record(data: msgspec.Raw) -> tuple[Usage, str]:
+    """The tokens of one model call and its model, from the data of a `session.usage_record`."""
+    record = _decode_record(data).usage
+    return _decode_counts(record).usage(), _decode_model(record).model
+
+
+def files_reader(summary: str, transcript: str, before: Usage | None) -> Callable[[], Afterwards]:
+    """The reader of a run's files: the summary at `summary`, the conversation at `transcript`.
+
+    Both count the whole conversation; `before` is what it had used before the run.
+    """
+
+    def read() -> Afterwards:
+        usage, model = read_summary(summary)
+        if usage is None:
+            # A killed process wrote no summary, but recorded each call when it was made.
+            usage, model = noted_usage(transcript)
+        if usage is not None and before is not None:
+            usage -= before
+        reason = last_finish_reason(transcript)
+        return Afterwards(usage=usage, model=model, finish_reason=reason)
+
+    return read
+
+
 def read_summary(path: str) -> tuple[Usage | None, str | None]:
-    """What the file of `--usage-output-file` says was used, and the model; None without it."""
+    """The usage and the model in the file of `--usage-output-file`; None if it is missing."""
     try:
         with open(path, "rb") as file:
             summary = _decode_summary(file.read())
@@ -85,7 +113,7 @@ def last_finish_reason(path: str) -> str:
     for raw in reversed(lines):
         if _RECORD in raw:
             try:
-                usage = _decode_record(_decode_line(raw).data).usage
+                usage = _decode_record(decode_envelope(raw).data).usage
                 finish = _decode_finish(usage)
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 continue
@@ -95,21 +123,20 @@ def last_finish_reason(path: str) -> str:
 
 
 def noted_usage(path: str) -> tuple[Usage | None, str]:
-    """What the `events.jsonl` at `path` notes of its model calls, one record each, and the model.
+    """The sum of the records of model calls in the `events.jsonl` at `path`, and the model.
 
-    None for a file that is no conversation. A half-written line is passed over.
+    None for a file that is not a conversation. A half-written line is skipped.
     """
     usage, model, known = NO_USAGE, "", False
     try:
         with open(path, "rb") as file:
             for raw in file:
                 try:
-                    line = _decode_line(raw)
+                    line = decode_envelope(raw)
                     known = known or line.type == "session.start"
                     if line.type == "session.usage_record":
-                        record = _decode_record(line.data)
-                        usage += _decode_counts(record.usage).usage()
-                        model = _decode_model(record.usage).model or model
+                        used, named = call_record(line.data)
+                        usage, model = usage + used, named or model
                 except (msgspec.MsgspecError, UnicodeDecodeError):
                     continue
     except OSError:

@@ -10,14 +10,14 @@ import msgspec
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Any line; `data` is decoded once the type is known to matter."""
+    """Any line, also of a transcript; `data` is decoded once the type is known to matter."""
 
-    type: str
+    type: str = ""
     data: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class Nothing(msgspec.Struct, frozen=True):
-    """Data nobody reads."""
+    """Data that Bridle does not read."""
 
 
 class TurnStart(msgspec.Struct, frozen=True, rename="camel"):
@@ -51,7 +51,7 @@ class Message(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Reasoning(msgspec.Struct, frozen=True):
-    """A whole piece of reasoning, told after the message it belongs to."""
+    """A whole piece of reasoning, printed after the message it belongs to."""
 
     content: str = ""
 
@@ -73,13 +73,13 @@ class ToolPartial(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ToolResult(msgspec.Struct, frozen=True):
-    """What the model is shown."""
+    """What the model gets."""
 
     content: Any = None
 
 
 class ToolError(msgspec.Struct, frozen=True):
-    """Why a tool did not do its work; `code` is `denied` for one that was not allowed."""
+    """Why a tool failed; `code` is `denied` for a call that was not allowed."""
 
     message: str = ""
     code: str | None = None
@@ -96,7 +96,7 @@ class ToolComplete(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CallFailure(msgspec.Struct, frozen=True, rename="camel"):
-    """A model call failed; it may be made again."""
+    """A model call failed; it may be retried."""
 
     model: str | None = None
     status_code: int | None = None
@@ -126,7 +126,7 @@ class Idle(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel"):
-    """The last line. It has no `data`: its fields stand in the line itself."""
+    """The last line. It has no `data`: its fields are in the line itself."""
 
     session_id: str | None = None
     exit_code: int | None = None
@@ -151,7 +151,7 @@ DATA: dict[str, type[msgspec.Struct]] = {
     "session.compaction_complete": Compaction,
     "abort": Nothing,
 }
-"""Lines that are read, by type. `result` is apart: see there."""
+"""Lines that are read, by type; except `result`, see there."""
 
 SILENT = frozenset(
     {
@@ -192,19 +192,19 @@ SILENT = frozenset(
         "tool.shell_output",
     }
 )
-"""Lines that are known and say nothing that another line does not say better."""
+"""Known lines whose content other lines say better."""
 
-_decode_envelope = msgspec.json.Decoder(Envelope).decode
+decode_envelope = msgspec.json.Decoder(Envelope).decode
 _decode_result = msgspec.json.Decoder(Result).decode
 _DECODERS = {name: msgspec.json.Decoder(kind) for name, kind in DATA.items()}
 
 
 def decode_line(line: bytes) -> tuple[str, Any]:
-    """A line's type and its data, None for one that says nothing.
+    """A line's type and its data, None for a line of `SILENT`.
 
     Raises `msgspec.MsgspecError` for what no known version prints.
     """
-    envelope = _decode_envelope(line)
+    envelope = decode_envelope(line)
     if envelope.type == "result":
         return "result", _decode_result(line)
     decoder = _DECODERS.get(envelope.type)

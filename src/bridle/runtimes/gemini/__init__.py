@@ -1,5 +1,5 @@
 """The runtime `gemini`."""
 
-from bridle.runtimes.gemini.product import GeminiAcp, GeminiRuntime
+from bridle.runtimes.gemini.adapter import GeminiAcp, GeminiRuntime
 
 __all__ = ["GeminiAcp", "GeminiRuntime"]

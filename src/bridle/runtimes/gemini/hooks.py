@@ -15,8 +15,16 @@ from bridle.core.errors import GuardRefused, WrongUse
 from bridle.core.files import write_private
 from bridle.runtimes.acp.hooks import guard_by_asking
 from bridle.runtimes.acp.plan import AcpPlan, with_session
-from bridle.runtimes.gemini import home
-from bridle.runtimes.json_settings import with_hooks
+from bridle.runtimes.gemini.command import (
+    config_dir,
+    is_trusted,
+    make_home,
+    settings_above,
+    user_config_dir,
+    user_settings,
+    write_settings,
+)
+from bridle.runtimes.options import with_hooks
 from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import REASON, GuardHook, GuardMechanism, HookShape
 
@@ -26,7 +34,7 @@ SHAPE = HookShape(
     asks=("BeforeTool",),
     live=("SessionStart", "BeforeAgent"),
     refusal={"decision": "deny", "reason": REASON},
-    # What a hook wrote counts however it ended, stderr when stdout is empty.
+    # What a hook wrote counts whatever its exit status; stderr counts if stdout is empty.
     consent={},
     foretold=True,
 )
@@ -36,7 +44,7 @@ HOOKS = GuardMechanism(
     fails="open",
     proof="its SessionStart and BeforeAgent hooks run before the first model call",
     shape=SHAPE,
-    # The hooks tell no id of the call.
+    # The hooks do not name the call's id.
     matching="count",
 )
 
@@ -47,8 +55,8 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
         return _guard_over_acp(plan, hook)
     env = plan.spec.env
     try:
-        settings = home.user_settings(env)
-        above = [each for _, each in home.settings_above(plan.spec.cwd, env)]
+        settings = user_settings(env)
+        above = [each for _, each in settings_above(plan.spec.cwd, env)]
     except WrongUse as problem:
         raise GuardRefused(f"gemini: {problem.message}", runtime="gemini") from None
     if any(map(_switched_off, (settings, *above))):
@@ -56,13 +64,11 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     events = [*SHAPE.asks, *SHAPE.live]
     entry = {"type": "command", "command": hook.command(SHAPE), "timeout": _MILLISECONDS}
     whole = with_hooks(settings, {event: [{"hooks": [entry]}] for event in events})
-    if home.user_config_dir(env) != home.config_dir(env):
-        home.write_settings(env, whole)
+    if user_config_dir(env) != config_dir(env):
+        write_settings(env, whole)
         return msgspec.structs.replace(plan, guard=HOOKS)
-    # A session that a person drives has no home of its own yet.
-    spec = msgspec.structs.replace(
-        plan.spec, env={**env, **home.make_home(hook.folder, whole, env)}
-    )
+    # A session of a person works in the user's home.
+    spec = msgspec.structs.replace(plan.spec, env={**env, **make_home(hook.folder, whole, env)})
     return msgspec.structs.replace(plan, spec=spec, guard=HOOKS)
 
 
@@ -91,13 +97,13 @@ priority = 998
 
 
 def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str, str]) -> str:
-    """See `Guarded.deploy_guard`. Gemini takes hooks from a folder only that its user has
-    trusted, and says nothing where it does not; so such a folder is refused."""
+    """See `Guarded.deploy_guard`. Gemini runs hooks only of a folder that its user has trusted,
+    and silently skips others; so an untrusted folder is refused."""
     from bridle.runtimes.worktree_hooks import put_hooks
 
     root = os.path.realpath(worktree)
-    settings = home.user_settings(env)
-    if command is not None and not home.is_trusted(root, env, settings):
+    settings = user_settings(env)
+    if command is not None and not is_trusted(root, env, settings):
         raise GuardRefused(
             "gemini takes no guard from a worktree that you have not trusted",
             hint="start gemini there once and trust the folder, or start it with Bridle",
@@ -105,14 +111,9 @@ def deploy_hooks(worktree: str, command: str | None, mark: str, env: Mapping[str
         )
     entry = {"type": "command", "command": command, "timeout": _MILLISECONDS}
     entries: dict[str, list[Any]] = {event: [{"hooks": [entry]}] for event in SHAPE.asks}
-    name = os.path.join(".gemini", "settings.json")
+    given = entries if command is not None else None
     return put_hooks(
-        worktree,
-        name,
-        entries if command is not None else None,
-        mark,
-        runtime="gemini",
-        switched_off=_switched_off,
+        worktree, ".gemini/settings.json", given, mark, runtime="gemini", switched_off=_switched_off
     )
 
 

@@ -69,11 +69,11 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 
 def chats_dir(config_dir: str, project: str) -> str | None:
-    """The folder of `project`'s sessions, by the short name Gemini gave the project; None when it
-    never worked there.
+    """The folder of `project`'s sessions, by the short name that Gemini gave the project; None if
+    it never worked there.
 
-    The name is looked for where Gemini looks: in its list, then in the folders themselves, each of
-    which says whose it is.
+    The name is searched where Gemini searches: in its list, then in the folders themselves, each of
+    which names its project.
     """
     paths = (os.path.realpath(project), os.path.abspath(project))
     folder = os.path.join(config_dir, "tmp")
@@ -87,7 +87,7 @@ def chats_dir(config_dir: str, project: str) -> str | None:
 
 
 def _owned_by(folder: str, paths: tuple[str, ...]) -> str | None:
-    """The name in `folder` that is marked as that of a project at one of `paths`."""
+    """The name in `folder` whose mark names a project at one of `paths`."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -101,9 +101,9 @@ def _owned_by(folder: str, paths: tuple[str, ...]) -> str | None:
 
 
 def find_session(config_dir: str, session_id: str) -> str | None:
-    """The file of a session: its name holds the minute, and ends with the first part of the id.
+    """The file of a session: its name contains the minute, and ends with the first part of the id.
 
-    To take a session up over ACP, Gemini begins another file, and then goes on with the first.
+    To load a session over ACP, Gemini begins another file, and then continues with the first.
     """
     ending = f"-{session_id.partition('-')[0]}.jsonl"
     found = [
@@ -116,11 +116,11 @@ def find_session(config_dir: str, session_id: str) -> str | None:
     return os.path.join(folder, name) if name else None
 
 
-def summarize(path: str) -> TranscriptSummary | None:
-    """What the session in `path` used; None when it is missing or something else.
+def parse_transcript(path: str) -> TranscriptSummary | None:
+    """What the session in `path` used; None if the file is missing or not a session.
 
-    An answer is written again when its tools have ended: the last writing counts. When a session
-    is taken up again, all before is listed anew, without tokens: those say nothing.
+    Gemini writes an answer again when its tools have ended: the last one counts. When it resumes a
+    session, it lists all earlier messages again without tokens; these do not count.
     """
     entries: dict[str, tuple[_Tokens, str]] = {}
     try:
@@ -139,8 +139,8 @@ def summarize(path: str) -> TranscriptSummary | None:
 def prompt_history(path: str) -> list[Spent]:
     """What each prompt of the session in `path` used.
 
-    An answer is written again when its tools have ended, possibly after the next prompt: the last
-    writing counts, at the place of the first. Lines that list older messages again do not count.
+    Gemini writes an answer again when its tools have ended, possibly after the next prompt: the
+    last one counts, at the place of the first. Lines that list older messages again do not count.
     """
     prompts: list[dict[str, Spent]] = []
     places: dict[str, dict[str, Spent]] = {}
@@ -176,7 +176,7 @@ def check_load(config_dir: str, session_id: str) -> None:
 
 
 def _lines(path: str) -> Iterator[_Line]:
-    """The lines of a session's file that can be read; none when there is no such file."""
+    """The readable lines of a session's file; none if there is no such file."""
     try:
         with open(path, "rb") as file:
             for line in file:
@@ -189,7 +189,7 @@ def _lines(path: str) -> Iterator[_Line]:
 
 
 class _NoSession(Exception):
-    """The file does not begin as a session does."""
+    """The file does not begin like a session."""
 
 
 def _entries(path: str) -> Iterator[_Entry]:

@@ -12,18 +12,18 @@ _LOWER_LINES = 18
 _NOTICES = ("⚠", "ℹ", "? for shortcuts", "Shift+Tab", "─")
 
 
-def classify(pane: str) -> ReadyState:
+def detect_ready(pane: str) -> ReadyState:
     """What the pane shows; pure. Only its lower part counts: an answered dialog stays above.
 
-    The input box alone is no proof: it flashes up before the question about trust, with nothing
-    but notices above it.
+    The input box alone proves nothing: it flashes up before the question about trust, with only
+    notices above it.
     """
     lines = [line.strip() for line in pane.splitlines() if line.strip()]
     lower = lines[-_LOWER_LINES:]
     box = next((at for at in range(len(lower) - 1, -1, -1) if _INPUT in lower[at]), None)
     if box is None:
         if any(_TRUST in line for line in lower) and any(_DONT_TRUST in line for line in lower):
-            # Enter would trust the folder for good, and run what it brings along from then on.
+            # Enter would trust the folder permanently, and Gemini would run what it contains.
             return Dialog(name="trust", action=None)
         if any(_ASK in line or _ALLOW in line for line in lower):
             return Busy(what="permission")

@@ -1,4 +1,5 @@
-"""The lines that `gemini -o stream-json` prints, as far as Bridle reads them."""
+"""The lines that `gemini -o stream-json` prints, and the errors inside, as far as Bridle reads
+them."""
 
 from typing import Any
 
@@ -82,3 +83,25 @@ class Result(_Line, frozen=True, tag="result"):
 
 
 decode_line = msgspec.json.Decoder(Init | Message | ToolUse | ToolResult | Failure | Result).decode
+
+
+class ServiceError(msgspec.Struct):
+    """What the model service says about a failed call."""
+
+    code: int | None = None
+    message: str = ""
+    status: str = ""
+    details: list[dict[str, Any]] = []
+
+
+class _ErrorBody(msgspec.Struct):
+    error: ServiceError
+
+
+def service_error(text: str) -> ServiceError | None:
+    """The JSON body inside a sentence about a failed call; None if there is none."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        return msgspec.json.decode(text[start : end + 1], type=_ErrorBody).error
+    except msgspec.MsgspecError:
+        return None

@@ -1,5 +1,5 @@
 """The runtime `opencode`."""
 
-from bridle.runtimes.opencode.product import OpencodeAcp, OpenCodeRuntime
+from bridle.runtimes.opencode.adapter import OpencodeAcp, OpenCodeRuntime
 
 __all__ = ["OpenCodeRuntime", "OpencodeAcp"]

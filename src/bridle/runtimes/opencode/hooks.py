@@ -1,11 +1,10 @@
-"""How OpenCode is made to ask before each tool call: a plugin of ours, outside of the worktree.
+"""Makes OpenCode ask before each tool call: by a plugin outside of the worktree.
 
-The plugin is named by the configuration that goes with the run's environment, after all others: it
-judges a call as the tool will get it. What it throws keeps the tool from running. A plugin runs
-inside of OpenCode, where it could undo another, and an agent may have left one behind. So what the
-project brings is left out: its configuration, with the tools and commands in it; its instructions
-are kept. Plugins of the project are loaded all the same (by 1.18, whatever it is told), so where
-there are any the agent is not started.
+The configuration in the environment names the plugin after all others: it judges a call as the tool
+will get it. A tool does not run if the plugin throws. A plugin runs inside of OpenCode, where it
+could undo another, and an agent may have left one behind. So the project's configuration is left
+out, with its tools and commands; its instructions are kept. OpenCode 1.18 loads the project's
+plugins in any case, so the agent is not started if there are any.
 """
 
 import json
@@ -19,23 +18,22 @@ import msgspec
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
 from bridle.core.git import find_git
-from bridle.runtimes.asking_js import (
+from bridle.runtimes.guard_plugin import (
     PLUGIN_FILE,
     asking_code,
     has_others,
     mechanism_of,
     where_to_ask,
 )
-from bridle.runtimes.opencode.choices import CONFIG_VARIABLE
+from bridle.runtimes.opencode.command import CONFIG, PURE
 from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import GuardAddress, GuardHook, GuardMechanism
 
 CLOSED = "**"
-"""A rule that forbids every tool, in words that nobody else uses. The plugin takes it away, so that
-nothing runs where the plugin is missing."""
+"""A rule that forbids every tool, written as nobody else writes it. The plugin removes it, so that
+nothing runs if the plugin is missing."""
 _FILES = ("opencode.json", "opencode.jsonc")
 _PLUGIN_FOLDERS = ("plugin", "plugins")
-_PURE = "OPENCODE_PURE"
 _OTHER_CONFIG = ("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR")
 _NO_PROJECT = "OPENCODE_DISABLE_PROJECT_CONFIG"
 _NO_CLAUDE = ("OPENCODE_DISABLE_CLAUDE_CODE", "OPENCODE_DISABLE_CLAUDE_CODE_PROMPT")
@@ -55,8 +53,8 @@ export const BridleGuard = async ({ directory }) => {
   await tell("SessionStart", {});
   return {
     config: async (config) => { delete config.permission?.[%(closed)s]; },
-    "tool.execute.before": async (call, told) => {
-      const reason = await refusal(call.callID, call.tool, told.args, directory);
+    "tool.execute.before": async (call, output) => {
+      const reason = await refusal(call.callID, call.tool, output.args, directory);
       if (reason !== undefined) throw new Error(reason);
     },
   };
@@ -65,8 +63,8 @@ export const BridleGuard = async ({ directory }) => {
 
 
 def plugin_code(where: GuardAddress | str, *, deployed: bool = False) -> str:
-    """The plugin's source; it asks at an address, or by a command. One that is `deployed` into a
-    worktree leaves a person's own sessions alone."""
+    """The plugin's source; it asks at an address, or by a command. A plugin that is `deployed` into
+    a worktree ignores a person's own sessions."""
     ask = asking_code(where, deployed=deployed)
     return _CODE % {"ask": ask, "closed": json.dumps(CLOSED)}
 
@@ -81,17 +79,17 @@ def deploy_plugin(worktree: str, command: str | None, mark: str) -> str:
 
 def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]:
     """`env` of an OpenCode that works in `cwd` and loads `plugin`, a file in the guard's own
-    folder, and no plugin of the project's. `GuardRefused` when the project has some, or when what
-    `env` says cannot be read.
+    folder, and no plugin of the project's. `GuardRefused` if the project has some, or if the
+    configuration in `env` is unreadable.
 
-    Instructions of the project are named one by one: OpenCode leaves them out with the rest.
+    It names the project's instructions one by one: OpenCode leaves them out with the rest.
     """
     _refuse_others(env, cwd, os.path.dirname(plugin))
-    given = env.get(CONFIG_VARIABLE)
+    given = env.get(CONFIG)
     try:
         config = msgspec.json.decode(given, type=dict[str, Any]) if given else {}
     except msgspec.MsgspecError as problem:
-        raise GuardRefused(f"opencode: {CONFIG_VARIABLE} is unreadable: {problem}") from None
+        raise GuardRefused(f"opencode: {CONFIG} is unreadable: {problem}") from None
     lists = {
         "plugin": [f"file://{quote(plugin)}"],
         "instructions": _instructions(env, cwd),
@@ -100,16 +98,16 @@ def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]
         theirs = config.get(name)
         config[name] = [*(theirs if isinstance(theirs, list) else []), *ours]
     rules = config.get("permission", {})
-    # Last of all, since the last rule that fits decides.
+    # At the end, because the last rule that matches decides.
     config["permission"] = {**({"*": rules} if isinstance(rules, str) else rules), CLOSED: "deny"}
-    kept = {name: value for name, value in env.items() if name != _PURE}
-    return {**kept, _NO_PROJECT: "1", CONFIG_VARIABLE: msgspec.json.encode(config).decode()}
+    kept = {name: value for name, value in env.items() if name != PURE}
+    return {**kept, _NO_PROJECT: "1", CONFIG: msgspec.json.encode(config).decode()}
 
 
 def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     """The plan of an agent that asks; see `Guarded.guard_plan`."""
     env, argv = plan.spec.env, plan.spec.argv
-    if "--pure" in argv or (env.get(_PURE) and not _has_bare_home(env)):
+    if "--pure" in argv or (env.get(PURE) and not _has_bare_home(env)):
         raise GuardRefused(
             "opencode cannot be guarded without plugins: the guard is one",
             hint="run it without plugins=false",
@@ -130,8 +128,8 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
 
 
 def _has_bare_home(env: Mapping[str, str]) -> bool:
-    """Whether its home and configuration are a run's or session's own, without plugins: then none
-    but the guard's is loaded, as if there were none."""
+    """Whether its home and configuration were made for this process, without plugins: then it loads
+    only the guard's."""
     home, config = env.get("OPENCODE_TEST_HOME"), env.get("XDG_CONFIG_HOME")
     if not home or not config or any(env.get(name) for name in _OTHER_CONFIG):
         return False
@@ -157,7 +155,7 @@ def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
         if found:
             raise GuardRefused(
                 f"opencode would load plugins beside the guard's, which could undo it: {found[0]}",
-                hint="move them away, or hold it with --sandbox and say --unguarded",
+                hint="move them away, or confine it with --sandbox and pass --unguarded",
                 runtime="opencode",
             )
         if folder == os.path.dirname(folder):
@@ -166,7 +164,7 @@ def _refuse_others(env: Mapping[str, str], cwd: str, guard: str) -> None:
 
 
 def _names_plugins(path: str) -> bool:
-    """Whether a configuration may name plugins; one with comments is taken at its words."""
+    """Whether a configuration may name plugins; one with comments is searched for the word."""
     try:
         with open(path, "rb") as file:
             text = file.read()
@@ -183,7 +181,7 @@ def _names_plugins(path: str) -> bool:
 
 def _instructions(env: Mapping[str, str], cwd: str) -> list[str]:
     """The files that OpenCode would read as the project's instructions: those of the first name
-    that is there at all, from `cwd` up to the root of its work tree."""
+    that exists, from `cwd` up to the root of its work tree."""
     names = ["AGENTS.md", "CLAUDE.md", "CONTEXT.md"]
     if any(env.get(name) for name in _NO_CLAUDE):
         names.remove("CLAUDE.md")

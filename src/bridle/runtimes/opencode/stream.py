@@ -1,7 +1,14 @@
-"""From what `opencode run --format json` prints to normalized events."""
+"""Translates what `opencode run --format json` prints into normalized events, and its failures into
+typed errors.
 
+Failed model calls and refused permissions show only in the log, on standard error.
+"""
+
+import re
 from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from bridle.core.errors import (
     AgentError,
@@ -12,25 +19,19 @@ from bridle.core.errors import (
     Unavailable,
 )
 from bridle.process.spec import ProcessExit
+from bridle.runtimes.errors import reset_time, until_in
 from bridle.runtimes.opencode import wire
-from bridle.runtimes.opencode.dialects import OpenCodeDialect
-from bridle.runtimes.opencode.errors import (
-    error_from_event,
-    error_from_sentence,
-    error_from_stderr,
-    unknown_model,
-)
-from bridle.runtimes.opencode.logs import read_log_line
-from bridle.runtimes.raw import read_line
+from bridle.runtimes.opencode.product import ERRORS, OpenCodeDialect
+from bridle.runtimes.wire import read_line
 from bridle.turns.recorder import Recorder
 
 
 class OpenCodeNormalizer:
-    """Translates OpenCode's lines. There is neither a first nor a last one: success is a last step
-    that stopped by itself and an exit status of 0, together.
+    """Translates OpenCode's lines. No line is always the first or the last: success is a last step
+    that stopped by itself together with an exit status of 0.
 
-    Tools are told of once they have ended, often before the text of the message that called them;
-    they wait here until their step is finished.
+    A tool's line comes after its end, often before the text of the message that called it; tools
+    wait here until their step is finished.
     """
 
     def __init__(
@@ -73,22 +74,22 @@ class OpenCodeNormalizer:
 
     def feed_stderr(self, line: bytes) -> None:
         """Take one line of the log: the only place where failed model calls show."""
-        said = read_log_line(line)
-        if said is None:
+        entry = read_log_line(line)
+        if entry is None:
             return
-        if said.kind == "retry":
-            self._session(said.session_id)
-            self._call_failed(error_from_sentence(said.text))
-        elif said.kind == "fatal":
+        if entry.kind == "retry":
+            self._session(entry.session_id)
+            self._call_failed(error_from_sentence(entry.text))
+        elif entry.kind == "fatal":
             self._failed_call = None
             self._recorder.expect(None)
-        elif said.kind == "cause":
-            self._cause = said.text
+        elif entry.kind == "cause":
+            self._cause = entry.text
         else:
             self._refused = True
 
     def finish(self, exit: ProcessExit) -> None:
-        """Judge by what was said, fill in the model, then close the recording."""
+        """Decide by what OpenCode printed, fill in the model, then close the recording."""
         recorder = self._recorder
         if self._session_id:
             recorder.session_started(None, model=self._find_model(self._session_id))
@@ -106,37 +107,35 @@ class OpenCodeNormalizer:
         return self._reason is not None and not self._step_open and exit.code == 0
 
     def _failure(self, exit: ProcessExit) -> AgentError | None:
-        """Why the turn failed, as far as anything tells; None leaves it to the exit."""
+        """Why the turn failed, if any line says so; None leaves it to the exit."""
         if self._problem is not None:
             return self._explained(self._problem)
         if self._failed_call is not None:
             return self._failed_call
         if self._reason is None and not self._step_open:
-            return error_from_stderr(exit.last_words, exit.code, self._requested_model)
+            return error_from_exit(exit, self._requested_model)
         if not self._completed(exit):
             return None
         if self._reason == "tool-calls":
             if self._refused:
                 return GuardRefused(
-                    "the agent ended its work because a permission it asked for was refused",
+                    "the agent ended its work because its permission request was refused",
                     hint="run it with permission bypass, or allow this in opencode's `permission`",
                 )
-            return Crashed("the agent ended after a tool call without going on")
+            return Crashed("the agent ended after a tool call without continuing")
         return _unfinished(self._reason or "")
 
     def _explained(self, problem: wire.Problem) -> AgentError:
-        """The error of an `error` line; for one without a reason, the log has it."""
-        if problem.name == "UnknownError" and "ModelNotFound" in self._cause:
-            return unknown_model(self._requested_model)
+        """The error of an `error` line; if it has no reason, the log has one."""
         if problem.name == "UnknownError" and self._cause:
-            return error_from_sentence(self._cause)
+            return error_from_sentence(self._cause, self._requested_model)
         return error_from_event(problem, self._requested_model)
 
     # -- model calls that fail ------------------------------------------------------------------
 
     def _call_failed(self, error: AgentError) -> None:
-        """A model call failed. Whether it is made again shows only afterwards."""
-        self._tell_retry()
+        """A model call failed. Whether OpenCode repeats it shows only later."""
+        self._record_retry()
         self._failed_call = error
         self._failures += 1
         if self._failures > self._max_retries:
@@ -144,15 +143,18 @@ class OpenCodeNormalizer:
         else:
             self._recorder.expect(self._retry_seconds, error)
 
-    def _tell_retry(self) -> None:
+    def _record_retry(self) -> None:
+        if self._failures > self._max_retries:
+            # The run is being stopped; a call that OpenCode repeats until then does not count.
+            return
         failed, self._failed_call = self._failed_call, None
         if failed is not None:
             self._recorder.retrying(self._failures, None, failed)
 
     def _progress(self) -> None:
-        """The model answers: what failed before was tried again. It may still be cut off, so the
-        count of failures stands until the answer is complete."""
-        self._tell_retry()
+        """The model answers: what failed before was repeated. The answer may still be cut off, so
+        the count of failures stays until it is complete."""
+        self._record_retry()
         if self._failures:
             self._recorder.expect(None)
         self._problem = None
@@ -165,7 +167,7 @@ class OpenCodeNormalizer:
         self._session_id = session_id
         recorder = self._recorder
         recorder.session_started(session_id)
-        # A copy has another id; whether there is anything to copy OpenCode tells by itself.
+        # A copy has another id. OpenCode itself reports that there is nothing to copy.
         if self._resumed is not None and (session_id == self._resumed) == self._fork:
             wanted = f"a copy of {self._resumed}" if self._fork else self._resumed
             recorder.request_stop(
@@ -211,7 +213,7 @@ class OpenCodeNormalizer:
             failed = state.status == "error"
             self._recorder.tool_started(part.call_id, part.tool, state.input)
             if failed:
-                self._tell_refusal(part)
+                self._record_refusal(part)
             self._recorder.tool_ended(
                 part.call_id,
                 tool_name=part.tool,
@@ -219,7 +221,7 @@ class OpenCodeNormalizer:
                 result=state.error if failed else state.output,
             )
 
-    def _tell_refusal(self, part: wire.Part) -> None:
+    def _record_refusal(self, part: wire.Part) -> None:
         asked = part.state.error.startswith(self._dialect.rejected_text)
         if not asked and not part.state.error.startswith(self._dialect.rule_text):
             return
@@ -230,18 +232,18 @@ class OpenCodeNormalizer:
             tool_call_id=part.call_id,
             decision="deny",
             by="opencode",
-            reason="nobody is there to give permission" if asked else "forbidden by a rule",
+            reason="nobody can give permission" if asked else "forbidden by a rule",
         )
 
     def _failure_line(self, line: wire.Failure) -> None:
         self._failed_call = None
         self._recorder.expect(None)
-        # A later one is a consequence. A step that follows shows that it was overcome.
+        # A later one is a consequence. A step that follows shows that OpenCode recovered.
         self._problem = self._problem or line.error
 
 
 def _unfinished(reason: str) -> AgentError | None:
-    """Why a last step with this reason is no end of the work; None when it is one."""
+    """Why a last step with this reason does not end the work; None if it does."""
     if reason == "length":
         return ContextOverflow("the answer was cut off at the model's output limit")
     if reason == "content-filter":
@@ -259,3 +261,93 @@ _HANDLERS: dict[type, Callable[[OpenCodeNormalizer, Any], None]] = {
     wire.StepFinish: OpenCodeNormalizer._step_finish,
     wire.Failure: OpenCodeNormalizer._failure_line,
 }
+
+
+# -- the log --------------------------------------------------------------------------------------
+
+_PAIR = re.compile(r'([\w.]+)=("(?:[^"\\]|\\.)*"|\S*)')
+_REFUSED = re.compile(r"permission requested: (\S+) \((.*)\); auto-rejecting")
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What a line of the log says, as far as it matters."""
+
+    kind: str
+    """`retry` (a model call failed and may be repeated), `fatal` (it will not be), `cause` (the
+    reason of an error line that has none) or `refused` (a permission request was)."""
+    text: str
+    session_id: str = ""
+
+
+def read_log_line(line: bytes) -> LogLine | None:
+    """What a line of standard error says; None if it does not matter.
+
+    The log is `key=value` pairs; values with spaces are JSON strings. No documentation promises
+    it, so an unknown line says nothing. If these lines are missing, a call that OpenCode repeats
+    forever is left to the caller's timeout.
+    """
+    text = line.decode(errors="replace")
+    refused = _REFUSED.search(text)
+    if refused:
+        return LogLine(kind="refused", text=f"{refused[1]} ({refused[2]})")
+    if "level=ERROR" not in text:
+        return None
+    pairs = {name: _unquoted(value) for name, value in _PAIR.findall(text)}
+    session_id = pairs.get("session.id", "")
+    message = pairs.get("message")
+    if message == "stream error" and pairs.get("agent") != "title":
+        error = pairs.get("error.error") or pairs.get("error") or ""
+        return LogLine(kind="retry", text=error, session_id=session_id)
+    if message == "process":
+        return LogLine(kind="fatal", text=pairs.get("error", ""), session_id=session_id)
+    if message == "failed":
+        return LogLine(kind="cause", text=pairs.get("error", ""))
+    return None
+
+
+def _unquoted(value: str) -> str:
+    if not value.startswith('"'):
+        return value
+    try:
+        return msgspec.json.decode(value, type=str)
+    except msgspec.MsgspecError:
+        return value.strip('"')
+
+
+# -- failures -------------------------------------------------------------------------------------
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_CODES = ("insufficient_quota", "context_length_exceeded")
+"""Words in the body of a failed call that distinguish it from others with the same status."""
+
+
+def error_from_event(problem: wire.Problem, model: str = "") -> AgentError:
+    """The error behind a line of type `error`."""
+    data = problem.data
+    return ERRORS.of_call(
+        (data.message or problem.name).removeprefix(_PREFIX),
+        status=data.status_code,
+        tag=problem.name,
+        details=" ".join(code for code in _CODES if code in data.response_body),
+        until=_until(data.message, data.response_headers),
+        model=model,
+    )
+
+
+_PREFIX = "AI_APICallError: "
+
+
+def error_from_sentence(text: str, model: str = "") -> AgentError:
+    """The error that a sentence of the log describes; it names no status."""
+    return ERRORS.of_call(text.removeprefix(_PREFIX), until=_until(text, {}), model=model)
+
+
+def _until(text: str, headers: dict[str, str]) -> str | None:
+    given = headers.get("retry-after", "")
+    return until_in(int(given)) if given.isdigit() else reset_time(text)
+
+
+def error_from_exit(exit: ProcessExit, model: str = "") -> AgentError | None:
+    """Why OpenCode ended before it worked; None if its words do not say so."""
+    words = _COLOURS.sub("", exit.last_words)
+    return ERRORS.of_exit(msgspec.structs.replace(exit, stderr_tail=words), model=model)

@@ -1,8 +1,8 @@
 """OpenCode's database of conversations: where it is, which models worked, what was used.
 
-One SQLite file holds all sessions. `…/opencode.db#ses_ID` names one of them; the file alone stands
-for all. What `opencode export` prints is read too. A call for the session's title, where OpenCode
-makes one, is kept nowhere: neither in a message nor in the session's own sum.
+One SQLite file contains all sessions. `…/opencode.db#ses_ID` names one of them; the file alone
+means all. What `opencode export` prints is read too. OpenCode records a call for the session's
+title nowhere: neither in a message nor in the session's own sum.
 """
 
 import os
@@ -22,8 +22,8 @@ select message.data from message
 join session on session.id = message.session_id and session.time_created <= message.time_created
 {} order by message.time_created, message.id
 """
-"""A copy of a session ("fork") holds all messages of its source, which are older than the copy and
-no work of its own."""
+"""A copy of a session ("fork") contains all messages of its source, which are older than the copy
+and not its own work."""
 
 _PROMPTS = """
 SELECT message.data, EXISTS (
@@ -42,7 +42,7 @@ class _Time(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """A message as it is stored, as far as usage is concerned."""
+    """A stored message, as far as its usage is concerned."""
 
     role: str = ""
     provider_id: str = msgspec.field(name="providerID", default="")
@@ -82,13 +82,13 @@ def database_path(env: Mapping[str, str]) -> str:
 
 
 def model_of(database: str, session_id: str) -> str | None:
-    """The model that last worked in a session, as `provider/id`; None when that cannot be read."""
+    """The model that last worked in a session, as `provider/id`; None if that cannot be read."""
     models = [_name(message) for message in _stored(database, session_id) or ()]
     return models[-1] if models else None
 
 
-def summarize(path: str) -> TranscriptSummary | None:
-    """What the sessions at `path` used; None when it is missing or unreadable."""
+def parse_transcript(path: str) -> TranscriptSummary | None:
+    """What the sessions at `path` used; None if it is missing or unreadable."""
     file, marked, session_id = path.partition("#")
     if marked or file.endswith(".db"):
         messages = _stored(file, session_id or None)
@@ -104,7 +104,7 @@ def summarize(path: str) -> TranscriptSummary | None:
 
 
 def prompt_history(path: str) -> list[Spent]:
-    """What each prompt of the session at `path` used; empty when it cannot be read."""
+    """What each prompt of the session at `path` used; empty if it cannot be read."""
     database, _, session_id = path.partition("#")
     prompts: list[Spent] = []
     for data, is_given in _rows(database, _PROMPTS, (session_id,)) or ():
@@ -144,7 +144,7 @@ def _stored(database: str, session_id: str | None) -> list[Message] | None:
 
 
 def _rows(database: str, query: str, values: tuple[str, ...]) -> list[tuple[Any, ...]] | None:
-    """The rows of a query; None when the database is missing or cannot be read."""
+    """The rows of a query; None if the database is missing or unreadable."""
     if not os.path.isfile(database):
         return None
     # Imported here: it costs every start of Bridle twelve milliseconds otherwise.

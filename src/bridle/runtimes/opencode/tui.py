@@ -7,12 +7,12 @@ _KEYS = "ctrl+p commands"
 _INTERRUPT = ("esc interrupt", "esc again to interrupt")
 
 
-def classify(pane: str) -> ReadyState:
+def detect_ready(pane: str) -> ReadyState:
     """What the pane shows; pure.
 
-    The line with the keys is there from the first picture on, and says on its left whether the
-    agent works. It stands near the bottom, or in the middle of an empty start screen. There is no
-    dialog at the start, and no capture of a permission question: neither is guessed at.
+    The line with the keys exists from the first picture on, and shows on its left whether the agent
+    works. It is near the bottom, or in the middle of an empty start screen. There is no dialog at
+    the start, and no capture of a permission question; neither is guessed.
     """
     lines = [line for line in pane.splitlines() if line.strip()][-_FOOTER_LINES:]
     footer = next((line for line in reversed(lines) if _KEYS in line), None)

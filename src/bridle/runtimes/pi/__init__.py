@@ -1,5 +1,5 @@
-"""The runtime `pi`: the Pi coding agent in its JSON mode."""
+"""The runtime `pi`: the Pi coding agent."""
 
-from bridle.runtimes.pi.product import PiRuntime
+from bridle.runtimes.pi.adapter import PiRuntime
 
 __all__ = ["PiRuntime"]

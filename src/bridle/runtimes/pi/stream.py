@@ -1,4 +1,4 @@
-"""From what `pi --mode json` prints to normalized events."""
+"""From what `pi --mode json` prints to normalized events, and its failures to typed errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,15 +12,12 @@ from bridle.core.errors import (
     Crashed,
     ResumeRefused,
 )
-from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
+from bridle.runtimes.errors import until_in
 from bridle.runtimes.pi import wire
-from bridle.runtimes.pi.ask import REFUSAL
-from bridle.runtimes.pi.errors import error_from_message, error_from_stderr
+from bridle.runtimes.pi.product import ERRORS
+from bridle.runtimes.wire import read_line
 from bridle.turns.recorder import Recorder
-
-_RAW_LIMIT = 2000
-"""Characters that are kept of a line nobody can read."""
 
 
 class PiNormalizer:
@@ -39,7 +36,7 @@ class PiNormalizer:
         fork: bool = False,
         requested_model: str = "",
     ) -> None:
-        """`resumed` is the conversation that is to be taken up, with `fork` in a copy."""
+        """`resumed` is the conversation to continue, with `fork` in a copy."""
         self._recorder = recorder
         self._settles = settles
         self._resumed = resumed
@@ -53,25 +50,31 @@ class PiNormalizer:
         self._streamed: set[str] = set()
         self._block_text = 0
         self._shown: dict[str, str] = {}
+        # Lines of other types say nothing that one of these does not say better.
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            wire.SessionHeader: self._session,
+            wire.AgentStart: self._agent_start,
+            wire.TurnStart: self._turn_start,
+            wire.AgentEnd: self._agent_end,
+            wire.AgentSettled: self._settled,
+            wire.MessageStart: self._message_start,
+            wire.MessageUpdate: self._message_update,
+            wire.MessageEnd: self._message_end,
+            wire.ToolStart: self._tool_start,
+            wire.ToolUpdate: self._tool_update,
+            wire.ToolEnd: self._tool_end,
+            wire.CompactionStart: self._compaction_start,
+            wire.CompactionEnd: self._compaction_end,
+            wire.RetryStart: self._retry,
+            wire.SummaryRetry: self._retry,
+        }
 
     def feed(self, line: bytes) -> None:
         """Take one line; what is not a known message is kept as `unknown`."""
-        if not line.strip():
-            return
-        recorder = self._recorder
-        try:
-            message: Any = self._decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._unknown(line)
-            return
-        if recorder.options.include_raw:
-            recorder.source(msgspec.json.decode(line))
-        self._handle(message)
-
-    def _handle(self, message: Any) -> None:
-        handler = _HANDLERS.get(type(message))
+        message = read_line(self._recorder, line, self._decode)
+        handler = self._handlers.get(type(message))
         if handler is not None:
-            handler(self, message)
+            handler(message)
 
     def finish(self, exit: ProcessExit) -> None:
         """Judge by what was said, then close the recording."""
@@ -92,11 +95,11 @@ class PiNormalizer:
     def _session(self, line: wire.SessionHeader) -> None:
         recorder = self._recorder
         recorder.session_started(line.id)
-        self._prove_taken_up(line.id, copied=f"_{self._resumed}." in (line.parent_session or ""))
+        self._prove_resumed(line.id, copied=f"_{self._resumed}." in (line.parent_session or ""))
 
-    def _prove_taken_up(self, session_id: str, *, copied: bool) -> bool:
-        """Whether the conversation is the wanted one, or a copy of it, for which `copied` speaks;
-        else the process is told to go."""
+    def _prove_resumed(self, session_id: str, *, copied: bool) -> bool:
+        """Whether the conversation is the wanted one, or a copy of it (`copied` is the evidence);
+        if not, the process is asked to stop."""
         wanted = self._resumed
         if wanted is None:
             return True
@@ -132,12 +135,12 @@ class PiNormalizer:
         recorder.turn_ended()
 
     def _failure(self, exit: ProcessExit) -> AgentError | None:
-        """Why the turn failed, as far as the wire and the exit tell; None leaves it to the exit."""
+        """Why the turn failed, as far as wire and stderr say; None leaves it to the exit status."""
         if not self._began:
-            return error_from_stderr(exit.last_words, exit.code, self._requested_model)
+            return ERRORS.of_exit(exit, model=self._requested_model)
         if self._ended:
             return self._judge()
-        # A process that gave up by itself while it was to try again still told why.
+        # A process that gave up by itself before a retry has still said why.
         gave_up = exit.code is not None and 0 <= exit.code <= 128
         failed = self._last is not None and self._last.stop_reason in ("error", "length")
         return self._judge() if gave_up and failed else None
@@ -154,7 +157,7 @@ class PiNormalizer:
         if last.stop_reason == "aborted":
             return Aborted(last.error_message or "the agent's work was aborted")
         if last.stop_reason == "error":
-            return error_from_message(last.error_message, _qualified(last))
+            return error_of_message(last.error_message, last.full_model)
         return Crashed(f"the agent ended its turn on a message that stopped for {last.stop_reason}")
 
     # -- messages -------------------------------------------------------------------------------
@@ -191,7 +194,7 @@ class PiNormalizer:
             return
         self._last = message
         recorder = self._recorder
-        usage = _usage(message.usage)
+        usage = message.usage.counted()
         if self._waiting is not None and message.stop_reason == "error" and not usage.total:
             self._waiting = None
             if not recorder.message_open:
@@ -204,7 +207,7 @@ class PiNormalizer:
         cost = message.usage.cost.total
         recorder.message_ended(
             usage=usage,
-            model=_qualified(message),
+            model=message.full_model,
             stop_reason=message.stop_reason or None,
             cost_usd=cost if cost > 0 else None,
         )
@@ -240,21 +243,21 @@ class PiNormalizer:
     def _tool_end(self, line: wire.ToolEnd) -> None:
         self._shown.pop(line.tool_call_id, None)
         result = wire.shown_result(line.result)
-        if line.is_error and result == REFUSAL:
+        if line.is_error and result == wire.REFUSAL:
             self._recorder.permission_decided(
                 line.tool_call_id,
                 tool_call_id=line.tool_call_id,
                 tool_name=line.tool_name,
                 decision="deny",
                 by="bridle",
-                reason=REFUSAL,
+                reason=wire.REFUSAL,
             )
         self._recorder.tool_ended(
             line.tool_call_id, tool_name=line.tool_name, is_error=line.is_error, result=result
         )
 
     def _compaction_start(self, line: wire.CompactionStart) -> None:
-        # Does not open an ended turn again: an answer that is complete stays so.
+        # An ended turn stays ended: its answer is complete.
         self._compacting = line.reason or "unknown"
         self._recorder.compaction_started(line.reason)
 
@@ -268,7 +271,7 @@ class PiNormalizer:
             reason = f"{reason}: {line.error_message}"
         recorder.compaction_ended(reason)
         if line.result is not None and line.result.usage is not None:
-            recorder.set_usage(recorder.usage + _usage(line.result.usage))
+            recorder.set_usage(recorder.usage + line.result.usage.counted())
             cost = line.result.usage.cost.total
             if cost > 0:
                 recorder.set_cost((recorder.cost_usd or 0.0) + cost, "provider")
@@ -276,47 +279,52 @@ class PiNormalizer:
     def _retry(self, line: wire.RetryStart | wire.SummaryRetry) -> None:
         if isinstance(line, wire.RetryStart):
             self._ended = False
-        error = error_from_message(line.error_message, self._requested_model)
+        error = error_of_message(line.error_message, self._requested_model)
         self._recorder.retrying(line.attempt, line.delay_ms, error)
 
-    def _unknown(self, line: bytes) -> None:
-        try:
-            raw = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raw = line[:_RAW_LIMIT].decode(errors="replace")
-        self._recorder.unknown(raw)
+
+# -- failures -------------------------------------------------------------------------------------
 
 
-_HANDLERS: dict[type, Callable[[PiNormalizer, Any], None]] = {
-    wire.SessionHeader: PiNormalizer._session,
-    wire.AgentStart: PiNormalizer._agent_start,
-    wire.TurnStart: PiNormalizer._turn_start,
-    wire.AgentEnd: PiNormalizer._agent_end,
-    wire.AgentSettled: PiNormalizer._settled,
-    wire.MessageStart: PiNormalizer._message_start,
-    wire.MessageUpdate: PiNormalizer._message_update,
-    wire.MessageEnd: PiNormalizer._message_end,
-    wire.ToolStart: PiNormalizer._tool_start,
-    wire.ToolUpdate: PiNormalizer._tool_update,
-    wire.ToolEnd: PiNormalizer._tool_end,
-    wire.CompactionStart: PiNormalizer._compaction_start,
-    wire.CompactionEnd: PiNormalizer._compaction_end,
-    wire.RetryStart: PiNormalizer._retry,
-    wire.SummaryRetry: PiNormalizer._retry,
-}
-"""What is not here says nothing that another line does not say better."""
+class _Problem(msgspec.Struct):
+    message: str = ""
+    type: str = ""
+    code: str | int | None = None
 
 
-def _usage(usage: wire.WireUsage) -> Usage:
-    return Usage(
-        input_tokens=usage.input,
-        output_tokens=usage.output,
-        cache_read_tokens=usage.cache_read,
-        cache_write_tokens=usage.cache_write,
-        reasoning_tokens=usage.reasoning,
+class _Body(msgspec.Struct):
+    error: _Problem | str | None = None
+    message: str = ""
+
+
+def error_of_message(text: str, model: str = "") -> AgentError:
+    """The error behind an assistant message that ended in `error`; `text` is its errorMessage.
+
+    Pi writes `STATUS BODY` for an answer of the service and a plain sentence for the rest.
+    """
+    words, status = text.removeprefix("Error: "), None
+    if words[:3].isdigit() and not words[3:4].isdigit() and 400 <= int(words[:3]) <= 599:
+        status, words = int(words[:3]), words[3:].lstrip(" :")
+    return ERRORS.of_call(
+        _message_in(words) or text, status=status, details=text, until=_until(text), model=model
     )
 
 
-def _qualified(message: wire.Message) -> str:
-    """The model as Pi names it everywhere: `provider/id`."""
-    return f"{message.provider}/{message.model}" if message.provider else message.model
+def _message_in(text: str) -> str:
+    """The sentence inside an error body with its type; `text` itself when it is no such body."""
+    try:
+        body = msgspec.json.decode(text, type=_Body)
+    except msgspec.MsgspecError:
+        return text
+    inner = body.error
+    if isinstance(inner, _Problem):
+        kinds = [str(kind) for kind in (inner.type, inner.code) if kind]
+        return f"{inner.message} ({', '.join(kinds)})" if kinds else inner.message
+    return inner or body.message or text
+
+
+def _until(text: str) -> str | None:
+    """When to try again, where the text names a delay, as in `90s retry delay`."""
+    words = text.partition(" retry delay")[0].split()
+    seconds = words[-1].removesuffix("s") if words else ""
+    return until_in(int(seconds)) if seconds.isdigit() and words[-1].endswith("s") else None

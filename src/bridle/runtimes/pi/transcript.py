@@ -1,7 +1,7 @@
 """Pi's session files: where they are, which one an id means, and what they say was used.
 
-A capture of `--mode json` begins with the same header, but its lines are events: a message stands
-on many of them, whole each time, and is over with its `message_end`.
+A capture of `--mode json` begins with the same header, but its lines are events: a message is on
+many of them, whole each time, and ends with its `message_end`.
 """
 
 import os
@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from bridle.core.results import TranscriptSummary, transcript_summary
-from bridle.core.usage import NO_USAGE, Usage
-from bridle.runtimes.pi.dialects import SESSION_DIR_VARIABLE
+from bridle.core.usage import NO_USAGE
+from bridle.runtimes.pi.product import SESSION_DIR_VARIABLE
 from bridle.runtimes.pi.wire import WireUsage
+from bridle.turns.wire import LiveFacts
 
 _MOST_PARENTS = 64
 """Longest chain of forks that is followed."""
@@ -88,6 +89,25 @@ def find_session(folder: str, session_id: str) -> tuple[str, Header] | None:
     return None
 
 
+def session_path(facts: LiveFacts) -> str | None:
+    """The file of a session in a pane; it appears with the first answer.
+
+    A version that chooses the id itself has the one new file of this folder; None when there are
+    several, for it is unknown whose they are.
+    """
+    folder, session = facts.own["folder"], facts.own["session"]
+    if session:
+        found = find_session(folder, session)
+        return None if found is None else found[0]
+    try:
+        paths = [os.path.join(folder, name) for name in os.listdir(folder)]
+        new = [path for path in paths if os.stat(path).st_mtime >= facts.own["began"]]
+    except OSError:
+        return None
+    fitting = [path for path in new if (header := read_header(path)) and header.cwd == facts.cwd]
+    return fitting[0] if len(fitting) == 1 else None
+
+
 def read_header(path: str) -> Header | None:
     """The header of a session file; None when it is missing or something else."""
     try:
@@ -99,7 +119,7 @@ def read_header(path: str) -> Header | None:
 
 
 def entries_of(path: str) -> Iterator[Entry]:
-    """The entries of a session file; a line that cannot be read (half-written) is passed over."""
+    """The entries of a session file; a line that cannot be read (half-written) is skipped."""
     with open(path, "rb") as file:
         for number, line in enumerate(file):
             if number:
@@ -109,7 +129,7 @@ def entries_of(path: str) -> Iterator[Entry]:
                     continue
 
 
-def summarize(path: str) -> TranscriptSummary | None:
+def parse_transcript(path: str) -> TranscriptSummary | None:
     """What the conversation in `path` used by itself; `path` may also be a capture of
     `--mode json`.
 
@@ -133,7 +153,7 @@ def summarize(path: str) -> TranscriptSummary | None:
             if used is None or (entry.id and entry.id in counted):
                 continue
             counted.add(entry.id)
-            usage += _usage(used)
+            usage += used.counted()
             cost += used.cost.total
             priced = priced or used.cost.total > 0
     except OSError:
@@ -159,13 +179,3 @@ def _inherited_ids(path: str, header: Header) -> set[str]:
             break
         header = above
     return found
-
-
-def _usage(usage: WireUsage) -> Usage:
-    return Usage(
-        input_tokens=usage.input,
-        output_tokens=usage.output,
-        cache_read_tokens=usage.cache_read,
-        cache_write_tokens=usage.cache_write,
-        reasoning_tokens=usage.reasoning,
-    )

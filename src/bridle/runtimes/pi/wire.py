@@ -8,6 +8,16 @@ from typing import Any
 
 import msgspec
 
+from bridle.core.usage import Usage
+
+REFUSAL = (
+    "Nobody is there to give permission for this tool."
+    " Do without it, or ask to be run with permission bypass."
+)
+"""What the model reads when nobody can give permission; a refusal is recognised by it."""
+ASK_TITLE = "bridle permission request"
+"""The title of the dialog by which Bridle's extension asks in a live conversation."""
+
 
 class Cost(msgspec.Struct, frozen=True):
     """What a message cost, in US dollars; all zero when Pi knows no price for the model."""
@@ -25,6 +35,16 @@ class WireUsage(msgspec.Struct, frozen=True, rename="camel"):
     reasoning: int = 0
     cost: Cost = Cost()
 
+    def counted(self) -> Usage:
+        """The same counts in Bridle's meaning."""
+        return Usage(
+            input_tokens=self.input,
+            output_tokens=self.output,
+            cache_read_tokens=self.cache_read,
+            cache_write_tokens=self.cache_write,
+            reasoning_tokens=self.reasoning,
+        )
+
 
 class Message(msgspec.Struct, frozen=True, rename="camel"):
     """A message of any role; the later fields are an assistant's."""
@@ -37,6 +57,11 @@ class Message(msgspec.Struct, frozen=True, rename="camel"):
     stop_reason: str = ""
     error_message: str = ""
     response_id: str | None = None
+
+    @property
+    def full_model(self) -> str:
+        """The model as Pi names it everywhere: `provider/id`."""
+        return f"{self.provider}/{self.model}" if self.provider else self.model
 
 
 class Block(msgspec.Struct, frozen=True):

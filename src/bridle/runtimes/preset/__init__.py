@@ -1,5 +1,5 @@
-"""Runtimes that are declared by configuration alone."""
+"""Runtimes that a configuration declares, without code."""
 
-from bridle.runtimes.preset.product import PresetRuntime
+from bridle.runtimes.preset.adapter import PresetRuntime
 
 __all__ = ["PresetRuntime"]

@@ -6,9 +6,9 @@ from bridle.turns.recorder import Recorder
 
 
 class PlainTextNormalizer:
-    """Takes each line of stdout as a piece of the one message the program writes.
+    """Takes each line of stdout as a piece of the one message that the program writes.
 
-    Nothing but the exit status tells how such a program's work went, so here, and only here, exit
+    Only the exit status says how the work of such a program went, so here, and only here, exit
     status 0 means that it completed.
     """
 
@@ -21,25 +21,19 @@ class PlainTextNormalizer:
         if not self._recorder.turn_open:
             self._recorder.turn_started(evidence="first output", synthetic=True)
         text = line.removesuffix(b"\r").decode(errors="replace")
-        # Its answer or the reason of its failure: only the exit status tells which.
+        # Its answer or the reason of its failure: the exit status decides.
         self._recorder.stray(text)
         self._recorder.text_delta(text if self._first else f"\n{text}", synthetic=True)
         self._first = False
 
     def finish(self, exit: ProcessExit) -> None:
-        """The program has ended: 0 is success, everything else is not."""
+        """The program has ended: status 0 is success, every other end a failure."""
         recorder = self._recorder
         if recorder.error is None and exit.code != 0:
-            recorder.fail(Crashed(f"{recorder.runtime} {_how(exit)}{_complaint(exit)}"))
+            recorder.fail(Crashed(f"{recorder.runtime} {exit.words}{_complaint(exit)}"))
         recorder.message_ended(synthetic=True)
         recorder.turn_ended()
         recorder.finish(exit)
-
-
-def _how(exit: ProcessExit) -> str:
-    if exit.signal_name is not None:
-        return f"was killed by {exit.signal_name}"
-    return "is gone" if exit.code is None else f"exited {exit.code}"
 
 
 def _complaint(exit: ProcessExit) -> str:

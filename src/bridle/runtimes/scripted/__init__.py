@@ -1,8 +1,8 @@
 """`scripted`: a real agent process that plays a script, with real tools and no model.
 
-It is what the demo, load tests and users' own tests run. It never pretends to be more.
+The demo, load tests and users' own tests run it.
 """
 
-from bridle.runtimes.scripted.product import ScriptedRuntime
+from bridle.runtimes.scripted.adapter import ScriptedRuntime
 
 __all__ = ["ScriptedRuntime"]

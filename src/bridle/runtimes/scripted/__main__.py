@@ -10,7 +10,9 @@ import msgspec
 from bridle.config.environment import MODEL_SERVER, model_server
 from bridle.core.errors import BridleError
 from bridle.core.options import RunOptions
-from bridle.runtimes.scripted.product import ScriptedRuntime
+from bridle.process.private_folders import claim_folders
+from bridle.process.spec import SESSION_MARK
+from bridle.runtimes.scripted.adapter import ScriptedRuntime
 
 
 def main(argv: list[str]) -> NoReturn:
@@ -36,15 +38,20 @@ def main(argv: list[str]) -> NoReturn:
         append_system_prompt=words.append_system_prompt,
         append_system_prompt_file=words.append_system_prompt_file,
     )
-    face = "text" if words.face == "print" else "chat"
     try:
         if url := os.environ.get(MODEL_SERVER):
             options = msgspec.structs.replace(options, model_server=model_server(url, os.environ))
-        spec = ScriptedRuntime().plan_face(options, os.environ, face)
+        plan = ScriptedRuntime().plan_interactive(options, os.environ)
     except BridleError as problem:
         sys.stderr.write(f"scripted: {problem.message}\n")
         sys.exit(problem.exit_code)
-    os.execve(spec.argv[0], spec.argv, spec.env)
+    # Nobody is left to remove the folder of a model server's run; the next run does.
+    claim_folders(plan.private_dirs if options.model_server is not None else ())
+    as_text = ("--face", "text") if words.face == "print" else ()
+    command, env = (*plan.spec.argv, *as_text), plan.spec.env
+    # The program that started this one finds the agent's processes by its own mark.
+    mark = os.environ.get(SESSION_MARK) or env[SESSION_MARK]
+    os.execve(command[0], command, {**env, SESSION_MARK: mark})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How the scripted agent is made to ask: it is ours, so it asks by itself.
+"""How the scripted agent asks before a tool call.
 
-On its wire where the driver holds its stdin, by a hook command elsewhere. It takes anything but a
-clear consent for a refusal.
+It asks on its wire where the driver holds its stdin, and by a hook command elsewhere. Only a clear
+consent lets a tool run.
 """
 
 import msgspec

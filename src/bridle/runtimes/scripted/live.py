@@ -1,41 +1,21 @@
-"""A live conversation with the scripted agent: its plan and its wire."""
+"""The wire of a live conversation with the scripted agent."""
 
 import os
-from typing import Any
 
 import msgspec
 
 from bridle.core.errors import AgentError, Crashed, Unavailable
 from bridle.process.spec import ProcessExit
-from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.scripted import wire
-from bridle.runtimes.scripted.errors import error_of
-from bridle.runtimes.scripted.stream import ScriptedNormalizer
+from bridle.runtimes.scripted.stream import ScriptedNormalizer, error_of
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, Outgoing
-
-KEY_VARIABLE = "BRIDLE_SCRIPTED_API_KEY"
-"""Takes the key of the model server to the agent, which hands it to no tool."""
-
-
-def live_plan(plan: RunPlan, request: dict[str, Any], resume: str | None) -> RunPlan:
-    """The plan of a conversation whose agent is asked for `request` by its wire."""
-    env = plan.spec.env
-    server = request.get("server")
-    if server is not None:
-        env = {**env, KEY_VARIABLE: server["api_key"]}
-        request = {**request, "server": {"url": server["url"]}}
-    spec = msgspec.structs.replace(
-        plan.spec, argv=(*plan.spec.argv, "--face", "live"), env=env, keep_stdin=True
-    )
-    live = msgspec.structs.replace(plan, spec=spec)
-    return live.conversing("scripted", resume=resume, own={"request": request})
 
 
 class ScriptedLiveWire(ScriptedNormalizer):
     """The wire of one conversation. Contract: see `LiveWire` and `ModelSwitch`.
 
-    The agent tells of each message whether it took it, and takes a prompt whenever it said that
+    The agent says of each message whether it took it, and takes a prompt whenever it said that
     its turn is over, so nothing has to be guessed.
     """
 
@@ -66,12 +46,12 @@ class ScriptedLiveWire(ScriptedNormalizer):
         self._recorder.reply(wire.command_line("set_model", model=model))
 
     def leave(self) -> None:
-        """Let the agent leave; where its stdin cannot be closed, the word is enough."""
+        """Let the agent leave, also where its stdin cannot be closed."""
         self._recorder.reply(wire.command_line("leave"))
         self._recorder.input_done = True
 
     def finish(self, exit: ProcessExit) -> None:
-        """The process is gone: what it did not take it never will."""
+        """The process is gone: refuse the messages that it did not take."""
         for message_id in self._unsettled:
             self._recorder.message_refused(
                 message_id, Crashed("the agent ended before it took the message")

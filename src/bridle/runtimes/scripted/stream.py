@@ -2,13 +2,13 @@
 
 import msgspec
 
+from bridle.core.errors import AgentError
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.scripted import wire
-from bridle.runtimes.scripted.errors import error_of, error_of_exit
+from bridle.runtimes.scripted.product import PRODUCT
+from bridle.runtimes.wire import raw_of
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Question
-
-_RAW_KEPT = 4096
 
 
 class ScriptedNormalizer:
@@ -24,7 +24,7 @@ class ScriptedNormalizer:
             return
         message = wire.decode(line)
         if message is None:
-            self._recorder.unknown(_raw(line))
+            self._recorder.unknown(raw_of(line))
             return
         self._seen = True
         if self._recorder.options.include_raw:
@@ -33,7 +33,7 @@ class ScriptedNormalizer:
 
     def finish(self, exit: ProcessExit) -> None:
         """The process is gone; a turn that it did not close failed."""
-        if not self._seen and (error := error_of_exit(exit)) is not None:
+        if not self._seen and (error := PRODUCT.errors.of_exit(exit)) is not None:
             self._recorder.fail(error)
         self._recorder.finish(exit)
 
@@ -112,11 +112,8 @@ class ScriptedNormalizer:
                 )
 
 
-def _raw(line: bytes) -> object:
-    """What is kept of a line that nobody knows: the object it holds, else the start of its text."""
-    if len(line) <= _RAW_KEPT:
-        try:
-            return msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            pass
-    return line[:_RAW_KEPT].decode(errors="replace")
+def error_of(said: wire.Error | wire.WireError) -> AgentError:
+    """The error of a failure on the wire, by its HTTP status or by its kind."""
+    return PRODUCT.errors.of_call(
+        said.message, status=said.status, tag=said.kind or "", until=said.until
+    )

@@ -1,4 +1,4 @@
-"""Reads the scripted agent's own transcripts."""
+"""The scripted agent's own transcripts."""
 
 import os
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ def state_dir(env: Mapping[str, str]) -> str:
     return os.path.join(files.state_dir(env), "scripted")
 
 
-def summarize(path: str) -> TranscriptSummary | None:
-    """What a transcript says was used; None when there is none or it is not one of ours.
+def parse_transcript(path: str) -> TranscriptSummary | None:
+    """The usage that a transcript records; None when it is missing or of another program.
 
     A last line that was cut off by a kill is left out.
     """

@@ -1,4 +1,4 @@
-"""The scripted agent's wire: one JSON object a line, told apart by `type`."""
+"""The scripted agent's wire: one JSON object a line; `type` names its kind."""
 
 from typing import Any
 
@@ -188,7 +188,7 @@ _decoder: "msgspec.json.Decoder[Message] | None" = None
 
 
 def decode(line: bytes) -> Message | None:
-    """The message that a line stands for, None when it is none of this wire's."""
+    """The message in a line; None for a line that is not of this wire."""
     global _decoder
     if _decoder is None:
         _decoder = msgspec.json.Decoder(Message)
@@ -202,13 +202,13 @@ _MEDIA = {"png": "image/png", "gif": "image/gif", "webp": "image/webp"}
 
 
 def image_part(path: str) -> dict[str, str]:
-    """An image as the agent is told of it."""
+    """An image as the agent reads it."""
     ending = path.rpartition(".")[2].lower()
     return {"path": path, "media_type": _MEDIA.get(ending, "image/jpeg")}
 
 
 def command_line(kind: str, **fields: Any) -> bytes:
-    """A line that tells the agent of a live conversation what to do."""
+    """A command to the agent of a live conversation, as a line."""
     return msgspec.json.encode({"type": kind, **fields}) + b"\n"
 
 

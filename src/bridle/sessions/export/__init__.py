@@ -28,7 +28,7 @@ def export(
 
     Events are free of secrets already. The user's own texts are cleaned here: of the values that
     `redactor` knows (those of this environment when None) and of what looks like a key. Raises
-    `WrongUse` for a format nobody knows, `Unavailable` for a damaged event file.
+    `WrongUse` for an unknown format, `Unavailable` for a damaged event file.
     """
     if format not in FORMATS:
         raise WrongUse(f"no export format {format}", hint=f"formats: {', '.join(FORMATS)}")

@@ -2,16 +2,16 @@
 
 The format is Harbor's (the harness of Terminal-Bench): RFC 0001 "Agent Trajectory Interchange
 Format", changelog v1.7 of April 2026. One JSON object: `agent`, `steps` numbered from 1, each from
-`user`, `agent` or `system`, `final_metrics`. What decides here:
+`user`, `agent` or `system`, `final_metrics`. The rules that matter here:
 
 - One step for each message of the agent, with the tools that it called (`tool_calls`) and what
-  they gave (`observation`) in the same step: a result must name a call of its own step.
+  those returned (`observation`) in the same step: a result must name a call of its own step.
 - `prompt_tokens` counts all input, from the cache or not; `cached_tokens` is the part that was.
 - Only steps of the agent have a model, reasoning, tool calls and metrics.
 - There is at least one step. Fields that are not in the schema go into `extra`.
 
-How many model calls stand behind a message is not known for every runtime, so `llm_call_count` is
-left out, which says just that.
+Not every runtime reports how many model calls a message took, so `llm_call_count` is left out,
+which means that it is unknown.
 """
 
 from typing import Any, BinaryIO
@@ -162,11 +162,11 @@ class _Trajectory:
         found = []
         if total is not None and _tokens(total.usage) != _tokens(self._usage):
             found.append(
-                "Totals are the runtime's own; it does not tell the tokens of every single step."
+                "Totals are the runtime's own; it does not report the tokens of every step."
             )
         if self._undelivered:
             found.append(
-                f"User messages that reached no turn, and are no steps: {self._undelivered}."
+                f"User messages that reached no turn and are not steps: {self._undelivered}."
             )
         return " ".join(found)
 

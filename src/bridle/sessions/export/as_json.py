@@ -1,4 +1,4 @@
-"""The whole session as one JSON document: the record, the user's messages, the events as they are.
+"""The whole session as one JSON document: the record, the user's messages, the unchanged events.
 
 {"format": "bridle-session", "v": 1, "session": {…}, "messages": […], "events": […]}
 """

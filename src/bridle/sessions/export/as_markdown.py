@@ -1,4 +1,4 @@
-"""The session as a conversation in Markdown: readable as it is, and rendered."""
+"""The session as a conversation in Markdown: readable as plain text and rendered."""
 
 import re
 from typing import BinaryIO
@@ -109,7 +109,7 @@ def _block(text: str, language: str = "") -> str:
 
 
 def _closed(text: str) -> str:
-    """The agent's Markdown, with an open code block closed, which would include the rest of the
+    """The agent's Markdown. An open code block is closed, because it would swallow the rest of the
     document."""
     fence = ""
     for found in _FENCE.finditer(text):

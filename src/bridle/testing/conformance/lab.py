@@ -1,6 +1,6 @@
 """Runs of the agent under test: each in a separate home and repository, on a scripted model.
 
-A `Lab` owns one folder for everything. What a run left behind is looked up and ended here, so that
+A `Lab` owns one folder for everything. Leftovers of a run are found and ended here, so that
 a broken adapter cannot leave anything running after the kit.
 """
 
@@ -35,7 +35,7 @@ from bridle.turns.wire import Normalizer, StderrReader
 
 PERMITTED = {"permission_mode": "bypass"}
 _CLOSING = 15.0
-"""Seconds that runs have to end when the kit is ended."""
+"""Seconds that runs get to end when the kit ends."""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -43,13 +43,13 @@ class Outcome(msgspec.Struct, kw_only=True):
 
     events: list[Event]
     lines: list[bytes]
-    """What the agent printed, line by line, as its normalizer was given it."""
+    """The lines that the agent printed, as its normalizer got them."""
     requests: list[RecordedRequest]
-    """What the model was asked, side requests left out."""
+    """The requests to the model, without side requests."""
     place: "Place"
     seconds: float = 0.0
     left: list[int] = []
-    """Processes of the session that were still there after its end (ended by now)."""
+    """Processes of the session that remained after its end (ended by now)."""
     plan: RunPlan | None = None
     exit: ProcessExit | None = None
     result: RunResult | None = None
@@ -67,7 +67,7 @@ class Outcome(msgspec.Struct, kw_only=True):
         return self.result.error.kind if self.result and self.result.error else None
 
     def completed(self) -> RunResult:
-        """The result of a run that should have gone well; fails otherwise."""
+        """The result of a run that should have completed; fails otherwise."""
         if self.refusal is not None:
             raise Failed(f"refused to start: {self.refusal.kind}: {shown(self.refusal)}")
         result = self.result
@@ -102,12 +102,12 @@ class Tap:
         self.exit: ProcessExit | None = None
 
     def feed(self, line: bytes) -> None:
-        """Keep the line, then let the adapter have it."""
+        """Keep the line, then pass it to the adapter."""
         self.lines.append(line)
         self._inner.feed(line)
 
     def feed_stderr(self, line: bytes) -> None:
-        """Let the adapter have a line of standard error, if it reads that."""
+        """Pass a line of standard error to the adapter, if it reads that."""
         if isinstance(self._inner, StderrReader):
             self._inner.feed_stderr(line)
 
@@ -136,9 +136,9 @@ class Lab:
         self.features: Features = runtime.features_of(self.dialect)
         self.run_seconds = run_seconds
         self.key = f"conformance-{secrets.token_hex(12)}"
-        """The model's key; it must show up nowhere."""
+        """The model's key; it must not appear anywhere."""
         self.planted = secrets.token_hex(12)
-        """A secret in the agent's environment; it must show up nowhere."""
+        """A secret in the agent's environment; it must not appear anywhere."""
         self._extra = dict(env or {})
         self._given = dict(options or {})
         self._until = time.monotonic() + seconds
@@ -150,13 +150,13 @@ class Lab:
         make_private_dir(base)
         self.folder = os.path.join(base, f"conformance-{secrets.token_hex(6)}")
         self.temp = os.path.join(self.folder, "tmp")
-        """For what agents leave in temp folders; short, since sockets are made there too."""
+        """The agents' temp folder; its path is short because sockets are made there too."""
         for made in (self.folder, self.temp):
             os.mkdir(made, 0o700)
         self.unconfined = False
-        """Whether the agent's own sandbox cannot work here, so that it was tried without."""
+        """Whether the agent ran without its own sandbox because that cannot work here."""
         self.longest = 0.0
-        """Seconds of the longest run so far that came to its end by itself."""
+        """Seconds of the longest run so far that ended by itself."""
 
     def __enter__(self) -> "Lab":
         return self
@@ -196,7 +196,7 @@ class Lab:
         return found
 
     def git(self, place: Place, *words: str) -> None:
-        """Run git in the place's repository; fails the scenario when git does."""
+        """Run git in the place's repository; fails the scenario if git fails."""
         who = {"NAME": "Conformance", "EMAIL": "conformance@localhost"}
         names = {
             f"GIT_{role}_{part}": text
@@ -239,7 +239,7 @@ class Lab:
         With `keep_folders` the run's private folders stay until the lab is closed, so that what it
         printed can be translated again.
         `meanwhile` is called in a separate thread once the run is made; it may watch and abort it,
-        and must come to an end by itself. Contract: returns an outcome for whatever the agent does.
+        and must end by itself. Contract: returns an outcome for whatever the agent does.
         """
         with ScriptedModel(script, token=self.key) as model:
             server = ModelServer(url=model.url, api_key=self.key)
@@ -257,8 +257,8 @@ class Lab:
     def plan(self, place: Place, options: RunOptions) -> tuple[RunOptions, RunPlan]:
         """The plan of a run, and the options it was made with.
 
-        An agent whose own sandbox cannot work on this machine is tried without one: the scripts do
-        nothing that needs to be held, and everything else can still be proved.
+        An agent whose own sandbox cannot work on this machine runs without one: the scripts do
+        nothing that needs confinement, and everything else can still be proved.
         """
         env = self.environment(place)
         try:
@@ -279,11 +279,11 @@ class Lab:
         *,
         keep_folders: bool = False,
     ) -> Outcome:
-        """One run with `options` as they are."""
+        """One run with exactly these `options`."""
         outcome = Outcome(events=[], lines=[], requests=[], place=place)
         began = time.monotonic()
         if self.seconds_left <= 0:
-            raise Failed("not run: the time for the whole kit was over")
+            raise Failed("not run: the kit's time limit was reached")
         try:
             options, plan = self.plan(place, options)
         except BridleError as refusal:
@@ -293,7 +293,7 @@ class Lab:
         recorder = recorder_for(self.runtime, options, plan)
         tap = Tap(self.runtime.normalizer(plan, recorder))
         run = PrintRun(
-            plan.spec, tap, recorder, private_dirs=() if keep_folders else plan.private_dirs
+            plan.spec, lambda: tap, recorder, private_dirs=() if keep_folders else plan.private_dirs
         )
         watcher = None
         if meanwhile is not None and model is not None:

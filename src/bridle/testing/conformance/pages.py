@@ -73,7 +73,7 @@ def capability_tables(results: bytes) -> str:
 
 
 def _features(name: str) -> Features:
-    """In the newest dialect: what is installed where the page is made must not matter."""
+    """In the newest dialect: the page must not depend on what is installed."""
     runtime = get_adapter(name)
     return runtime.features_of(runtime.dialect(None)[0])
 

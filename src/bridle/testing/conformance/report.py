@@ -1,4 +1,4 @@
-"""What the kit found out, as data."""
+"""The kit's findings as data."""
 
 from typing import Literal
 
@@ -24,7 +24,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     dialect: str
     checks: tuple[CheckResult, ...]
     notes: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    """What was otherwise than usual in all runs; left out where nothing was."""
+    """What was unusual in all runs; left out if empty."""
 
     @property
     def failures(self) -> tuple[CheckResult, ...]:
@@ -33,7 +33,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed; what the agent cannot do is no failure."""
+        """Whether nothing failed; what the agent cannot do is not a failure."""
         return not self.failures
 
 

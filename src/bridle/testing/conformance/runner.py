@@ -80,7 +80,7 @@ class Kit:
         )
 
     def result(self, check: Check | str) -> CheckResult:
-        """The result of one check; plays what it needs and was not played yet."""
+        """The result of one check; plays the scenarios it needs that were not played yet."""
         if isinstance(check, str):
             (check,) = chosen([check])
         reason = self._why_not()
@@ -93,7 +93,8 @@ class Kit:
         except Failed as problem:
             return CheckResult(name=check.name, status="fail", detail=str(problem))
         except Exception as problem:
-            # A broken adapter may raise anything; that is a failure of it, not of the kit's user.
+            # A broken adapter may raise anything; that is the adapter's failure, not an error for
+            # the kit's user.
             return CheckResult(
                 name=check.name, status="fail", detail=f"raised {shown(repr(problem))}"
             )
@@ -134,7 +135,7 @@ class Kit:
                 try:
                     self.played(name)
                 except Exception:
-                    # Told by each check that needs it.
+                    # Each check that needs it reports it.
                     continue
 
         workers = [threading.Thread(target=work, daemon=True) for _ in range(max(1, at_once))]
@@ -142,7 +143,7 @@ class Kit:
             for worker in workers:
                 worker.start()
             for worker in workers:
-                # In short waits, so that Ctrl-C is heard.
+                # In short waits, so that Ctrl-C is noticed.
                 while worker.is_alive():
                     worker.join(0.5)
         except BaseException:
@@ -156,7 +157,7 @@ class Kit:
 
 
 def chosen(names: Iterable[str]) -> list[Check]:
-    """The checks of those names, in the order of reports; `WrongUse` for a name that is none."""
+    """The checks of those names, in the order of reports; `WrongUse` for an unknown name."""
     wanted = set(names)
     unknown = wanted - set(NAMES)
     if unknown:
@@ -187,7 +188,7 @@ def check(
     which is otherwise built from nothing; `options` are fields of `RunOptions` for every run, such
     as what the agent needs on this machine; `folder` is where temporary folders are made;
     `progress` gets what was played. Contract: offline, at no cost; ends in bounded time; leaves
-    nothing behind. Raises `NotInstalled` when the CLI is not there, and `WrongUse` for an unknown
+    nothing behind. Raises `NotInstalled` when the CLI is missing, and `WrongUse` for an unknown
     check.
     """
     names = tuple(only) or NAMES

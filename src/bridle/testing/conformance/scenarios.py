@@ -109,7 +109,7 @@ PROJECTS_OWN = "The project's own word is rowan-4714."
 FIRST_PROMPT = "Choose a word and remember sloe-4715."
 FIRST_ANSWER = "The word is plum."
 _LONGEST_REFUSAL = 90.0
-"""Seconds that a refusal may hold and be waited for."""
+"""The longest refusal, in seconds, that is waited for."""
 
 HISTORY_USAGE = [
     {"input_tokens": 211, "output_tokens": 17, "cache_read_tokens": 5},
@@ -137,7 +137,7 @@ def tools(lab: Lab) -> list[Outcome]:
 
 
 def _furnish(lab: Lab, home: str) -> None:
-    """Files as a user of this agent has them; a run on a scripted model must not touch them."""
+    """Files that a user of this agent may have; a run on a scripted model must not touch them."""
     names = {lab.runtime.id, lab.runtime.binary.rpartition("/")[2]}
     files = [".profile", ".gitconfig"]
     for name in names:
@@ -175,7 +175,7 @@ def denied_shell(lab: Lab) -> list[Outcome]:
 
 
 def allowed_read(lab: Lab) -> list[Outcome]:
-    """The model reads a file, where the caller allows that alone, under its neutral name."""
+    """The model reads a file, the only tool that the caller allows, under its neutral name."""
     if "allowed_tools" not in lab.features.options:
         raise Unsupported("cannot be limited to some tools")
     place = lab.place("allowed-read")
@@ -264,7 +264,7 @@ def abort_in_reply(lab: Lab) -> Callable[[PrintRun, ScriptedModel], None]:
 
 def timed_out(lab: Lab) -> list[Outcome]:
     """The model falls silent in its reply, until the run's time is over."""
-    # Long enough for this agent to be in its reply by then.
+    # Long enough for this agent to have begun its reply.
     seconds = min(lab.run_seconds, 2 * lab.longest + 2 if lab.longest else 20.0)
     return [lab.run(lab.place("timed-out"), [_STALLED], timeout=seconds)]
 
@@ -280,7 +280,7 @@ def big_prompt(lab: Lab) -> list[Outcome]:
 
 
 def system_prompts(lab: Lab) -> list[Outcome]:
-    """Base instructions replaced and added to, as far as the runtime takes them."""
+    """Base instructions replaced and extended, as far as the runtime supports it."""
     options: dict[str, Any] = {
         name: text
         for name, text in (("append_system_prompt", APPENDED), ("system_prompt", REPLACED))
@@ -293,7 +293,7 @@ def system_prompts(lab: Lab) -> list[Outcome]:
 
 def deployed(lab: Lab) -> list[Outcome]:
     """Instructions deployed, twice, into a worktree whose own file is under version control; then
-    a run there, and the instructions withdrawn. The project's own folder stays as it is."""
+    a run there, and the instructions withdrawn. The project's own folder stays unchanged."""
     project = lab.place("deployed")
     own = os.path.join(project.work, lab.runtime.instruction_path)
     os.makedirs(os.path.dirname(own), exist_ok=True)
@@ -313,14 +313,14 @@ def deployed(lab: Lab) -> list[Outcome]:
     deployment.withdraw(lab.runtime, tree)
     left = _changed(before, snapshot(tree)) & changed
     if left:
-        raise Failed(f"withdrawn, and not as it was before: {', '.join(sorted(left))}")
+        raise Failed(f"withdrawn, but not restored: {', '.join(sorted(left))}")
     _own_folder(lab, project, own)
     return [outcome]
 
 
 def _own_folder(lab: Lab, project: Place, own: str) -> None:
-    """Deployed into the project's own folder, its own file must not be touched; refusing is
-    right."""
+    """A deployment into the project's own folder must not touch the project's file; refusing is
+    correct."""
     who = HooksDef(agent_name="tester", capability="builder", worktree_path=project.work)
     with contextlib.suppress(WrongUse):
         deployment.deploy(lab.runtime, project.work, OverlayContent(content=DEPLOYED), who)
@@ -407,8 +407,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def _waited_for(refusal: BridleError | None) -> bool:
-    """Whether a refusal says until when it holds, and that has passed now; a long one is not waited
-    for."""
+    """Whether a refusal reports its end and that has passed; a long refusal is not waited for."""
     until = getattr(refusal, "until", None)
     if not until:
         return False

@@ -69,7 +69,7 @@ class AnthropicMessages:
     content_type = "text/event-stream; charset=utf-8"
 
     def read(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Question:
-        """Tell what a Messages request asks."""
+        """Read what a Messages request asks."""
         users: list[str] = []
         replies: list[PastReply] = []
         results: list[ToolResult] = []
@@ -171,7 +171,7 @@ def _past_reply(content: object) -> PastReply:
 
 
 def _add_reply(replies: list[PastReply], reply: PastReply, *, joined: bool) -> list[PastReply]:
-    """Add a reply; assistant messages in a row are one reply that the agent took apart."""
+    """Add a reply; consecutive assistant messages are one reply that the agent split."""
     if not joined:
         return [*replies, reply]
     last = replies[-1]
@@ -311,7 +311,7 @@ def _iso(seconds: int) -> str:
 
 
 def _tries_a_model_out(body: dict[str, Any]) -> bool:
-    """Whether this is how Claude Code tries a model out before it changes to it: one message, no
-    tools, room for one token. Pi leaves room for one token too when a prompt fills its window."""
+    """Whether Claude Code is testing a model before it switches to it: one message, no tools, room
+    for one token. Pi leaves room for one token too when a prompt fills its window."""
     one = len(list(dicts(body.get("messages")))) == 1
     return body.get("max_tokens") == 1 and one and not body.get("tools")

@@ -44,7 +44,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool = False
     system: str = ""
     user_texts: tuple[str, ...] = ()
-    """All texts of the user role, context that the agent put in included."""
+    """All texts of the user role, including context that the agent added."""
     replies: tuple[PastReply, ...] = ()
     tools: tuple[OfferedTool, ...] = ()
     tool_results: tuple[ToolResult, ...] = ()
@@ -53,7 +53,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     purpose: str | None = None
     """What the request says it is for, where it says so."""
     json_schema: dict[str, Any] | None = None
-    """The schema the answer must obey, where one is given."""
+    """The schema the answer must fit, if one is given."""
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def _is_injected(text: str) -> bool:
 
 
 class NativeCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call in the words of the tools the request offers."""
+    """A tool call in terms of the tools that the request offers."""
 
     id: str | None = None
     name: str
@@ -100,7 +100,7 @@ class NativeCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model says this time."""
+    """The model's reply."""
 
     model: str
     text_chunks: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ class Wire(Protocol):
     content_type: str
 
     def read(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Question:
-        """Tell what a request asks; unknown content is passed over, never refused."""
+        """Read what a request asks; unknown content is skipped, never refused."""
 
     def plain(self, reply: Reply) -> dict[str, Any]:
         """Return the body of a reply that is not streamed."""
@@ -169,7 +169,7 @@ class Wire(Protocol):
         """Return a failure in the provider's shape."""
 
     def stream_refusal(self, problem: Problem, refusal: Refusal) -> list[Frame]:
-        """Return the frames of a stream that fails after a good beginning."""
+        """Return the frames of a stream that begins normally and then fails."""
 
 
 def sse(data: Any, event: str | None = None, *, delta: bool = False) -> Frame:
@@ -180,16 +180,16 @@ def sse(data: Any, event: str | None = None, *, delta: bool = False) -> Frame:
 
 
 def new_id(prefix: str) -> str:
-    """Return a fresh id such as providers give, of letters alone.
+    """Return a fresh id like a provider's, with letters only.
 
-    Agents look for status codes in error texts that carry such an id (Pi 0.74 takes any "500"
-    for a server error and tries again), so an id must never hold a digit.
+    Agents look for status codes in error texts that carry such an id (Pi 0.74 treats any "500" as a
+    server error and tries again), so an id must never contain a digit.
     """
     return prefix + "".join(secrets.choice(ascii_lowercase) for _ in range(24))
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message content, which is a text or a list of parts."""
+    """Return the text of a message content, which is a string or a list of parts."""
     if isinstance(content, str):
         return content
     return "\n".join(texts_of(content))
@@ -206,7 +206,7 @@ def texts_of(content: object) -> list[str]:
 
 
 def dicts(value: object) -> list[dict[str, Any]]:
-    """Return the mappings in a list; nothing when it is no list."""
+    """Return the mappings in a list; empty if it is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

@@ -42,7 +42,7 @@ class ChatCompletions:
     content_type = "text/event-stream; charset=utf-8"
 
     def read(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Question:
-        """Tell what a Chat Completions request asks."""
+        """Read what a Chat Completions request asks."""
         system: list[str] = []
         users: list[str] = []
         replies: list[PastReply] = []

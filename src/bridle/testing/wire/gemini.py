@@ -88,7 +88,7 @@ class Gemini:
         self.content_type = "application/json" if array else "text/event-stream"
 
     def read(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Question:
-        """Tell what a generateContent request asks."""
+        """Read what a generateContent request asks."""
         users: list[str] = []
         replies: list[PastReply] = []
         results: list[ToolResult] = []

@@ -36,7 +36,7 @@ class OpenAIResponses:
     content_type = "text/event-stream; charset=utf-8"
 
     def read(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Question:
-        """Tell what a Responses request asks."""
+        """Read what a Responses request asks."""
         given = body.get("input")
         items = dicts(given)
         system = [str(body["instructions"])] if body.get("instructions") else []

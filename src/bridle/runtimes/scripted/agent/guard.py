@@ -1,5 +1,5 @@
-"""Asking before a tool runs: on the wire, or by a hook command. Whatever is no clear consent is a
-refusal."""
+"""The guard of tool calls: asks on the wire, or by a hook command. Only a clear consent lets a tool
+run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .parts import Face
+    from .output import Face
 
 _SECONDS = 60.0
 
 
 class Guard:
-    """Who is asked before each call; `how` is `stdio` or a shell command."""
+    """Asks before each call; `how` is `stdio` or a shell command."""
 
     def __init__(self, how: str, face: Face) -> None:
         self._how = how
@@ -53,7 +53,7 @@ class Guard:
         )
 
     def ended(self, call: dict[str, Any], is_error: bool, text: str) -> None:
-        """Tell how a call went, where no wire does."""
+        """Report how a call went, where no wire does."""
         if self._how != "stdio":
             end = {"tool_name": call["name"], "tool_input": call["args"], "tool_use_id": call["id"]}
             end |= {"error": text} if is_error else {"tool_response": text}

@@ -1,6 +1,6 @@
 """A conversation of many prompts: JSON lines in, JSON lines out.
 
-The main thread reads, so that a message, an answer or an abort is heard while a turn is played;
+The main thread reads, so that a message, an answer or an abort arrives while a turn is played;
 each turn is played by a thread of its own. An idle agent has one thread, which waits for a line.
 
 In: `prompt{id,text,images}`, `steer{id,text,images}`, `abort`, `set_model{model}`, `leave`, and the
@@ -16,30 +16,29 @@ import sys
 from _thread import allocate_lock, start_new_thread
 
 from .conversation import conversation
-from .faces import JsonFace
-from .interrupt import Interrupt
-from .parts import Failure
+from .output import JsonFace
+from .replies import Failure, Interrupt
 from .tools import kill_running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .aids import Aids
-    from .parts import Source
+    from .output import Misbehaviour
+    from .replies import Source
 
 KEY_VARIABLE = "BRIDLE_SCRIPTED_API_KEY"
 """Holds the key of the model server; no tool inherits it."""
 
 
-def converse(request: dict[str, Any], aids: Aids) -> int:
+def converse(request: dict[str, Any], misbehaviour: Misbehaviour) -> int:
     """Hold the conversation until it is left; returns the exit status."""
     key = os.environ.pop(KEY_VARIABLE, "")
     if request.get("server"):
         request["server"]["api_key"] = key
-    face = LiveFace(aids)
+    face = LiveFace(misbehaviour)
     try:
-        talk = Talk(request, face, aids)
+        talk = LiveConversation(request, face, misbehaviour)
     except Failure as failure:
         face.emit({"type": "error", **failure.fields})
         return 1
@@ -52,10 +51,10 @@ def converse(request: dict[str, Any], aids: Aids) -> int:
 
 
 class LiveFace(JsonFace):
-    """As in a run, but the answers are brought by whoever reads stdin."""
+    """As in a run, but the thread that reads stdin brings the answers."""
 
-    def __init__(self, aids: Aids) -> None:
-        super().__init__(aids)
+    def __init__(self, misbehaviour: Misbehaviour) -> None:
+        super().__init__(misbehaviour)
         self._waiting: dict[str, Answer] = {}
         self._nobody = ""
 
@@ -85,7 +84,7 @@ class LiveFace(JsonFace):
 
 
 class Answer:
-    """An answer that one thread waits for and another gives; the first one stands."""
+    """An answer that one thread waits for and another gives; only the first one counts."""
 
     def __init__(self) -> None:
         self._said: tuple[bool, str] | None = None
@@ -106,22 +105,22 @@ class Answer:
         return self._said or (False, "")
 
 
-class Talk:
+class LiveConversation:
     """The conversation: one turn at a time, messages for it in between."""
 
-    def __init__(self, request: dict[str, Any], face: LiveFace, aids: Aids) -> None:
+    def __init__(self, request: dict[str, Any], face: LiveFace, misbehaviour: Misbehaviour) -> None:
         self._face = face
-        self._aids = aids
+        self._misbehaviour = misbehaviour
         self._interrupt = Interrupt()
         self._lock = allocate_lock()
         self._playing = False
         self._steers: list[dict[str, Any]] = []
         self._turn = allocate_lock()
         """Held while a turn is played, to wait for its end."""
-        self._loop, self._sources = conversation(request, face, aids, self._interrupt, self)
+        self._loop, self._sources = conversation(request, face, misbehaviour, self._interrupt, self)
 
     def take(self) -> list[dict[str, Any]]:
-        """What was said to the turn that is played; see `Inbox`."""
+        """The messages for the turn that is played; see `Inbox`."""
         with self._lock:
             taken, self._steers = self._steers, []
         return taken
@@ -133,13 +132,13 @@ class Talk:
                 said = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(said, dict) and not self._hear(said):
+            if isinstance(said, dict) and not self._obey(said):
                 break
         self._face.expect_none("nobody answered")
         self._turn.acquire()
 
-    def _hear(self, said: dict[str, Any]) -> bool:
-        """Do what one line asks for; False when it is to leave."""
+    def _obey(self, said: dict[str, Any]) -> bool:
+        """Do what one line asks for; False when the agent must leave."""
         kind = said.get("type")
         if "request_id" in said:
             self._face.bring(said)
@@ -202,7 +201,7 @@ class Talk:
                 failed = {"kind": "crashed", "message": str(problem) or type(problem).__name__}
             self._end_turn(failed)
         except BrokenPipeError:
-            # Nobody hears us any more, and the main thread may wait for a line for ever.
+            # Nobody reads the output any more, and the main thread may wait for a line for ever.
             kill_running()
             os._exit(1)
         finally:
@@ -216,7 +215,7 @@ class Talk:
             self._refuse(message, "the turn ended before it could be delivered")
         if failed is not None:
             self._face.emit({"type": "error", **failed})
-        if not self._aids.ends_silently():
+        if not self._misbehaviour.ends_silently():
             self._face.emit({"type": "turn_end"})
 
 

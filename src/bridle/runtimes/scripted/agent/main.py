@@ -1,7 +1,7 @@
 """The scripted agent from its first line to its last.
 
 It takes one request (a JSON object) as the first line of its stdin, or from a private file, and
-tells what it does on stdout. Signals end it, and every shell it runs, at once.
+reports what it does on stdout. Signals end it, and every shell it runs, at once.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import os
 import signal
 import sys
 
-from .aids import Aids
 from .conversation import conversation
-from .faces import ChatFace, JsonFace, TextFace
-from .interrupt import Interrupt
-from .parts import Failure
+from .output import ChatFace, JsonFace, Misbehaviour, TextFace
+from .replies import Failure, Interrupt
 from .tools import kill_running
 
 TYPE_CHECKING = False
@@ -23,9 +21,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from .loop import Loop
-    from .parts import Face
-    from .sources import Sources
+    from .conversation import Loop, Sources
+    from .output import Face
 
 _FACES = ("json", "text", "chat", "live")
 _USAGE = (
@@ -42,21 +39,21 @@ def main(argv: list[str]) -> int:
         return 2
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _end)
-    aids = Aids(request.get("aids", []))
-    aids.begin()
+    misbehaviour = Misbehaviour(request.get("behave", []))
+    misbehaviour.begin()
     try:
         if face_name == "live":
             from .live import converse
 
-            status = converse(request, aids)
+            status = converse(request, misbehaviour)
         else:
             faces: dict[str, Face] = {"text": TextFace(), "chat": ChatFace()}
-            status = _play(request, faces.get(face_name) or JsonFace(aids), aids)
+            status = _play(request, faces.get(face_name) or JsonFace(misbehaviour), misbehaviour)
     except BrokenPipeError:
         return 1
     finally:
         kill_running()
-    return aids.exit_status(status)
+    return misbehaviour.exit_status(status)
 
 
 def _arguments(argv: list[str]) -> tuple[str, dict[str, Any]]:
@@ -75,7 +72,7 @@ def _arguments(argv: list[str]) -> tuple[str, dict[str, Any]]:
     if file:
         with open(file, "rb") as opened:
             text = opened.read()
-        os.unlink(file)
+        _remove(file)
     else:
         text = sys.stdin.buffer.readline()
     request = json.loads(text)
@@ -86,16 +83,25 @@ def _arguments(argv: list[str]) -> tuple[str, dict[str, Any]]:
     return face, request
 
 
+def _remove(file: str) -> None:
+    """Remove the request, and the folder that was made for it alone."""
+    os.unlink(file)
+    try:
+        os.rmdir(os.path.dirname(file))
+    except OSError:
+        return
+
+
 def _end(number: int, frame: FrameType | None) -> None:
-    """End at once, with all tools, so that whoever waits sees the signal."""
+    """End at once, with all tools, by the same signal."""
     kill_running()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
 
-def _play(request: dict[str, Any], face: Face, aids: Aids) -> int:
+def _play(request: dict[str, Any], face: Face, misbehaviour: Misbehaviour) -> int:
     try:
-        loop, sources = conversation(request, face, aids, Interrupt())
+        loop, sources = conversation(request, face, misbehaviour, Interrupt())
         prompt = request["prompt"]
         if prompt:
             loop.work(prompt, request.get("images", []), sources.of(prompt))
@@ -107,10 +113,10 @@ def _play(request: dict[str, Any], face: Face, aids: Aids) -> int:
     except BrokenPipeError:
         raise
     except OSError as problem:
-        # Above all a state folder that cannot be written; the reason must reach the caller.
+        # Most often a state folder that cannot be written.
         face.emit({"type": "error", "kind": "crashed", "message": str(problem)})
         return 1
-    if not aids.ends_silently():
+    if not misbehaviour.ends_silently():
         face.emit({"type": "result"})
     return 0
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .guard import Guard
-    from .interrupt import Interrupt
-    from .parts import Face
+    from .output import Face
+    from .replies import Interrupt
 
 NAMES = ("shell", "read_file", "write_file", "edit_file")
 _NEEDED = {
@@ -28,7 +28,7 @@ _NEEDED = {
 _ACTS = ("shell", "write_file", "edit_file")
 _KEPT = 30_000
 _SHELL_LIMIT = 600.0
-_TELLING = 0.5
+_REPORTED_EVERY = 0.5
 """Seconds between pieces of what a running shell prints; one that ends sooner has no pieces."""
 _ABORTED = (True, "the turn was aborted")
 _running: set[int] = set()
@@ -177,9 +177,9 @@ class Toolbox:
 
 
 def _shell(
-    command: str, limit: Any, interrupt: Interrupt, tell: Callable[[str], None]
+    command: str, limit: Any, interrupt: Interrupt, report: Callable[[str], None]
 ) -> tuple[bool, str]:
-    """Run a command; `tell` gets what it prints while it runs."""
+    """Run a command; `report` gets what it prints while it runs."""
     import subprocess
     import threading
 
@@ -193,7 +193,7 @@ def _shell(
     )
     _running.add(process.pid)
     if interrupt.requested:
-        # Whoever asked may have looked before the shell was there to be seen.
+        # The request may have come before the shell was registered.
         kill_running()
     kept = bytearray()
     left_out = [0]
@@ -201,7 +201,7 @@ def _shell(
     reader.start()
     seconds = float(limit) if isinstance(limit, int | float) and limit > 0 else _SHELL_LIMIT
     try:
-        code = _wait(process, seconds, kept, tell)
+        code = _wait(process, seconds, kept, report)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -211,7 +211,7 @@ def _shell(
         _running.discard(process.pid)
     if interrupt.requested:
         return _ABORTED
-    # What a background process still holds open is not waited for.
+    # A background process may keep the pipe open; it is not waited for.
     reader.join(0.3)
     text = bytes(kept).decode(errors="replace")
     if left_out[0]:
@@ -220,27 +220,27 @@ def _shell(
 
 
 def _wait(
-    process: subprocess.Popen[bytes], seconds: float, kept: bytearray, tell: Callable[[str], None]
+    process: subprocess.Popen[bytes], seconds: float, kept: bytearray, report: Callable[[str], None]
 ) -> int:
-    """The exit status, at most `seconds` from now; `tell` gets what is `kept` meanwhile."""
+    """The exit status, at most `seconds` from now; `report` gets what is `kept` meanwhile."""
     import codecs
     import subprocess
     import time
 
-    until, told = time.monotonic() + seconds, 0
+    until, reported = time.monotonic() + seconds, 0
     # A piece may end within a character.
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while True:
         left = until - time.monotonic()
         try:
-            return process.wait(timeout=max(0.0, min(left, _TELLING)))
+            return process.wait(timeout=max(0.0, min(left, _REPORTED_EVERY)))
         except subprocess.TimeoutExpired:
-            if left <= _TELLING:
+            if left <= _REPORTED_EVERY:
                 raise
-        fresh = bytes(kept[told:])
-        told += len(fresh)
+        fresh = bytes(kept[reported:])
+        reported += len(fresh)
         if text := decoder.decode(fresh):
-            tell(text)
+            report(text)
 
 
 def _collect(stream: Any, kept: bytearray, left_out: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""Checks that what the caller says really reaches the model."""
+"""Checks that the caller's input really reaches the model."""
 
 import json
 
@@ -19,7 +19,7 @@ from bridle.testing.conformance.scenarios import (
 
 
 def asked(outcome: Outcome) -> str:
-    """Everything the model was sent, as one text."""
+    """Everything sent to the model, as one text."""
     return "\n".join(json.dumps(each.body, ensure_ascii=False) for each in outcome.requests)
 
 
@@ -32,7 +32,7 @@ def _delivered(outcome: Outcome, prompt: str) -> None:
     if not any(prompt in text for text in texts):
         longest = max(texts, key=len)
         raise_at = _differs(longest, prompt)
-        need(False, f"{len(longest)} characters came of {len(prompt)}; {raise_at}")
+        need(False, f"{len(longest)} of {len(prompt)} characters arrived; {raise_at}")
 
 
 def _differs(came: str, prompt: str) -> str:
@@ -101,7 +101,7 @@ def _print_command(seen: Seen) -> str:
     ]
     need(
         any(text.strip().endswith(PRINT_PROMPT) for text in texts),
-        f"the model was not sent the prompt as it is: {shown(repr(texts[-1:]))}",
+        f"the model did not get the prompt unchanged: {shown(repr(texts[-1:]))}",
     )
     return ""
 

@@ -1,4 +1,4 @@
-"""Checks of failures: each ends by itself, in bounded time, with the error it calls for."""
+"""Checks of failures: each ends by itself, in bounded time, with the right error."""
 
 import calendar
 import time

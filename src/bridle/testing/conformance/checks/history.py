@@ -46,7 +46,7 @@ def _refused(seen: Seen) -> str:
     outcome = seen.one("unknown_resume")
     kind = outcome.error_kind
     need(kind == "resume_refused", f"an unknown id gave {kind or 'no error'}")
-    need(not outcome.requests, "the model was asked all the same")
+    need(not outcome.requests, "the model was asked anyway")
     return ""
 
 
@@ -73,9 +73,9 @@ def _transcript(seen: Seen) -> str:
 
 
 def find_transcript(lab: Lab, folder: str, native: str) -> tuple[str, TranscriptSummary] | None:
-    """The transcript of a conversation below a configuration home, with what it says.
+    """The transcript of a conversation below a configuration home, and its content.
 
-    A file that is named by the conversation's id comes first, else any that can be read as one.
+    A file named after the conversation's id comes first, then any that parses as a transcript.
     """
     if not isinstance(lab.runtime, History):
         return None

@@ -57,7 +57,7 @@ def _thinking(seen: Seen) -> str:
         words = ("".join(text.split()) for text in (said, THINKING))
         need(len(set(words)) == 1, f"the thinking shown is {shown(repr(said))}")
         raise Unsupported("thinking is shown, but the agent loses white space in it")
-    # Some agents set thoughts apart by empty lines of their own.
+    # Some agents separate thoughts with empty lines.
     need(said.strip() == THINKING, f"the thinking shown is {shown(repr(said))}")
     return f"{len(said)} characters"
 
@@ -82,7 +82,7 @@ def _check_sums(seen: Seen, outcome: Outcome) -> None:
     result = outcome.completed()
     ends, totals = outcome.of(ev.AgentEnd), outcome.of(ev.UsageTotals)
     for what, usage in (("agent_end", ends[-1].usage), ("the usage event", totals[-1].usage)):
-        need(usage == result.usage, f"{what} reports {_short(usage)}, the result otherwise")
+        need(usage == result.usage, f"{what} reports {_short(usage)}, unlike the result")
     if seen.lab.features.message_usage:
         own = [event.usage for event in outcome.of(ev.MessageEnd) if event.usage is not None]
         summed = sum(own, NO_USAGE)
@@ -90,7 +90,7 @@ def _check_sums(seen: Seen, outcome: Outcome) -> None:
 
 
 def _expectations(seen: Seen, outcome: Outcome) -> list[Usage]:
-    """The script's token counts as the agent can see them on the wire that it uses.
+    """The script's token counts as the agent sees them on its wire.
 
     How much of the output was reasoning is not sent on every wire, so it may be missing. OpenAI's
     and Google's wires were made without cache writes, which older agents then count as input.
@@ -130,13 +130,15 @@ def _model(seen: Seen) -> str:
 
 
 def _marker(seen: Seen) -> str:
-    need(seen.one("talk").completed().marker_detected, "the agent said it, and it was not seen")
+    need(
+        seen.one("talk").completed().marker_detected, "the agent wrote it, but it was not detected"
+    )
     return ""
 
 
 def _marker_echo(seen: Seen) -> str:
     result = seen.one("retried").completed()
-    need(not result.marker_detected, "a repetition of the instructions was taken for the marker")
+    need(not result.marker_detected, "a repetition of the instructions was mistaken for the marker")
     return ""
 
 
@@ -146,7 +148,7 @@ def _marker_tool(seen: Seen) -> str:
     outcome = seen.one("tools")
     offers_tools(outcome)
     result = outcome.completed()
-    need(not result.marker_detected, "a tool's output was taken for the marker")
+    need(not result.marker_detected, "a tool's output was mistaken for the marker")
     return ""
 
 
@@ -168,12 +170,14 @@ CHECKS = (
         ("error_500", "error_401"),
         _failure_order,
     ),
-    Check("text", "text is put together from its pieces exactly", ("talk",), _text),
+    Check("text", "the pieces of a text add up to it exactly", ("talk",), _text),
     Check("thinking", "thinking is shown apart from the text", ("talk",), _thinking),
     Check("usage", "token counts are exact, and the sums agree", ("talk", "tools"), _usage),
     Check("model", "the model that answered is reported", ("talk",), _model),
     Check("session_id", "the conversation's own id is reported", ("talk",), _session_id),
     Check("marker", "the completion marker is found", ("talk",), _marker),
-    Check("marker_not_in_echo", "instructions repeated are no marker", ("retried",), _marker_echo),
-    Check("marker_not_in_tools", "a tool's output is no marker", ("tools",), _marker_tool),
+    Check(
+        "marker_not_in_echo", "repeated instructions are not the marker", ("retried",), _marker_echo
+    ),
+    Check("marker_not_in_tools", "a tool's output is not the marker", ("tools",), _marker_tool),
 )

@@ -8,7 +8,7 @@ from bridle.testing.conformance.report import Unsupported, need
 
 
 class Seen(NamedTuple):
-    """What a check is given to look at."""
+    """The outcomes that a check can examine."""
 
     lab: Lab
     played: Callable[[str], list[Outcome]]
@@ -24,22 +24,22 @@ class Check(NamedTuple):
 
     name: str
     promise: str
-    """What every runtime keeps, in one line."""
+    """The promise in one line."""
     needs: tuple[str, ...]
     """Names of the scenarios that must have been played."""
     judge: Callable[[Seen], str]
-    """Gives the detail of a pass; raises `Failed` or `Unsupported`."""
+    """Returns the detail of a pass; raises `Failed` or `Unsupported`."""
 
 
 def offers_tools(outcome: Outcome) -> None:
-    """`Unsupported` when the agent offers its model no tool that a script can call."""
+    """Raises `Unsupported` if the agent offers its model no tool that a script can call."""
     if any(request.outcome == "untranslatable" for request in outcome.requests):
         raise Unsupported("the agent offers its model no shell tool")
 
 
 def refuse_too_large(seen: Seen, outcome: Outcome, size: int) -> None:
-    """`Unsupported` when the runtime says that so many characters are too many for its model, and
-    the run ended as it must then."""
+    """Raises `Unsupported` if the runtime declares that this many characters are too many for its
+    model, and the run ended accordingly."""
     limit = seen.lab.features.largest_input
     if limit is None or size <= limit:
         return

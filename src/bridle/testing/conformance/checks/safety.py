@@ -17,7 +17,7 @@ _PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 _CACHES = (".cache/", ".local/state/", ".local/share/bridle/", ".npm/", "Library/Caches/")
-"""Below these an agent may leave files: they are not configuration."""
+"""Folders in which an agent may leave files: they are not configuration."""
 
 
 def _samples(place: Place) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _home(seen: Seen) -> str:
     need(not changed, f"changed: {', '.join(changed[:5])}")
     new = [name for name in after if name not in before and not name.startswith(_CACHES)]
     need(not new, f"{len(new)} new files, such as {', '.join(sorted(new)[:3])}")
-    return f"{len(before)} files as they were"
+    return f"{len(before)} files unchanged"
 
 
 def _private(seen: Seen) -> str:
@@ -129,14 +129,14 @@ def _secrets(seen: Seen) -> str:
 
 
 CHECKS = (
-    Check("options_refused", "options it cannot honour are refused before", (), _options),
+    Check("options_refused", "options it cannot honour are refused before the start", (), _options),
     Check(
         "provider_option_refused",
-        "an unknown option of its own is refused",
+        "an unknown runtime option is refused",
         (),
         _unknown_provider_option,
     ),
-    Check("home_untouched", "the user's own files stay as they were", ("tools",), _home),
+    Check("home_untouched", "the user's own files stay unchanged", ("tools",), _home),
     Check("folders_removed", "private folders of a run are removed", ("tools",), _private),
     Check("secrets", "no key in events or command lines", ("tools", "error_401"), _secrets),
 )

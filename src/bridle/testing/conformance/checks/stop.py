@@ -35,7 +35,7 @@ def _nothing_left(seen: Seen) -> str:
 
 
 def _end_sleeping() -> list[int]:
-    """The processes of the sleeping tool that are still there; they are ended."""
+    """Find and end the remaining processes of the sleeping tool."""
     import psutil
 
     word, found = sleep_word(), []

@@ -141,9 +141,11 @@ def _can(name: str, outcome: Outcome) -> bool:
 CHECKS = (
     Check("tool_call", "a tool call is executed and shown with its end", ("tools",), _tool_call),
     Check("parallel_tools", "tool calls at the same time keep their pairs", ("tools",), _parallel),
-    Check("tool_names", "a tool that it does not have is refused before", (), _tool_names),
+    Check(
+        "tool_names", "a tool that it does not have is refused before the start", (), _tool_names
+    ),
     Check("denied_tool", "a denied shell does not run", ("tools", "denied_shell"), _denied),
     Check("allowed_tool", "an allowed tool works, others are gone", ("allowed_read",), _allowed),
-    Check("huge_tool_output", "a tool may print 10 MB in a line", ("huge_output",), _huge_output),
-    Check("huge_text", "a reply may have a megabyte", ("huge_text",), _huge_text),
+    Check("huge_tool_output", "a tool may print 10 MB on one line", ("huge_output",), _huge_output),
+    Check("huge_text", "a reply may be a megabyte long", ("huge_text",), _huge_text),
 )

@@ -59,7 +59,7 @@ class Replay:
 
 
 def _is_json(lines: list[bytes]) -> bool:
-    """Whether the wire is made of JSON; on a plain-text one every line means itself."""
+    """Whether the wire is JSON; on a plain-text wire every line is text."""
     good = 0
     for line in lines:
         try:
@@ -88,12 +88,12 @@ def _unknown(seen: Seen) -> str:
     unknown = [event for event in damaged if isinstance(event, ev.Unknown)]
     need(bool(unknown), "no `unknown` event reports the garbage")
     kept = sum(WORD in str(event.raw) for event in unknown)
-    need(kept > 0, "the `unknown` events do not keep what came")
+    need(kept > 0, "the `unknown` events do not keep the garbage")
     return f"{len(unknown)} unknown events among {len(mixed)} lines"
 
 
 def _essence(events: list[ev.Event]) -> list[tuple[str, str]]:
-    """What events say, without numbers and times; garbage left out."""
+    """The content of events, without numbers, times and garbage."""
     found = []
     for event in events:
         if isinstance(event, ev.Unknown):

@@ -1,0 +1,60 @@
+"""What Copilot's transcripts and summaries say."""
+
+from pathlib import Path
+
+import pytest
+
+from bridle.core.usage import Usage
+from bridle.runtimes.copilot import CopilotRuntime
+from bridle.runtimes.copilot.transcript import last_finish_reason, read_summary
+from tests.runtimes.copilot.support import TESTDATA
+
+
+def test_the_transcript_is_summed() -> None:
+    found = CopilotRuntime().parse_transcript(str(TESTDATA / "transcript-events.jsonl"))
+    assert found is not None
+    assert (found.input_tokens, found.output_tokens, found.cache_read_tokens) == (140, 40, 60)
+    assert found.model == "scripted"
+
+
+def test_what_is_no_transcript(tmp_path: Path) -> None:
+    runtime = CopilotRuntime()
+    assert runtime.parse_transcript(str(tmp_path / "none")) is None
+    (tmp_path / "events.jsonl").write_text('{"type":"other"}\nnot json\n')
+    assert runtime.parse_transcript(str(tmp_path)) is None
+    assert last_finish_reason(str(tmp_path / "none")) == ""
+
+
+def test_a_half_written_transcript(tmp_path: Path) -> None:
+    text = (TESTDATA / "transcript-events.jsonl").read_bytes()
+    (tmp_path / "events.jsonl").write_bytes(text[: text.rindex(b"session.shutdown")])
+    found = CopilotRuntime().parse_transcript(str(tmp_path))
+    assert found is not None
+    assert found.output_tokens == 40
+
+
+def test_why_the_model_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    record = (
+        '{"type":"session.usage_record",'
+        '"data":{"usage":{"finishReason":"%s","interactionType":"%s"}}}\n'
+    )
+    path.write_text(
+        record % ("stop", "conversation-agent")
+        + record % ("length", "conversation-agent")
+        + record % ("stop", "conversation-subagent")
+        + '{"type":"session.usage_record","da'
+    )
+    assert last_finish_reason(str(path)) == "length"
+
+
+def test_the_summary_of_a_run() -> None:
+    usage, model = read_summary(str(TESTDATA / "usage-output-file.json"))
+    assert usage == Usage(input_tokens=70, output_tokens=20, cache_read_tokens=30)
+    assert model == "scripted"
+    assert read_summary("/nowhere") == (None, None)
+
+
+def test_transcripts_stand_in_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COPILOT_HOME", str(tmp_path))
+    assert CopilotRuntime().transcript_dir("/any") == str(tmp_path / "session-state")
