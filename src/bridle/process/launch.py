@@ -1,5 +1,6 @@
 """Launching a process: no moment in which it could be lost, default signals, typed errors."""
 
+import contextlib
 import errno
 import os
 import signal
@@ -121,4 +122,8 @@ def leave_running(child: "subprocess.Popen[bytes]") -> None:
 
 def reap() -> None:
     """Collect the exit status of such children that have ended."""
-    _left_running[:] = [child for child in _left_running if child.poll() is None]
+    # Removed one by one: another thread may add a child meanwhile, and a new list would drop it.
+    for child in _left_running.copy():
+        if child.poll() is not None:
+            with contextlib.suppress(ValueError):
+                _left_running.remove(child)
