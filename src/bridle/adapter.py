@@ -1,6 +1,6 @@
 """Everything that the author of an adapter imports, and nothing else.
 
-    from bridle.adapter import Adapter, Features, RunPlan
+    from bridle.adapter import CliAdapter, Command, Environment, Features, Product
 
 `docs/writing-an-adapter.md` explains how an adapter is written, `examples/adapter` is a whole one.
 Every run loads the adapter's module, so parts that only terminal, sandbox and instruction methods
@@ -9,12 +9,17 @@ need are loaded on first use.
 
 from bridle.core.errors import (
     AgentError,
+    Billing,
+    ContextOverflow,
+    Crashed,
     GuardRefused,
     NotAuthenticated,
     NotInstalled,
+    Overloaded,
     ProtocolDrift,
     RateLimited,
     ResumeRefused,
+    Unavailable,
     UnsupportedOption,
     WrongUse,
     error_for_status,
@@ -36,6 +41,7 @@ from bridle.runtimes.contract import (
     Terminal,
 )
 from bridle.runtimes.dialects import Dialect, choose_dialect, version_numbers
+from bridle.runtimes.errors import ErrorRow, ErrorTable
 from bridle.runtimes.install import (
     Installation,
     ask_version,
@@ -53,8 +59,17 @@ from bridle.runtimes.options import (
     readable_file,
 )
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import agent_env, check_options, native_options, working_dir
-from bridle.runtimes.product import RoutingFacts, ToolTable
+from bridle.runtimes.planner import (
+    CliAdapter,
+    Command,
+    Environment,
+    Launch,
+    agent_env,
+    check_options,
+    native_options,
+    working_dir,
+)
+from bridle.runtimes.product import Credentials, Login, Mode, Product, RoutingFacts, ToolTable
 from bridle.runtimes.wire import raw_of, read_line
 from bridle.turns.guard_contract import GuardHook, GuardMechanism, GuardPieces, HookShape
 from bridle.turns.recorder import Recorder
@@ -82,11 +97,20 @@ __all__ = [
     "Adapter",
     "AdapterSettings",
     "AgentError",
+    "Billing",
     "Busy",
+    "CliAdapter",
+    "Command",
     "CompactionControl",
+    "ContextOverflow",
+    "Crashed",
+    "Credentials",
     "Delivery",
     "Dialect",
     "Dialog",
+    "Environment",
+    "ErrorRow",
+    "ErrorTable",
     "Features",
     "GuardHook",
     "GuardMechanism",
@@ -97,19 +121,24 @@ __all__ = [
     "HookShape",
     "Installation",
     "Interactive",
+    "Launch",
     "Live",
     "LiveFacts",
     "LiveWire",
     "Loading",
+    "Login",
+    "Mode",
     "ModelServer",
     "ModelSwitch",
     "Normalizer",
     "NotAuthenticated",
     "NotInstalled",
     "Outgoing",
+    "Overloaded",
     "Place",
     "ProcessExit",
     "ProcessSpec",
+    "Product",
     "ProtocolDrift",
     "Provider",
     "Question",
@@ -134,6 +163,7 @@ __all__ = [
     "ToolTable",
     "TranscriptSummary",
     "TranscriptWire",
+    "Unavailable",
     "UnsupportedOption",
     "Usage",
     "WrongUse",
