@@ -201,11 +201,11 @@ def test_what_a_reader_runs_changes_nothing(place: Bench, agent: Agent, drive: s
 def test_an_agent_is_held_while_nobody_drives_it(
     place: Bench, agent: Agent, drive: Literal["rpc", "tmux"]
 ) -> None:
-    # Where a prompt counts as taken with the agent's first word, it says one before it acts.
-    first: list[dict[str, Any]] = [{"shell": "ls"}] if agent.cli else []
+    go = place.root / "go"
     script = [
-        *first,
-        {"shell": "echo hi > inside.txt", "fault": {"delay": 4}},
+        # Some agents show that they took a prompt only by what they do for it.
+        {"shell": "ls"},
+        {"shell": "echo hi > inside.txt", "fault": {"until": str(go)}},
         *forbidden(place),
         {"write_file": {"path": "tool.txt", "content": "fine"}},
         {"text": "Finished."},
@@ -217,6 +217,7 @@ def test_an_agent_is_held_while_nobody_drives_it(
             session.send("Do it.")
             session.let_go()
             assert not (place.worktree / "inside.txt").exists()
+            go.touch()
             if agent.asks_driver:
                 wait_until(lambda: b"session/request_permission" in session.journal(), seconds=60)
                 assert not (place.worktree / "inside.txt").exists()
@@ -230,9 +231,7 @@ def test_an_agent_is_held_while_nobody_drives_it(
     assert place.written_outside() == []
     assert pushed(place) == ""
     assert sorted(played.verdicts) == [
-        *[("allow", "allowed") for _ in first],
-        ("allow", "allowed"),
-        ("allow", "allowed"),
+        *[("allow", "allowed")] * 3,
         ("deny", "git-push"),
         *([] if agent.own_boundary else [("deny", "path-outside")]),
         ("deny", "path-outside"),

@@ -2,6 +2,8 @@
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -223,6 +225,22 @@ def test_waiting_holds_the_reply_back(manner: str) -> None:
         began = time.monotonic()
         assert client.ask("x").text == "abc"
         assert time.monotonic() - began >= 0.2
+        model.assert_finished()
+
+
+def test_a_reply_waits_until_a_file_exists(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    with (
+        ScriptedModel([{"text": "abc", "fault": {"until": str(go)}}]) as model,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        client = Client(model.url, "anthropic-messages", stream=True)
+        reply = pool.submit(client.ask, "x")
+        model.wait_for_request(lambda request: True, 30)
+        with pytest.raises(TimeoutError):
+            reply.result(0.3)
+        go.touch()
+        assert reply.result(30).text == "abc"
         model.assert_finished()
 
 

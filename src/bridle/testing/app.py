@@ -140,7 +140,7 @@ class ModelApp:
             data = refusal.body.encode() if text else _dump(refusal.body)
             frames, status, streamed = [Frame(data=data)], refusal.status, False
             kind = "text/plain; charset=utf-8" if text else "application/json"
-        late = Fault(delay=fault.delay) if fault is not None else None
+        late = Fault(delay=fault.delay, until=fault.until) if fault is not None else None
         outcome = decision.outcome if decision is not None else "refused"
         self._record(seen, status, decision=decision, wire=wire, question=question, outcome=outcome)
         return ScriptedResponse(

@@ -259,8 +259,8 @@ class Conversations:
         talk.advance(index, question)
         manner = turn.fault if turn.fault is not None and not is_refusal(turn.fault) else None
         if manner is not None:
-            # The damage was served before; a delay applies every time.
-            manner = Fault(delay=manner.delay, slow=manner.slow)
+            # The damage was served before; a wait applies every time.
+            manner = Fault(delay=manner.delay, until=manner.until, slow=manner.slow)
         return msgspec.structs.replace(base, turn=step.turn, reply=reply, fault=manner)
 
     def _faulty(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Sequence
 
 from starlette.responses import Response
@@ -11,6 +12,8 @@ from bridle.testing.script import Fault
 from bridle.testing.wire.base import Frame
 
 _BROKEN_FRAME = b'data: {"type": "broken", "oops": \n\n'
+_LOOK = 0.02
+"""Seconds between two looks for the file that an answer waits for."""
 
 
 class CutError(Exception):
@@ -47,6 +50,8 @@ class ScriptedResponse(Response):
         """Send the answer, or as much of it as the fault allows."""
         async with _gone(receive, self._stopping) as gone:
             await _pause(self._fault.delay, gone)
+            while self._held():
+                await _pause(_LOOK, gone)
             await send(
                 {
                     "type": "http.response.start",
@@ -70,6 +75,10 @@ class ScriptedResponse(Response):
             if left is not None:
                 raise CutError
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _held(self) -> bool:
+        """Whether the file that the answer waits for is missing."""
+        return self._fault.until is not None and not os.path.exists(self._fault.until)
 
     def _bytes_before_cut(self) -> int | None:
         cut = self._fault.cut

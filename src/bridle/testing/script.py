@@ -97,6 +97,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Pause this long half way through the reply, then continue."""
     delay: Seconds | None = None
     """Wait before the first byte of the answer."""
+    until: str | None = None
+    """Wait before the first byte of the answer until this file exists."""
     slow: Seconds | None = None
     """Wait this long before each delta of the reply."""
 

@@ -130,7 +130,8 @@ def _check_turns(parent: dict[str, Any], checker: "Checker", where: str) -> None
             )
 
 
-_MANNERS = ("cut", "malformed", "stall", "delay", "slow")
+_WAITS = ("delay", "until", "slow")
+_MANNERS = ("cut", "malformed", "stall", *_WAITS)
 _SAYS = ("text", "thinking", "tool_calls", "shell", "read_file", "write_file", "edit_file")
 _EFFECTS = ("kind", "status", "body", "context_overflow", *_MANNERS)
 
@@ -142,7 +143,7 @@ def _given(fault: dict[str, Any], key: str) -> bool:
 
 def _only_slow(fault: dict[str, Any]) -> bool:
     given = {key for key in _EFFECTS if _given(fault, key)}
-    return bool(given) and given <= {"delay", "slow"}
+    return bool(given) and given <= set(_WAITS)
 
 
 def _never_ends(turn: dict[str, Any]) -> bool:
@@ -150,7 +151,7 @@ def _never_ends(turn: dict[str, Any]) -> bool:
         return False
     fault = turn.get("fault") or {}
     spoils = turn.get("context_overflow") or any(
-        _given(fault, key) for key in _EFFECTS if key not in ("delay", "slow")
+        _given(fault, key) for key in _EFFECTS if key not in _WAITS
     )
     return bool(spoils) and fault.get("times") is None
 

@@ -2,6 +2,7 @@
 
 import time
 from calendar import timegm
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,6 +120,14 @@ def test_a_short_stall_is_only_slow(stage: Stage) -> None:
 def test_slow_and_late_replies_arrive(stage: Stage) -> None:
     played = stage.play([{"text": "abc", "chunks": 3, "fault": {"slow": 0.01, "delay": 0.01}}])
     assert (played.result.status, played.result.text) == ("completed", "abc")
+
+
+def test_a_reply_waits_until_a_file_exists(stage: Stage, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    script = [{"text": "abc", "fault": {"until": str(go)}}]
+    assert stage.play(script, timeout=0.5).result.status == "timed_out"
+    go.touch()
+    assert stage.play(script).result.text == "abc"
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,7 @@ def _reply(turn: "Turn", index: int, digest: str) -> dict[str, Any]:
     from bridle.testing.steps import split_text
 
     fault = turn.fault
+    waits = {"delay": fault.delay, "until": fault.until, "slow": fault.slow} if fault else None
     return {
         "text": split_text(turn.text, turn.chunks, turn.chunk_size),
         "thinking": split_text(turn.thinking, turn.chunks, turn.chunk_size),
@@ -170,5 +171,5 @@ def _reply(turn: "Turn", index: int, digest: str) -> dict[str, Any]:
         "usage": msgspec.to_builtins(turn.usage),
         "stop_reason": turn.stop_reason,
         "model": turn.model,
-        "manner": None if fault is None else {"delay": fault.delay, "slow": fault.slow},
+        "manner": waits,
     }

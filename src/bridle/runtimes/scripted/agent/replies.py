@@ -6,6 +6,7 @@ aborted ends at once, whatever it waits for.
 
 from __future__ import annotations
 
+import os
 import time
 
 # Not `threading`: an idle agent should need as little memory as it can.
@@ -126,6 +127,8 @@ class Interrupt:
             closing()
 
 
+_LOOK = 0.02
+"""Seconds between two looks for the file that a reply waits for."""
 _SHAPES: dict[str, tuple[int, str]] = {
     "authentication": (401, "the scripted key is not valid"),
     "permission": (403, "the scripted key may not do this"),
@@ -186,16 +189,22 @@ class Player:
         self, step: dict[str, Any], fault: dict[str, Any], index: int
     ) -> Iterator[tuple[str, str] | Reply]:
         if fault.get("kind") or fault.get("status") or fault.get("body") is not None:
-            self._interrupt.wait(fault.get("delay"))
+            self._wait(fault)
             raise refusal(fault)
         reply = step["reply"] or {**self._ended, "text": _UNFINISHED, "thinking": []}
         yield from self._say(reply, index, fault)
+
+    def _wait(self, manner: dict[str, Any]) -> None:
+        """Wait as long as the answer is held back."""
+        self._interrupt.wait(manner.get("delay"))
+        while manner.get("until") and not os.path.exists(manner["until"]):
+            self._interrupt.wait(_LOOK)
 
     def _say(
         self, reply: dict[str, Any], index: int | None, manner: dict[str, Any] | None
     ) -> Iterator[tuple[str, str] | Reply]:
         manner = manner or {}
-        self._interrupt.wait(manner.get("delay"))
+        self._wait(manner)
         pieces = [("thinking", text) for text in reply["thinking"]]
         pieces += [("text", text) for text in reply["text"]]
         total = sum(len(text) for _, text in pieces)
