@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import Unavailable, WrongUse
 from bridle.core.events import AnyEvent
 from bridle.process.launch import default_signals, leave_running
@@ -32,7 +33,7 @@ _ATTEMPTS = 5
 """Attempts at a request when the daemon is lost each time."""
 _CHUNK = 1 << 16
 _SHOWN = 300
-_events_of = msgspec.json.Decoder(type=list[AnyEvent])
+_events_of = structs.decoder(list[AnyEvent])
 R = TypeVar("R")
 
 
@@ -71,7 +72,7 @@ class DaemonClient:
     def call(self, verb: Verb[R]) -> R:
         """Run a verb and wait for its result; None when it timed out."""
         fields: dict[str, Any] = msgspec.to_builtins(verb)
-        return msgspec.convert(self.request(fields.pop("op"), **fields), result_type(verb))
+        return structs.convert(self.request(fields.pop("op"), **fields), result_type(verb))
 
     def request(self, op: str, *, timeout: float | None = None, **fields: Any) -> Any:
         """Send a request and wait for its answer. The daemon answers null when `timeout`, in
@@ -140,7 +141,7 @@ class DaemonClient:
     def _next_events(self) -> list[AnyEvent] | None:
         assert self._lines is not None
         while line := self._lines.readline():
-            message = msgspec.json.decode(_whole(line), type=_Streamed)
+            message = structs.decode(_whole(line), _Streamed)
             if message.id != self._number:
                 continue
             if message.error is not None:

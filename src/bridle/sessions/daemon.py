@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Event, encode_event
 from bridle.core.files import write_atomic
@@ -234,7 +235,7 @@ class Daemon:
             match request.get("op"):
                 case str(name) if name in VERBS:
                     try:
-                        verb = msgspec.convert(request, VERBS[name])
+                        verb = structs.convert(request, VERBS[name])
                     except msgspec.ValidationError as problem:
                         raise WrongUse(f"the request {name!r} is wrong: {problem}") from None
                     future = self.service.call(verb)
@@ -257,7 +258,7 @@ class Daemon:
 
     def _request_in(self, client: _Client, line: bytes) -> dict[str, Any] | None:
         try:
-            request = msgspec.json.decode(line, type=dict[str, Any])
+            request = structs.decode(line, dict[str, Any])
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
         if not client.trusted:

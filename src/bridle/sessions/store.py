@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import BridleError, ErrorInfo, Unavailable, WrongUse
 from bridle.core.events import (
     AgentEnd,
@@ -436,7 +437,7 @@ def find_record(homes: Iterable[StateHome], name: str) -> tuple[StateHome, Sessi
 
 
 def _record(text: str) -> SessionRecord:
-    return msgspec.json.decode(text, type=SessionRecord)
+    return structs.decode(text, SessionRecord)
 
 
 def database_error(problem: sqlite3.Error, path: str) -> BridleError:

@@ -24,6 +24,8 @@ from bridle.adapter import (
     agent_env,
     ask_version,
     check_options,
+    convert,
+    decoder,
     error_for_status,
     find_executable,
     new_private_dir,
@@ -98,7 +100,7 @@ class ParrotRuntime(Adapter):
         ignored = check_options(self, options, self.features_of(dialect))
         cwd = working_dir(options)
         child = agent_env(env, options, session_id, cwd)
-        own = msgspec.convert(self.settings.options, ParrotOptions)
+        own = convert(self.settings.options, ParrotOptions)
         child["PARROT_MODEL"] = options.model or child.get("PARROT_MODEL") or own.model
         if own.api_base:
             child.setdefault("PARROT_URL", own.api_base)
@@ -156,7 +158,7 @@ class ParrotNormalizer:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._decoder = msgspec.json.Decoder(Line)
+        self._decoder = decoder(Line)
 
     def feed(self, line: bytes) -> None:
         recorder = self._recorder

@@ -12,6 +12,8 @@ import json
 import signal
 import sys
 
+from bridle.core import structs
+
 SECONDS = 20
 
 
@@ -21,7 +23,6 @@ def main(argv: list[str]) -> int:
     with open(argv[0], encoding="utf-8") as file:
         settings = json.load(file)
     sys.path[:0] = settings["paths"]
-    import msgspec
 
     from bridle.guard.hooks.hook_judge import LARGEST, HookJudge, answer_line
     from bridle.guard.hooks.hook_script import BLOCKED
@@ -29,8 +30,8 @@ def main(argv: list[str]) -> int:
     from bridle.turns.guard_contract import HookShape
 
     payload = sys.stdin.buffer.read(LARGEST + 1)
-    shape = msgspec.convert(settings["shape"], HookShape)
-    note = HookJudge(msgspec.convert(settings["policy"], Policy)).answer(payload, shape)
+    shape = structs.convert(settings["shape"], HookShape)
+    note = HookJudge(structs.convert(settings["policy"], Policy)).answer(payload, shape)
     if settings["notes"] and note.kind != "event":
         from bridle.guard.hooks.guard_folder import append_note
 

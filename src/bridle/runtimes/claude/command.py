@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
 from bridle.core.files import write_new
 from bridle.core.options import ModelServer, Provider, RunOptions
@@ -142,7 +143,7 @@ def _settings_flags(launch: Launch, env: Mapping[str, str]) -> list[str]:
     if not isolating:
         return ["--settings", given]
     with open(given, "rb") as file:
-        whole = merged(isolating, msgspec.json.decode(file.read(), type=dict[str, Any]))
+        whole = merged(isolating, structs.decode(file.read(), dict[str, Any]))
     text = msgspec.json.encode(whole).decode()
     return ["--settings", launch.write("isolated-settings.json", text)]
 
@@ -421,9 +422,9 @@ def read_settings(given: str) -> dict[str, Any]:
         return {}
     try:
         if given.lstrip().startswith("{"):
-            return msgspec.json.decode(given, type=dict[str, Any])
+            return structs.decode(given, dict[str, Any])
         with open(given, "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Any])
+            return structs.decode(file.read(), dict[str, Any])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise GuardRefused(
             f"claude: cannot read the settings that go with the guard: {problem}"
@@ -492,7 +493,7 @@ def _settings_files(env: Mapping[str, str], cwd: str) -> Iterator[tuple[str, dic
             path = os.path.join(each, name)
             try:
                 with open(path, "rb") as file:
-                    settings = msgspec.json.decode(file.read(), type=dict[str, Any])
+                    settings = structs.decode(file.read(), dict[str, Any])
             except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
                 continue
             yield path, settings
