@@ -41,7 +41,7 @@ def decode(data: bytes | bytearray | memoryview | str, kind: Any) -> Any: ...
 def decode(data: Any, kind: Any) -> Any:
     """JSON as a value of a type; raises `msgspec.DecodeError` for what is not JSON and
     `msgspec.ValidationError` for what does not fit."""
-    return decoder(kind).decode(data)
+    return (_decoders.get(kind) or decoder(kind)).decode(data)
 
 
 @overload
@@ -55,5 +55,6 @@ def convert(
 def convert(value: Any, kind: Any, *, strict: bool = True, from_attributes: bool = False) -> Any:
     """Plain data as a value of a type; raises `msgspec.ValidationError` for what does not fit.
     `strict` and `from_attributes` are those of `msgspec.convert`."""
-    decoder(kind)
+    if kind not in _decoders:
+        decoder(kind)
     return msgspec.convert(value, kind, strict=strict, from_attributes=from_attributes)
