@@ -12,8 +12,6 @@ import json
 import signal
 import sys
 
-from bridle.core import structs
-
 SECONDS = 20
 
 
@@ -24,6 +22,7 @@ def main(argv: list[str]) -> int:
         settings = json.load(file)
     sys.path[:0] = settings["paths"]
 
+    from bridle.core import structs
     from bridle.guard.hooks.hook_judge import LARGEST, HookJudge, answer_line
     from bridle.guard.hooks.hook_script import BLOCKED
     from bridle.guard.policy import Policy
