@@ -299,7 +299,7 @@ class SessionManager:
                 hint="leave out the way of delivery",
             )
         if images:
-            refuse_images(self._runtime(record, None), images)
+            refuse_images(self._runtime(record, None), record.drive, images)
         session_id = record.session_id
         message_id = message_id or new_session_id()
         verb = verbs.Send(
@@ -310,8 +310,7 @@ class SessionManager:
             message_id=message_id,
             timeout=timeout,
         )
-        receipt = self._client(home).call(verb)
-        return receipt or Receipt(session_id=session_id, message_id=message_id, delivered=False)
+        return self._client(home).call(verb) or verb.on_its_way()
 
     def wait(
         self,

@@ -116,7 +116,7 @@ def start_session(
         check_name(name)
     refuse_schema(runtime, options, "a session")
     if not options.ignore_unsupported:
-        refuse_images(runtime, options.images)
+        refuse_images(runtime, drive, options.images)
     env = without_outer_agent(env)
     identity = (identity or Identity()).completed({**env, **options.env})
     if identity.project is None:

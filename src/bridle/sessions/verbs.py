@@ -110,6 +110,10 @@ class Send(SessionVerb[Receipt | None], frozen=True, kw_only=True, tag="send"):
     images: tuple[str, ...] = ()
     timeout: float | None = None
 
+    def on_its_way(self) -> Receipt:
+        """The receipt of a message that the agent did not have in time."""
+        return Receipt(session_id=self.session, message_id=self.message_id, delivered=False)
+
 
 class Abort(Command[dict[str, Any]], frozen=True, kw_only=True, tag="abort"):
     """End the open turn; with `clear` also drop the queued messages."""
