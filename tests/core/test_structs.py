@@ -65,6 +65,34 @@ assert not problems, problems
 """
 
 
+FORK = """
+import os
+import threading
+import time
+import msgspec
+from bridle.core import structs
+
+Kind = msgspec.defstruct("Kind", [("a", "int")])
+held = threading.Event()
+
+
+def examine():
+    with structs._lock:
+        held.set()
+        time.sleep(0.3)
+
+
+thread = threading.Thread(target=examine)
+thread.start()
+held.wait()
+if os.fork() == 0:
+    os._exit(0 if structs.decode(b'{"a":1}', Kind).a == 1 else 1)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+thread.join()
+assert structs.decode(b'{"a":2}', Kind).a == 2
+"""
+
+
 class Point(msgspec.Struct):
     x: int
     y: int = 0
@@ -73,6 +101,13 @@ class Point(msgspec.Struct):
 def test_threads_that_decode_a_type_for_the_first_time_at_once_do_not_crash() -> None:
     done = subprocess.run(
         [sys.executable, "-c", RACE], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_program_that_forks_while_a_thread_examines_a_type_decodes_in_both() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -9,6 +9,7 @@ runs in threads. Encoding, creating and copying structs need no such care.
 itself.
 """
 
+import os
 from _thread import allocate_lock
 from typing import Any, TypeVar, overload
 
@@ -17,6 +18,10 @@ import msgspec
 T = TypeVar("T")
 _decoders: "dict[Any, msgspec.json.Decoder[Any]]" = {}
 _lock = allocate_lock()
+# A child gets a copy of this lock and of a type that is half examined, so a fork waits for it.
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 
 
 @overload

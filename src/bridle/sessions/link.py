@@ -369,8 +369,7 @@ def started(wanted: Wanted) -> SessionLink:
     # An absolute path stays right when the program changes its directory.
     options = msgspec.structs.replace(options, cwd=os.path.abspath(options.cwd or os.getcwd()))
     home = homes(options.cwd or os.getcwd(), os.environ)[0]
-    store = SessionStore(home)
-    try:
+    with SessionStore(home) as store:
         record = start_session(
             home,
             store,
@@ -382,8 +381,6 @@ def started(wanted: Wanted) -> SessionLink:
             identity=wanted.identity,
             clocks=wanted.clocks or configured_clocks(config),
         )
-    finally:
-        store.close()
     return SessionLink(host_of(home), record, runtime, options)
 
 
@@ -410,11 +407,8 @@ def resumed(
     if config.model_server is not None:
         changes = {"model_server": config.model_server, **changes}
     checked = _checked(changes)
-    store = SessionStore(home)
-    try:
+    with SessionStore(home) as store:
         record = _resumed(home, store, runtime, record, clocks, checked)
-    finally:
-        store.close()
     return SessionLink(host_of(home), record, runtime)
 
 
@@ -454,8 +448,7 @@ def forked(parent: SessionLink, name: str | None, changes: Mapping[str, Any]) ->
     home, runtime, options = parent.host.home, parent.runtime, parent.options
     # These may hold keys, which are not on disk.
     kept = {} if options is None else {"env": options.env, "model_server": options.model_server}
-    store = SessionStore(home)
-    try:
+    with SessionStore(home) as store:
         new, options = fork_session(
             home,
             store,
@@ -466,8 +459,6 @@ def forked(parent: SessionLink, name: str | None, changes: Mapping[str, Any]) ->
             changes=_checked(changes),
             kept=kept,
         )
-    finally:
-        store.close()
     return SessionLink(parent.host, new, runtime, options)
 
 

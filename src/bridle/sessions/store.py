@@ -416,6 +416,12 @@ class SessionStore:
         """Close the database."""
         self._database.close()
 
+    def __enter__(self) -> "SessionStore":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
 
 def find_record(homes: Iterable[StateHome], name: str) -> tuple[StateHome, SessionRecord]:
     """A session's home and its record as last stored, by id, name, or the beginning of an id;
