@@ -16,6 +16,7 @@ from benchmarks.chaos import DEADLINE, Run, Wrong
 from bridle.core import events as ev
 from bridle.core.events import Drive
 from bridle.process.process_tree import look
+from bridle.sessions import verbs
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.store import SessionRecord
@@ -49,21 +50,21 @@ class PrintRun(Run):
 
     def _recover(self) -> None:
         with DaemonClient(self.home) as client:
-            report = client.request("wait_idle", session=self.record.session_id, timeout=DEADLINE)
+            report = client.call(verbs.WaitIdle(session=self.record.session_id, timeout=DEADLINE))
             if report is None:
                 raise Wrong("it never came to rest")
             if self.target == "keeper" and self.notes["killed"]:
-                if report["state"] != "lost":
-                    raise Wrong(f"its keeper was killed and it says {report['state']}")
+                if report.state != "lost":
+                    raise Wrong(f"its keeper was killed and it says {report.state}")
                 self.notes["told lost"] += 1
                 self._resume(client)
-                report = client.request(
-                    "wait_idle", session=self.record.session_id, timeout=DEADLINE
+                report = client.call(
+                    verbs.WaitIdle(session=self.record.session_id, timeout=DEADLINE)
                 )
-            if report is None or report["state"] != "ready":
+            if report is None or report.state != "ready":
                 raise Wrong(f"it did not go on: {report}")
             self._finally(client)
-            client.request("stop", session=self.record.session_id, timeout=DEADLINE)
+            client.call(verbs.Stop(session=self.record.session_id, timeout=DEADLINE))
 
     def _check_messages(self, record: SessionRecord) -> None:
         heard: Counter[str] = Counter()

@@ -18,6 +18,7 @@ from bridle.core.options import ModelServer, RunOptions
 from bridle.drives.tmux.server import PanePlace, TmuxServer, server_folder
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.registry import get_adapter
+from bridle.sessions import verbs
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.start import resume_session, start_session
 from bridle.sessions.store import SessionRecord, SessionStore
@@ -107,8 +108,8 @@ class RealRun(Run):
     def _finally(self, client: DaemonClient) -> None:
         """Ask once more: the request that this makes holds all that the agent remembers."""
         self._say(client, "prompt")
-        report = client.request("wait_idle", session=self.record.session_id, timeout=DEADLINE)
-        if report is None or report["state"] != "ready" or report["status"] != "completed":
+        report = client.call(verbs.WaitIdle(session=self.record.session_id, timeout=DEADLINE))
+        if report is None or report.state != "ready" or report.status != "completed":
             raise Wrong(f"the last prompt was not answered: {report}")
         for message_id, kind in list(self.accepted.items()):
             # The same message again changes nothing and tells what became of it.

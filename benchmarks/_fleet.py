@@ -15,6 +15,7 @@ from typing import Any
 from bridle.core.errors import BridleError
 from bridle.core.options import RunOptions
 from bridle.runtimes.scripted import ScriptedRuntime
+from bridle.sessions import verbs
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.daemon import raise_file_limit
 from bridle.sessions.home import StateHome
@@ -83,17 +84,17 @@ class Fleet:
         until = time.monotonic() + START
         with DaemonClient(self.home) as client:
             for record in records:
-                client.request("adopt", session=record.session_id)
+                client.call(verbs.Adopt(session=record.session_id))
             for record in records:
                 left = until - time.monotonic()
-                told = client.request("wait_ready", session=record.session_id, timeout=left)
-                if told is None or told["state"] != "ready":
+                told = client.call(verbs.WaitReady(session=record.session_id, timeout=left))
+                if told is None or told.state != "ready":
                     raise RuntimeError(f"session {record.session_id} is not ready: {told}")
 
     def daemon_pid(self) -> int:
         """The daemon's process, started when there is none."""
         with DaemonClient(self.home) as client:
-            return int(client.request("status")["pid"])
+            return int(client.call(verbs.Status())["pid"])
 
     def run_file(self, record: SessionRecord, name: str) -> Path:
         """A file of a session's process."""
@@ -102,7 +103,7 @@ class Fleet:
     def close(self) -> None:
         """End the daemon, every agent by its group, and remove the files."""
         with contextlib.suppress(BridleError), DaemonClient(self.home, start=False) as client:
-            client.request("shutdown")
+            client.call(verbs.Shutdown())
             client.wait_gone()
         for folder in (Path(self.home.root) / "sessions").glob("*/runs/0001"):
             with contextlib.suppress(OSError, ValueError):

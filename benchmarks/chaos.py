@@ -48,6 +48,7 @@ from bridle.core.options import RunOptions
 from bridle.process.process_tree import kill_marked, look, marked_processes
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.registry import get_adapter
+from bridle.sessions import verbs
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.home import StateHome
@@ -165,8 +166,8 @@ class Run:
             self.driver.stdout.readline()
         else:
             with DaemonClient(self.home) as client:
-                client.request("wait_ready", session=self.record.session_id, timeout=DEADLINE)
-                self.daemon = client.request("status")["pid"]
+                client.call(verbs.WaitReady(session=self.record.session_id, timeout=DEADLINE))
+                self.daemon = client.call(verbs.Status())["pid"]
         killer = threading.Timer(self.random.uniform(0.0, self.latest_kill), self._kill)
         killer.start()
         try:
@@ -193,14 +194,15 @@ class Run:
             self.refused.append(message_id)
             self.notes[f"refused ({problem.kind})"] += 1
 
-    def _send(self, client: DaemonClient, message_id: str, kind: str) -> Any:
-        return client.request(
-            "send",
-            session=self.record.session_id,
-            kind=kind,
-            text=f"{kind} {message_id}",
-            message_id=message_id,
-            timeout=0.01,
+    def _send(self, client: DaemonClient, message_id: str, kind: Any) -> Any:
+        return client.call(
+            verbs.Send(
+                session=self.record.session_id,
+                kind=kind,
+                text=f"{kind} {message_id}",
+                message_id=message_id,
+                timeout=0.01,
+            )
         )
 
     def _kill(self) -> None:
@@ -236,13 +238,13 @@ class Run:
 
     def _recover(self) -> None:
         with DaemonClient(self.home) as client:
-            report = client.request("wait_idle", session=self.record.session_id, timeout=DEADLINE)
+            report = client.call(verbs.WaitIdle(session=self.record.session_id, timeout=DEADLINE))
             if report is None:
                 raise Wrong("it never came to rest")
             if self.target not in ("driver", "daemon"):
-                if report["state"] not in ("failed", "lost"):
-                    raise Wrong(f"its agent was killed and it says {report['state']}")
-                self.notes[f"told {report['state']}"] += 1
+                if report.state not in ("failed", "lost"):
+                    raise Wrong(f"its agent was killed and it says {report.state}")
+                self.notes[f"told {report.state}"] += 1
                 try:
                     self._resume(client)
                 except ResumeRefused:
@@ -250,27 +252,27 @@ class Run:
                     self.notes["resume refused"] += 1
                     self.over = True
                     return
-            elif report["state"] != "ready":
-                raise Wrong(f"nothing was done to its agent and it says {report['state']}")
-            report = client.request("wait_idle", session=self.record.session_id, timeout=DEADLINE)
-            if report is None or report["state"] != "ready":
+            elif report.state != "ready":
+                raise Wrong(f"nothing was done to its agent and it says {report.state}")
+            report = client.call(verbs.WaitIdle(session=self.record.session_id, timeout=DEADLINE))
+            if report is None or report.state != "ready":
                 raise Wrong(f"it did not go on: {report}")
             self._finally(client)
-            client.request("stop", session=self.record.session_id, timeout=DEADLINE)
+            client.call(verbs.Stop(session=self.record.session_id, timeout=DEADLINE))
 
     def _finally(self, client: DaemonClient) -> None:
         """What is left to do before the session is stopped."""
 
     def _resume(self, client: DaemonClient) -> None:
-        client.request("release", session=self.record.session_id)
+        client.call(verbs.Release(session=self.record.session_id))
         store = SessionStore(self.home)
         try:
             record = store.get(self.record.session_id)
             self._resumed(store, record)
         finally:
             store.close()
-        told = client.request("wait_ready", session=self.record.session_id, timeout=DEADLINE)
-        if told is None or told["state"] in ("failed", "lost"):
+        told = client.call(verbs.WaitReady(session=self.record.session_id, timeout=DEADLINE))
+        if told is None or told.state in ("failed", "lost"):
             if told is not None and self._kept_nothing(record):
                 raise ResumeRefused("it is told failed again")
             raise Wrong(f"it could not be resumed: {told}")
@@ -330,7 +332,7 @@ class Run:
     def _end_daemon(self) -> None:
         try:
             with DaemonClient(self.home, start=False) as client:
-                client.request("shutdown")
+                client.call(verbs.Shutdown())
                 client.wait_gone()
         except BridleError:
             pass

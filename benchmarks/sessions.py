@@ -40,6 +40,7 @@ from benchmarks._subscribing import Subscriber, stamps
 from bridle.core.events import AnyEvent
 from bridle.core.ids import new_session_id
 from bridle.process.process_tree import look
+from bridle.sessions import verbs
 from bridle.sessions.client import DaemonClient
 from bridle.sessions.event_log import EventLog
 from bridle.sessions.store import SessionRecord
@@ -112,10 +113,10 @@ class Bench:
         """They still wait; some of them are asked for something, to see that they do it."""
         with DaemonClient(self.fleet.home) as client:
             for record in records:
-                now = client.request("show", session=record.session_id)
-                pid = now["pid"]
-                if now["state"] != "ready" or now["turn"] != 0 or pid is None or not look(pid):
-                    self.wrong.append(f"idle {record.session_id}: {now['state']}, {now['turn']}")
+                now = client.call(verbs.Show(session=record.session_id))
+                pid = now.pid
+                if now.state != "ready" or now.turn != 0 or pid is None or not look(pid):
+                    self.wrong.append(f"idle {record.session_id}: {now.state}, {now.turn}")
             woken = [] if self.light else records[:: max(1, len(records) // 50)]
             for record in woken:
                 self._prompt(client, record)
@@ -172,13 +173,14 @@ class Bench:
                 subscriber.listen(0.001)
 
     def _prompt(self, client: DaemonClient, record: SessionRecord) -> None:
-        client.request(
-            "send",
-            session=record.session_id,
-            kind="follow_up",
-            text="go on",
-            message_id=new_session_id(),
-            timeout=0.0,
+        client.call(
+            verbs.Send(
+                session=record.session_id,
+                kind="follow_up",
+                text="go on",
+                message_id=new_session_id(),
+                timeout=0.0,
+            )
         )
 
     def _latency(
@@ -227,9 +229,9 @@ class Bench:
     # -- right or wrong -------------------------------------------------------------------------
 
     def _check_turns(self, client: DaemonClient, record: SessionRecord, turns: int) -> None:
-        told = client.request("wait_idle", session=record.session_id, timeout=60.0)
-        right = (told or {}).get("turn") == turns and told["status"] == "completed"
-        if told is None or told["state"] != "ready" or not right:
+        told = client.call(verbs.WaitIdle(session=record.session_id, timeout=60.0))
+        right = told is not None and (told.turn, told.status) == (turns, "completed")
+        if told is None or told.state != "ready" or not right:
             self.wrong.append(f"{record.session_id}: {told}")
 
     def _check_events(

@@ -29,6 +29,7 @@ from bridle.core.files import new_private_dir, write_private
 from bridle.core.handles import SessionHints
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState, TranscriptSummary
+from bridle.core.structs import convert, decode, decoder
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit, ProcessSpec, StopStep
 from bridle.runtimes.contract import (
@@ -172,6 +173,9 @@ __all__ = [
     "ask_version",
     "check_options",
     "choose_dialect",
+    "convert",
+    "decode",
+    "decoder",
     "error_for_status",
     "find_executable",
     "find_native_cli",

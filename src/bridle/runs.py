@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import BridleError, UnsupportedOption, WrongUse
 from bridle.core.events import AnyEvent, Drive, Event
 from bridle.core.git import find_project
@@ -386,7 +387,7 @@ def options_from(prompt: str, options: Mapping[str, Any]) -> RunOptions:
         for name, value in options.items()
     }
     try:
-        return msgspec.convert({"prompt": prompt, **plain}, RunOptions)
+        return structs.convert({"prompt": prompt, **plain}, RunOptions)
     except msgspec.ValidationError as problem:
         what, _, where = str(problem).partition(" - at `$.")
         raise WrongUse(f"option {where.rstrip('`') or 'unknown'}: {what}") from None

@@ -108,7 +108,7 @@ class GuardedSession:
 
     def do(self, verb: verbs.Verb[T]) -> T:
         """Have a verb carried out, and wait for its result."""
-        return self.engine.call(lambda: self.service.call(verb)).result(DEADLINE).result(DEADLINE)
+        return self.engine.call(lambda: self.service.call(verb)).result(DEADLINE + 5)
 
     def ready(self) -> bool:
         """Whether it became ready; else it is over."""

@@ -156,7 +156,7 @@ class Conversation:
         return lambda: len(self.model.requests) > before
 
     def _rest(self, host: Host, record: SessionRecord) -> None:
-        waiting = host.call(
+        waiting = host.engine.call(
             lambda: host.service.call(verbs.WaitIdle(session=record.session_id, timeout=LONG))
         )
         report = waiting.result(LONG + 9)

@@ -12,11 +12,9 @@ from bridle.sessions import daemon, protocol
 
 
 class _BeforeHello(daemon.Daemon):
-    def _request_in(self, client: Any, line: bytes) -> dict[str, Any] | None:
-        request = super()._request_in(client, line)
-        if request is not None and request.get("op") == "hello":
-            return {**request, "op": "unheard"}
-        return request
+    def serve(self, client: Any, line: bytes) -> None:
+        """Carry out a request, unless it is `hello`."""
+        super().serve(client, line.replace(b'"op":"hello"', b'"op":"unheard"'))
 
     def _status(self) -> dict[str, Any]:
         told = super()._status()

@@ -42,7 +42,7 @@ class Host:
 
     def do(self, verb: verbs.Verb[T]) -> T:
         """Have a verb carried out, and wait for its result."""
-        return self.call(lambda: self.service.call(verb)).result(DEADLINE)
+        return self.engine.call(lambda: self.service.call(verb)).result(DEADLINE)
 
     def driver(self, record: SessionRecord) -> SessionDriver:
         """The driver of a session."""
@@ -60,7 +60,8 @@ class Host:
     def idle(self, record: SessionRecord, seconds: float = DEADLINE) -> TurnReport:
         """Wait until a session is idle or over."""
         verb = verbs.WaitIdle(session=record.session_id, timeout=seconds)
-        report = self.call(lambda: self.service.call(verb)).result(seconds + DEADLINE)
+        waiting = self.engine.call(lambda: self.service.call(verb))
+        report = waiting.result(seconds + DEADLINE)
         assert report is not None, "it never came to rest"
         return report
 

@@ -71,7 +71,7 @@ def go_on(place: Place, runtime: Adapter, record: SessionRecord) -> SessionRecor
 def rest(host: Host, record: SessionRecord) -> str:
     """Wait until the agent is idle; returns the last text."""
     verb = verbs.WaitIdle(session=record.session_id, timeout=LONG)
-    report = host.call(lambda: host.service.call(verb)).result(LONG + 10)
+    report = host.engine.call(lambda: host.service.call(verb)).result(LONG + 10)
     assert report is not None, "it never came to rest"
     assert (report.state, report.status) == ("ready", "completed"), report
     return report.text

@@ -7,12 +7,14 @@ import socket
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from bridle._version import __version__
 from bridle.core.errors import Unavailable, WrongUse
 from bridle.core.events import AgentEnd, StateChange
+from bridle.sessions import verbs
 from bridle.sessions.client import DaemonClient, daemon_status
 from bridle.sessions.home import StateHome, socket_path, token_path
 from bridle.sessions.lock import SessionOver
@@ -34,7 +36,7 @@ def end_daemon(home: StateHome) -> None:
     """End the daemon of a home and wait until it is gone."""
     try:
         with DaemonClient(home, start=False) as last:
-            last.request("shutdown")
+            last.call(verbs.Shutdown())
             last.wait_gone()
     except Unavailable:
         return
@@ -45,7 +47,7 @@ def test_it_is_started_on_demand_and_only_once(place: Place, client: DaemonClien
 
     def ask(_: int) -> int:
         with DaemonClient(place.home) as another:
-            return int(another.request("status")["pid"])
+            return int(another.call(verbs.Status())["pid"])
 
     with ThreadPoolExecutor(6) as pool:
         pids = set(pool.map(ask, range(6)))
@@ -66,19 +68,21 @@ def test_a_killed_daemon_is_replaced_and_nothing_is_lost(
 ) -> None:
     record = place.start('- shell: "touch began; sleep 0.5"\n- text: one\n- text: two\n')
     name = record.session_id
-    client.request("wait_ready", session=name, timeout=DEADLINE)
-    client.request("send", session=name, kind="prompt", text="a", message_id="a", timeout=DEADLINE)
+    client.call(verbs.WaitReady(session=name, timeout=DEADLINE))
+    client.call(verbs.Send(session=name, kind="prompt", text="a", message_id="a", timeout=DEADLINE))
     wait((place.work / "began").exists)
-    first = client.request("status")["pid"]
+    first = client.call(verbs.Status())["pid"]
     os.kill(first, signal.SIGKILL)
-    told = client.request("wait_idle", session=name, timeout=DEADLINE)
-    assert (told["state"], told["turn"], told["text"]) == ("ready", 1, "one")
-    assert client.request("status")["pid"] != first
-    again = client.request(
-        "send", session=name, kind="prompt", text="a", message_id="a", timeout=DEADLINE
+    told = client.call(verbs.WaitIdle(session=name, timeout=DEADLINE))
+    assert told is not None
+    assert (told.state, told.turn, told.text) == ("ready", 1, "one")
+    assert client.call(verbs.Status())["pid"] != first
+    again = client.call(
+        verbs.Send(session=name, kind="prompt", text="a", message_id="a", timeout=DEADLINE)
     )
-    assert (again["delivered"], again["turn"]) == (True, 1)
-    client.request("stop", session=name, timeout=DEADLINE)
+    assert again is not None
+    assert (again.delivered, again.turn) == (True, 1)
+    client.call(verbs.Stop(session=name, timeout=DEADLINE))
     assert [event.seq for event in client.events(name)] == list(
         range(1, len(place.events(record)) + 1)
     )
@@ -87,25 +91,27 @@ def test_a_killed_daemon_is_replaced_and_nothing_is_lost(
 def test_events_are_followed_over_a_kill(place: Place, client: DaemonClient) -> None:
     record = place.start("- text: one\n- text: two\n")
     name = record.session_id
-    client.request("wait_ready", session=name, timeout=DEADLINE)
-    pid = client.request("status")["pid"]
+    client.call(verbs.WaitReady(session=name, timeout=DEADLINE))
+    pid = client.call(verbs.Status())["pid"]
     with DaemonClient(place.home) as follower:
         seen = []
         for event in follower.events(name):
             seen.append(event)
             if isinstance(event, StateChange) and event.new == "ready" and len(seen) < 4:
                 os.kill(pid, signal.SIGKILL)
-                client.request(
-                    "send", session=name, kind="prompt", text="a", message_id="a", timeout=DEADLINE
+                client.call(
+                    verbs.Send(
+                        session=name, kind="prompt", text="a", message_id="a", timeout=DEADLINE
+                    )
                 )
             elif isinstance(event, AgentEnd):
-                client.request("stop", session=name, timeout=DEADLINE)
+                client.call(verbs.Stop(session=name, timeout=DEADLINE))
     assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
     assert kinds(list(seen))[-1] == "session_end"
 
 
 def test_strangers_are_not_served(place: Place, client: DaemonClient) -> None:
-    client.request("status")
+    client.call(verbs.Status())
     assert stat.S_IMODE(os.stat(socket_path(place.home)).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(token_path(place.home)).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(place.home.root).st_mode) == 0o700
@@ -121,42 +127,54 @@ def test_strangers_are_not_served(place: Place, client: DaemonClient) -> None:
             stranger.connect(socket_path(place.home))
             stranger.sendall(line)
             assert stranger.recv(100) == b""
-    assert client.request("status")["running"] is True
+    assert client.call(verbs.Status())["running"] is True
+
+
+class Dance(verbs.Verb[Any], frozen=True, kw_only=True, tag="dance"):
+    """A request that no daemon knows."""
+
+
+class ShowNothing(verbs.Verb[Any], frozen=True, kw_only=True, tag="show"):
+    """A request that lacks a field."""
 
 
 def test_errors_keep_their_types(place: Place, client: DaemonClient) -> None:
     with pytest.raises(UnknownSession, match="no session nobody"):
-        client.request("show", session="nobody")
+        client.call(verbs.Show(session="nobody"))
     with pytest.raises(WrongUse, match="does not know 'dance'"):
-        client.request("dance")
+        client.call(Dance())
     record = place.start("- text: one\n")
-    client.request("stop", session=record.session_id, timeout=DEADLINE)
+    client.call(verbs.Stop(session=record.session_id, timeout=DEADLINE))
     with pytest.raises(SessionOver, match="is stopped"):
-        client.request(
-            "send", session=record.session_id, kind="prompt", text="x", message_id="x", timeout=1
+        client.call(
+            verbs.Send(
+                session=record.session_id, kind="prompt", text="x", message_id="x", timeout=1
+            )
         )
     with pytest.raises(WrongUse, match=r"'show' is wrong: .*missing required field `session`"):
-        client.request("show")
-    with pytest.raises(WrongUse, match="names no session"):
+        client.call(ShowNothing())
+    with pytest.raises(WrongUse, match=r"'events' is wrong: Expected `str`.*`\$\.session`"):
         list(client.events(None))  # type: ignore[arg-type]
-    assert client.request("status")["running"] is True
+    assert client.call(verbs.Status())["running"] is True
 
 
 def test_it_ends_when_it_is_idle(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDLE_DAEMON_IDLE", "0.3")
     record = place.start("- text: one\n")
     with DaemonClient(place.home) as talking:
-        talking.request("wait_ready", session=record.session_id, timeout=DEADLINE)
+        talking.call(verbs.WaitReady(session=record.session_id, timeout=DEADLINE))
     # Asking it would keep it busy.
     wait(lambda: not os.path.exists(socket_path(place.home)))
     # The session did not notice.
     with DaemonClient(place.home) as talking:
         name = record.session_id
-        talking.request(
-            "send", session=name, kind="prompt", text="hi", message_id="m", timeout=DEADLINE
+        talking.call(
+            verbs.Send(session=name, kind="prompt", text="hi", message_id="m", timeout=DEADLINE)
         )
-        assert talking.request("wait_idle", session=name, timeout=DEADLINE)["text"] == "one"
-        talking.request("stop", session=name, timeout=DEADLINE)
+        report = talking.call(verbs.WaitIdle(session=name, timeout=DEADLINE))
+        assert report is not None
+        assert report.text == "one"
+        talking.call(verbs.Stop(session=name, timeout=DEADLINE))
     end_daemon(place.home)
 
 
@@ -164,7 +182,7 @@ def test_a_home_with_a_long_path(tmp_path_factory: pytest.TempPathFactory) -> No
     deep = tmp_path_factory.mktemp("deep") / ("d" * 60) / ("e" * 60)
     home = StateHome(str(deep / "state"))
     with DaemonClient(home) as talking:
-        status = talking.request("status")
+        status = talking.call(verbs.Status())
     assert len(status["socket"]) < 100
     assert json.dumps(status)
     end_daemon(home)

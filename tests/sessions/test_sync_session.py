@@ -15,6 +15,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import TimedOut, WrongUse
 from bridle.core.events import Event
+from bridle.sessions import verbs
 from bridle.sessions.client import DaemonClient, daemon_status
 from bridle.sessions.host import close_hosts
 from bridle.sessions.lock import SessionHeld
@@ -108,19 +109,19 @@ def test_a_session_is_taken_over_from_the_daemon(studio: Studio) -> None:
     wait((studio.work / "began").exists)
     session.detach()
     with DaemonClient(studio.home) as client:
-        assert client.request("show", session="moved")["state"] == "working"
-        assert client.request("status")["sessions"] == 1
+        assert client.call(verbs.Show(session="moved")).state == "working"
+        assert client.call(verbs.Status())["sessions"] == 1
         with SyncSession.open("moved") as mine:
-            assert client.request("status")["sessions"] == 0
+            assert client.call(verbs.Status())["sessions"] == 0
             studio.go()
             assert mine.wait_idle(**WAIT).text == "the end"
             mine.detach()
-        assert client.request("show", session="moved")["state"] == "ready"
+        assert client.call(verbs.Show(session="moved")).state == "ready"
         # The daemon has it again, and resuming what lives is refused without taking it away.
         with pytest.raises(WrongUse, match="is alive"):
             SyncSession.resume("moved")
-        assert client.request("status")["sessions"] == 1
-        client.request("stop", session="moved", timeout=DEADLINE)
+        assert client.call(verbs.Status())["sessions"] == 1
+        client.call(verbs.Stop(session="moved", timeout=DEADLINE))
         with SyncSession.resume("moved") as mine:
             assert mine.prompt("more", **WAIT).delivered
             assert mine.wait_idle(**WAIT).text == "after that"

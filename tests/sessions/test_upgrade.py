@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bridle._version import __version__
 from bridle.core.ids import new_session_id
 from bridle.guard.hooks.guard_folder import read_notes
 from bridle.process.process_tree import look
+from bridle.sessions import verbs
 from bridle.sessions.client import DaemonClient, daemon_status
 from bridle.sessions.ledger import Told, ledger_entries
 from bridle.sessions.protocol import PROTOCOL, DaemonAhead, Peer, standing
@@ -64,29 +66,30 @@ def test_an_older_daemon_is_replaced_in_the_middle_of_a_turn(
     record = place.start(LONG)
     session = record.session_id
     with DaemonClient(place.home, start=False) as before:
-        before.request("wait_ready", session=session, timeout=DEADLINE)
+        before.call(verbs.WaitReady(session=session, timeout=DEADLINE))
         first = new_session_id()
-        before.request("send", session=session, kind="prompt", text="one", message_id=first)
+        before.call(verbs.Send(session=session, kind="prompt", text="one", message_id=first))
         queued = new_session_id()
-        before.request("send", session=session, kind="follow_up", text="two", message_id=queued)
+        before.call(verbs.Send(session=session, kind="follow_up", text="two", message_id=queued))
     wait((place.work / "began").exists)
     capfd.readouterr()
     with DaemonClient(place.home) as client:
-        status = client.request("status")
+        status = client.call(verbs.Status())
         assert (status["version"], status["protocol"]) == (__version__, PROTOCOL)
         assert status["pid"] != old
         [line] = capfd.readouterr().err.splitlines()
         assert "replacing the daemon" in line
         # A client that asks again after the loss of the old daemon doubles nothing.
-        again = {"session": session, "kind": "prompt", "text": "one", "message_id": first}
-        client.request("send", **again, timeout=DEADLINE)
-        client.request(
-            "send", session=session, kind="follow_up", text="three", message_id=new_session_id()
+        again = verbs.Send(session=session, kind="prompt", text="one", message_id=first)
+        client.call(msgspec.structs.replace(again, timeout=DEADLINE))
+        client.call(
+            verbs.Send(session=session, kind="follow_up", text="three", message_id=new_session_id())
         )
         (place.work / "go").touch()
-        report = client.request("wait_idle", session=session, timeout=DEADLINE)
-        assert (report["turn"], report["status"]) == (3, "completed")
-        client.request("stop", session=session, timeout=DEADLINE)
+        report = client.call(verbs.WaitIdle(session=session, timeout=DEADLINE))
+        assert report is not None
+        assert (report.turn, report.status) == (3, "completed")
+        client.call(verbs.Stop(session=session, timeout=DEADLINE))
     assert heard(place, record) == Counter({"one": 1, "two": 1, "three": 1})
     assert numbered(place.events(record))
 
@@ -96,7 +99,7 @@ def test_many_clients_replace_it_once(place: Place, begin: Begin) -> None:
 
     def ask(_: int) -> int:
         with DaemonClient(place.home) as client:
-            return int(client.request("status")["pid"])
+            return int(client.call(verbs.Status())["pid"])
 
     with ThreadPoolExecutor(6) as pool:
         pids = set(pool.map(ask, range(6)))
@@ -108,29 +111,32 @@ def test_who_waits_at_the_old_daemon_goes_on_at_the_new_one(place: Place, begin:
     begin(PROTOCOL, "0.0.9")
     record = place.start(LONG)
     with DaemonClient(place.home, start=False) as before:
-        before.request("wait_ready", session=record.session_id, timeout=DEADLINE)
-        before.request(
-            "send", session=record.session_id, kind="prompt", text="go", message_id=new_session_id()
+        before.call(verbs.WaitReady(session=record.session_id, timeout=DEADLINE))
+        before.call(
+            verbs.Send(
+                session=record.session_id, kind="prompt", text="go", message_id=new_session_id()
+            )
         )
     wait((place.work / "began").exists)
 
     with DaemonClient(place.home, start=False) as waiting, DaemonClient(place.home) as client:
         waiting._connect()
-        waiting._say("wait_idle", {"session": record.session_id})
-        client.request("status")
+        waiting._say(verbs.WaitIdle(session=record.session_id))
+        client.call(verbs.Status())
         with pytest.raises(EOFError):
             # No answer that would read as a time that ran out: it has to ask again.
             waiting._answer()
         waiting.close()
         (place.work / "go").touch()
-        report = waiting.request("wait_idle", session=record.session_id, timeout=DEADLINE)
-        assert report["status"] == "completed"
+        report = waiting.call(verbs.WaitIdle(session=record.session_id, timeout=DEADLINE))
+        assert report is not None
+        assert report.status == "completed"
 
 
 def test_a_newer_daemon_is_left_alone(place: Place, begin: Begin) -> None:
     new = begin(PROTOCOL + 1, "99.0")
     with DaemonClient(place.home) as client, pytest.raises(DaemonAhead) as refused:
-        client.request("list")
+        client.call(verbs.List())
     assert "99.0" in refused.value.message
     assert "bridle daemon stop" in refused.value.hint
     assert refused.value.exit_code == 2
@@ -141,7 +147,7 @@ def test_a_newer_daemon_is_left_alone(place: Place, begin: Begin) -> None:
 def test_a_newer_version_of_the_same_protocol_is_used(place: Place, begin: Begin) -> None:
     new = begin(PROTOCOL, "99.0")
     with DaemonClient(place.home) as client:
-        assert client.request("status")["pid"] == new
+        assert client.call(verbs.Status())["pid"] == new
 
 
 def test_a_daemon_without_versions_is_known_by_its_status(place: Place, begin: Begin) -> None:

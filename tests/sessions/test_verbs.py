@@ -12,6 +12,10 @@ from bridle.sessions.verbs import VERBS, Receipt, TurnReport, result_type
 from tests.sessions.place import Place
 
 WIRE: dict[str, dict[str, Any]] = {
+    "hello": {},
+    "status": {},
+    "shutdown": {},
+    "events": {"after": 7, "follow": False},
     "send": {"kind": "steer", "text": "hi", "message_id": "m", "images": ["a.png"], "timeout": 1.5},
     "abort": {"reason": "enough", "clear": True},
     "answer": {"request_id": "r", "allowed": False, "by": "person", "reason": "no"},
@@ -33,7 +37,8 @@ WIRE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_is_read_and_written_as_in_protocol_1(name: str) -> None:
-    fields = {**({} if name == "list" else {"session": "s"}), **WIRE[name]}
+    named = {"session": "s"} if issubclass(VERBS[name], verbs.SessionVerb) else {}
+    fields = {**named, **WIRE[name]}
     # Clients of any version send an id, a token and a timeout with every request.
     request = {"id": 1, "op": name, "token": "t", "timeout": None, **fields}
     verb = msgspec.convert(request, VERBS[name])

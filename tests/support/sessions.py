@@ -146,10 +146,10 @@ class LiveSession:
 
     def wait(self, holds: Callable[[], bool]) -> None:
         session_id = self.record.session_id
-        started = self.engine.call(
+        came = self.engine.call(
             lambda: self.engine.wait(session_id, lambda: True if holds() else None, DEADLINE)
-        ).result(DEADLINE)
-        assert started.result(DEADLINE + 5), "the session never came to that"
+        )
+        assert came.result(DEADLINE + 5), "the session never came to that"
 
     def wait_idle(self) -> None:
         self.wait(lambda: self.driver.player.is_idle)

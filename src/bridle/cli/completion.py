@@ -79,11 +79,10 @@ def _sessions() -> list[str]:
     found: list[str] = []
     for home in homes(os.getcwd(), os.environ):
         if os.path.exists(home.database):
-            store = SessionStore(home)
-            for record in store.all():
-                name = record.name or ""
-                found.append(name if _PLAIN.fullmatch(name) else record.session_id)
-            store.close()
+            with SessionStore(home) as store:
+                for record in store.all():
+                    name = record.name or ""
+                    found.append(name if _PLAIN.fullmatch(name) else record.session_id)
     return list(dict.fromkeys(found))
 
 

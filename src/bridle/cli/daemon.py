@@ -24,15 +24,16 @@ def execute(args: argparse.Namespace) -> int:
     from bridle.core.errors import Unavailable
     from bridle.sessions.client import DaemonClient, daemon_status
     from bridle.sessions.home import homes
+    from bridle.sessions.verbs import Shutdown, Status
 
     home = homes(os.getcwd(), os.environ)[0]
     if args.verb == "start":
         with DaemonClient(home) as client:
-            client.request("status")
+            client.call(Status())
     elif args.verb == "stop":
         try:
             with DaemonClient(home, start=False) as client:
-                client.request("shutdown")
+                client.call(Shutdown())
                 client.wait_gone()
         except Unavailable:
             pass

@@ -49,22 +49,20 @@ class CommandParser(argparse.ArgumentParser):
             if not words:
                 sys.stderr.write(self.format_help())
                 raise SystemExit(2)
-            words = self._verb_first(words, verbs)
+            if words[0] not in verbs.choices:
+                words = self._verb_first(words, verbs)
         else:
-            words = self._sorted(words)
+            options, others = self._apart(words)
+            words = [*options, *(["--", *others] if others else [])]
         parsed, rest = super().parse_known_args(words, namespace)
         if rest[:1] == ["--"] and len(rest) > 1:
-            rest = rest[1:]  # put there by `_sorted`; the parser takes no words at all
+            rest = rest[1:]  # put there above; the parser takes no words at all
         if rest:
             self._refuse(rest[0], words)
         return parsed, []
 
-    def _sorted(self, words: list[str]) -> list[str]:
-        """The options first, then `--` and the other words, each kind in its order."""
-        options, others = self._apart(words)
-        return [*options, *(["--", *others] if others else [])]
-
     def _apart(self, words: list[str]) -> tuple[list[str], list[str]]:
+        """The options and the other words, each kind in its order."""
         options: list[str] = []
         others: list[str] = []
         left = list(words)

@@ -31,12 +31,18 @@ def prompt_text(argument: str | None, files: Sequence[str] = (), *, optional: bo
             raise WrongUse("the prompt is missing", hint=_MISSING)
         return _stdin()
     named = [*(() if argument is None else (argument,)), *files]
-    parts = [] if argument is None else [_stdin() if argument == "-" else _whole(argument)]
+    parts = [] if argument is None else [_stdin() if argument == "-" else argument]
     parts += [_stdin() if file == "-" else _file(file) for file in files]
     if "-" not in named:
         parts.append(_joined())
     *before, last = [part for part in parts if part.strip()] or parts[:1]
-    return "\n\n".join([*(part.rstrip("\n") for part in before), last])
+    text = "\n\n".join([*(part.rstrip("\n") for part in before), last])
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Only the argument can hold such bytes; a model takes none of them.
+        raise WrongUse("the prompt is not UTF-8 text") from None
+    return text
 
 
 def _joined() -> str:
@@ -82,12 +88,3 @@ def _file(path: str) -> str:
         raise WrongUse(f"cannot read {path}: {problem.strerror or problem}") from None
     except UnicodeDecodeError:
         raise WrongUse(f"{path} is not UTF-8 text", hint="an image goes with --image") from None
-
-
-def _whole(argument: str) -> str:
-    """An argument as text; bytes of it that are not UTF-8 cannot be sent to a model."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        raise WrongUse("the prompt is not UTF-8 text") from None
-    return argument

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bridle.config.schema import AdapterSection, RuntimeSection
+from bridle.core import structs
 from bridle.core.capabilities import (
     CAPABILITIES,
     branch_problem,
@@ -259,7 +260,7 @@ def _options_type(target: str) -> type[msgspec.Struct] | None:
 
 def _misfit(options: Mapping[str, Any], shape: type[msgspec.Struct]) -> str:
     try:
-        msgspec.convert(options, shape)
+        structs.convert(options, shape)
     except msgspec.ValidationError as problem:
         return str(problem)
     return ""
@@ -276,7 +277,7 @@ def _section(adapters: Mapping[str, Any], name: str) -> AdapterSection | None:
     if isinstance(found, AdapterSection):
         return found
     try:
-        return msgspec.convert(found, AdapterSection)
+        return structs.convert(found, AdapterSection)
     except msgspec.ValidationError:
         return None
 

@@ -15,6 +15,7 @@ from bridle._version import __version__
 from bridle.config import environment, schema
 from bridle.config.environment import environment_values, runtime_in
 from bridle.config.schema import Config
+from bridle.core import structs
 from bridle.core.errors import ConfigError
 from bridle.core.files import Cache, config_dir, home_dir
 from bridle.core.git import find_git
@@ -57,7 +58,7 @@ def load_config(
     runtime = runtime_in(around, merged.get("profiles", ()), known)
     if runtime is not None:
         merge(merged, {"runtime": {"default": runtime}})
-    config = msgspec.convert(merged, Config)
+    config = structs.convert(merged, Config)
     return msgspec.structs.replace(config, files=tuple(path for path, _ in files), **fields)
 
 

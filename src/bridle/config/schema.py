@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import WrongUse
 from bridle.core.events import Drive
 from bridle.core.options import ModelServer, Provider, ResolvedModel
@@ -120,7 +121,7 @@ class AdapterSection(_Section, frozen=True, kw_only=True):
         if self.ready is None or isinstance(self.ready, ReadySection):
             return self.ready
         if self.ready in get_args(Strategy):
-            return msgspec.convert({"strategy": self.ready}, ReadySection)
+            return structs.convert({"strategy": self.ready}, ReadySection)
         return ReadySection(text=self.ready)
 
     @property

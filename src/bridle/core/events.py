@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import ErrorInfo
 from bridle.core.usage import Usage
 
@@ -305,5 +306,5 @@ def _event_decoder() -> "msgspec.json.Decoder[AnyEvent]":
     # Built on first use: runs write events and hardly ever read them, and it costs milliseconds.
     global _decoder
     if _decoder is None:
-        _decoder = msgspec.json.Decoder(AnyEvent)
+        _decoder = structs.decoder(AnyEvent)
     return _decoder

@@ -12,6 +12,8 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from bridle.core import structs
+
 T = TypeVar("T")
 
 PRIVATE_FILE = 0o600
@@ -198,7 +200,7 @@ class Cache:
         """The value of `key`; None if it has no value of this kind."""
         entry = self._read().get(key)
         try:
-            return None if entry is None else msgspec.json.decode(entry, type=kind)
+            return None if entry is None else structs.decode(entry, kind)
         except msgspec.MsgspecError:
             return None
 
@@ -217,7 +219,7 @@ class Cache:
     def _read(self) -> dict[str, msgspec.Raw]:
         try:
             with open(self.path, "rb") as file:
-                content = msgspec.json.decode(file.read(), type=_CacheFile)
+                content = structs.decode(file.read(), _CacheFile)
         except (OSError, msgspec.MsgspecError):
             return {}
         return content.entries if content.made_by == self._made_by else {}

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.files import (
     PRIVATE_DIR,
     PRIVATE_FILE,
@@ -297,7 +298,7 @@ def _recorded(folder: str) -> _Record | None:
     """The record of the hold in `folder`; None when there is none."""
     try:
         with open(os.path.join(folder, _RECORD), "rb") as file:
-            return msgspec.convert(json.loads(file.read()), _Record)
+            return structs.convert(json.loads(file.read()), _Record)
     except (OSError, ValueError):
         return None
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import ConfigError, WrongUse
 from bridle.core.git import find_git
 from bridle.guard.policy import CAPABILITIES, TRACKERS, Override, Policy, PolicyError, check
@@ -39,7 +40,7 @@ def configured_policy(
     """
     section = config.guards
     overrides = {
-        name: msgspec.convert(msgspec.structs.asdict(each), Override)
+        name: structs.convert(msgspec.structs.asdict(each), Override)
         for name, each in section.overrides.items()
     }
     policy = Policy(

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.guard.judge import Judge
 from bridle.guard.policy import Policy
 from bridle.guard.verdict import Call, Verdict
@@ -67,7 +68,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_cases(path: str) -> list[Case]:
     """The corpus file's cases. Raises `CorpusError` naming the line that is wrong."""
-    decoder = msgspec.json.Decoder(Case)
+    decoder = structs.decoder(Case)
     cases: list[Case] = []
     try:
         with open(path, "rb") as handle:

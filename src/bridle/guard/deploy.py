@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import WrongUse
 from bridle.core.files import make_private_dir, state_dir, write_private
 from bridle.core.options import CAPABILITY
@@ -165,7 +166,7 @@ def status(worktree: str, env: Mapping[str, str] | None = None) -> Status:
 def _state(folder: str, root: str) -> GuardState:
     try:
         with open(os.path.join(folder, "record.json"), "rb") as file:
-            record = msgspec.json.decode(file.read(), type=_Record)
+            record = structs.decode(file.read(), _Record)
         detail = _problem(GuardFolder(folder), root, record.file)
     except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as problem:
         name = os.path.basename(folder).partition("-")[2]

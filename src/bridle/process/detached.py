@@ -133,16 +133,15 @@ class DetachedProcess(RunFiles):
                 raise start_error(spec, problem) from None
             leave_running(holder)
 
-    def write(self, data: bytes) -> None:
-        """As `RunFiles.write`; wakes the pump."""
-        super().write(data)
+    def _announce(self) -> None:
+        """Wake the pump."""
         self._ring(b"\n")
 
     def take_up(self) -> None:
         """Wake the pump: the previous driver may have been killed before it did."""
         if read_word(self.path("exit")) is None:
             with contextlib.suppress(HoldingFailed):
-                self._ring(b"\n")
+                self._announce()
 
     def close_input(self) -> None:
         """Close the agent's stdin after all input was copied: the pump exits, and the FIFO has no

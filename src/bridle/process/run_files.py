@@ -136,6 +136,10 @@ class RunFiles:
                 f"the agent's input cannot be written: {problem.strerror}",
                 hint="free some disk space; the session then continues by itself",
             ) from None
+        self._announce()
+
+    def _announce(self) -> None:
+        """Wake what waits for input, if anything does."""
 
     def _append(self, name: str, data: bytes) -> None:
         handle = os.open(self.path(name), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)

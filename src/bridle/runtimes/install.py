@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.files import cached_text
 
 
@@ -55,7 +56,7 @@ def package_version(binary: str, package: str) -> str | None:
     for _ in range(8):
         try:
             with open(os.path.join(folder, "package.json"), "rb") as file:
-                manifest = msgspec.json.decode(file.read(), type=_Manifest)
+                manifest = structs.decode(file.read(), _Manifest)
         except (OSError, msgspec.MsgspecError):
             manifest = _Manifest()
         if manifest.name.startswith(package) and manifest.version:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import BridleError, NotAuthenticated, WrongUse
 from bridle.core.options import Provider, RunOptions
 
@@ -121,7 +122,7 @@ def file_instructions(runtime: "Adapter", options: RunOptions, cwd: str) -> str:
 def json_object(given: str, what: str) -> dict[str, Any]:
     """An object from JSON text or a JSON file."""
     try:
-        return msgspec.json.decode(_json_text(given, what), type=dict[str, Any])
+        return structs.decode(_json_text(given, what), dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise WrongUse(f"the {what} is not a JSON object: {problem}") from None
 
@@ -176,7 +177,7 @@ def read_servers(text_or_path: str) -> dict[str, McpServer]:
     """The servers of `mcp_config`; `WrongUse` says what is wrong with it."""
     data = _json_text(text_or_path, "MCP config")
     try:
-        servers = msgspec.json.decode(data, type=_McpConfig).mcp_servers
+        servers = structs.decode(data, _McpConfig).mcp_servers
     except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise WrongUse(f"MCP config: {problem}", hint='expected {"mcpServers": {…}}') from None
     for name, server in servers.items():
@@ -211,7 +212,7 @@ def read_provider_options(
         split = name in lists and isinstance(value, str)
         values[name] = value.split(separator) if split else value
     try:
-        return msgspec.convert(values, kind, strict=False)
+        return structs.convert(values, kind, strict=False)
     except msgspec.ValidationError as problem:
         raise WrongUse(f"{runtime} provider option: {problem}") from None
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import GuardRefused, WrongUse
 from bridle.core.files import write_atomic, write_private
 from bridle.core.git import hide_from_status, is_tracked, show_in_status
@@ -118,7 +119,7 @@ def _checked(worktree: str, name: str) -> tuple[str, str]:
 
 def _settings(path: str) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(_bytes_of(path), type=dict[str, Any])
+        return structs.decode(_bytes_of(path), dict[str, Any])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise WrongUse(f"cannot read {path}: {problem}", hint="repair the file") from None
 

@@ -6,6 +6,7 @@ import sys
 import msgspec
 
 from bridle._version import __version__
+from bridle.core import structs
 from bridle.core.files import cached_text, forget_cached_text
 
 LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher.py")
@@ -61,7 +62,7 @@ def preflight() -> Enforcement:
     text = cached_text(circumstances(), ask)
     if found is None:
         try:
-            found = msgspec.json.decode(text or "", type=Enforcement)
+            found = structs.decode(text or "", Enforcement)
         except msgspec.MsgspecError:
             found = _try_all()
     return found

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import Unavailable, WrongUse
 from bridle.core.events import AnyEvent
 from bridle.process.launch import default_signals, leave_running
@@ -24,7 +25,7 @@ from bridle.sessions import protocol
 from bridle.sessions.home import StateHome, explained, socket_path, token_path
 from bridle.sessions.protocol import DaemonAhead, Peer, error_from, peer_in
 from bridle.sessions.store import SessionStore
-from bridle.sessions.verbs import Verb, result_type
+from bridle.sessions.verbs import Events, Hello, Shutdown, Status, Verb, result_type
 
 _START = 60.0
 """Seconds for a daemon to come up, and for the previous one to end."""
@@ -32,7 +33,7 @@ _ATTEMPTS = 5
 """Attempts at a request when the daemon is lost each time."""
 _CHUNK = 1 << 16
 _SHOWN = 300
-_events_of = msgspec.json.Decoder(type=list[AnyEvent])
+_events_of = structs.decoder(list[AnyEvent])
 R = TypeVar("R")
 
 
@@ -69,20 +70,18 @@ class DaemonClient:
             self._socket = None
 
     def call(self, verb: Verb[R]) -> R:
-        """Run a verb and wait for its result; None when it timed out."""
-        fields: dict[str, Any] = msgspec.to_builtins(verb)
-        return msgspec.convert(self.request(fields.pop("op"), **fields), result_type(verb))
-
-    def request(self, op: str, *, timeout: float | None = None, **fields: Any) -> Any:
-        """Send a request and wait for its answer. The daemon answers null when `timeout`, in
-        seconds, has passed. Repeats the request when the daemon was lost."""
+        """Run a verb and wait for its result; None when the verb's `timeout`, in seconds, has
+        passed. Repeats the request when the daemon was lost."""
+        timeout: float | None = getattr(verb, "timeout", None)
         until = None if timeout is None else time.monotonic() + timeout
         for _ in range(_ATTEMPTS):
-            left = None if until is None else max(0.0, until - time.monotonic())
             try:
                 self._connect()
-                self._say(op, {**fields, "timeout": left})
-                return self._answer()
+                if until is not None:
+                    left = max(0.0, until - time.monotonic())
+                    verb = msgspec.structs.replace(verb, timeout=left)
+                self._say(verb)
+                return structs.convert(self._answer(), result_type(verb))
             except (OSError, EOFError):
                 self.close()
         raise _no_daemon(self._home, f"lost the daemon {_ATTEMPTS} times")
@@ -103,7 +102,7 @@ class DaemonClient:
         while True:
             try:
                 self._connect()
-                self._say("events", {"session": session, "after": after, "follow": follow})
+                self._say(Events(session=session, after=after, follow=follow))
                 while (events := self._next_events()) is not None:
                     for event in events:
                         after = event.seq
@@ -118,11 +117,12 @@ class DaemonClient:
 
     # -- the wire -------------------------------------------------------------------------------
 
-    def _say(self, op: str, fields: dict[str, Any]) -> None:
+    def _say(self, verb: Verb[Any], **more: Any) -> None:
+        """Send a request, with the token of the daemon that listens now."""
         assert self._socket is not None
         self._number += 1
-        token = _read_token(self._home)
-        request = {"id": self._number, "op": op, "token": token, **fields}
+        head = {"id": self._number, "token": _read_token(self._home)}
+        request = {**head, **msgspec.to_builtins(verb), **more}
         self._socket.sendall(msgspec.json.encode(request) + b"\n")
 
     def _answer(self) -> Any:
@@ -140,7 +140,7 @@ class DaemonClient:
     def _next_events(self) -> list[AnyEvent] | None:
         assert self._lines is not None
         while line := self._lines.readline():
-            message = msgspec.json.decode(_whole(line), type=_Streamed)
+            message = structs.decode(_whole(line), _Streamed)
             if message.id != self._number:
                 continue
             if message.error is not None:
@@ -181,7 +181,7 @@ class DaemonClient:
         """Whether the daemon of the new connection speaks our protocol; an older one has ended when
         this returns False. Raises `DaemonAhead`."""
         try:
-            self._say("hello", msgspec.to_builtins(protocol.here()))
+            self._say(Hello(), **msgspec.structs.asdict(protocol.here()))
             try:
                 peer = peer_in(self._answer())
             except WrongUse:
@@ -201,7 +201,7 @@ class DaemonClient:
 
     def _replace(self, peer: Peer) -> None:
         """Make an older daemon release its sessions and end."""
-        self._say("shutdown", {})
+        self._say(Shutdown())
         with contextlib.suppress(WrongUse):
             self._answer()
         self.wait_gone()
@@ -263,7 +263,7 @@ def daemon_status(home: StateHome) -> dict[str, Any]:
     """Whether a daemon runs there, and its status; never starts one."""
     try:
         with DaemonClient(home, start=False) as client:
-            found: dict[str, Any] = client.request("status")
+            found = client.call(Status())
             # A daemon from before `hello` names no version.
             return {**found, **msgspec.to_builtins(peer_in(found))}
     except Unavailable:

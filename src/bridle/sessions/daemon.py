@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import BridleError, WrongUse
 from bridle.core.events import Event, encode_event
 from bridle.core.files import write_atomic
@@ -31,7 +32,7 @@ from bridle.sessions.engine import Engine, find_runtime
 from bridle.sessions.home import StateHome, explained, socket_path, token_path
 from bridle.sessions.protocol import error_data, here
 from bridle.sessions.service import SessionService
-from bridle.sessions.verbs import VERBS
+from bridle.sessions.verbs import VERBS, Events, Hello, Shutdown, Status
 
 if TYPE_CHECKING:
     from bridle.sessions.hooks import HookRunner
@@ -133,6 +134,19 @@ class _Client:
         self._daemon.engine.register(self._socket, wanted, self._ready)
 
 
+class _Head(msgspec.Struct):
+    """What every request has."""
+
+    id: Any = None
+    op: str = ""
+    token: str = ""
+
+
+_heads = structs.decoder(_Head)
+_requests = {name: structs.decoder(row) for name, row in VERBS.items()}
+"""The decoder of each request, by its name."""
+
+
 class Daemon:
     """The server around an engine.
 
@@ -225,45 +239,40 @@ class Daemon:
     def serve(self, client: _Client, line: bytes) -> None:
         """Carry out a request; the answer is sent now or when it is known. A client that does not
         speak the protocol, or has not shown the token, is disconnected."""
-        request = self._request_in(client, line)
-        if request is None:
+        try:
+            head = _heads.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             client.close()
             return
-        number = request.get("id")
-        try:
-            match request.get("op"):
-                case str(name) if name in VERBS:
-                    try:
-                        verb = msgspec.convert(request, VERBS[name])
-                    except msgspec.ValidationError as problem:
-                        raise WrongUse(f"the request {name!r} is wrong: {problem}") from None
-                    future = self.service.call(verb)
-                    future.add_done_callback(lambda done: self._reply(client, number, done))
-                case "events":
-                    self._events(client, request)
-                case "hello":
-                    client.send(_result(number, here()))
-                case "status":
-                    client.send(_result(number, self._status()))
-                case "shutdown":
-                    client.send(_result(number, self._shutdown()))
-                case name:
-                    known = ", ".join(("hello", "status", "shutdown", "events", *VERBS))
-                    raise WrongUse(
-                        f"the daemon does not know {str(name)[:_SHOWN]!r}", hint=f"it knows {known}"
-                    )
-        except BaseException as problem:
-            client.send(_error(number, problem))
-
-    def _request_in(self, client: _Client, line: bytes) -> dict[str, Any] | None:
-        try:
-            request = msgspec.json.decode(line, type=dict[str, Any])
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            return None
         if not client.trusted:
-            token = request.get("token")
-            client.trusted = isinstance(token, str) and secrets.compare_digest(token, self.token)
-        return request if client.trusted else None
+            client.trusted = secrets.compare_digest(head.token.encode(), self.token.encode())
+            if not client.trusted:
+                client.close()
+                return
+        try:
+            if head.op not in _requests:
+                raise WrongUse(
+                    f"the daemon does not know {head.op[:_SHOWN]!r}",
+                    hint=f"it knows {', '.join(_requests)}",
+                )
+            try:
+                verb = _requests[head.op].decode(line)
+            except msgspec.ValidationError as problem:
+                raise WrongUse(f"the request {head.op!r} is wrong: {problem}") from None
+            match verb:
+                case Events():
+                    self._events(client, head.id, verb)
+                case Hello():
+                    client.send(_result(head.id, here()))
+                case Status():
+                    client.send(_result(head.id, self._status()))
+                case Shutdown():
+                    client.send(_result(head.id, self._shutdown()))
+                case _:
+                    future = self.service.call(verb)
+                    future.add_done_callback(lambda done: self._reply(client, head.id, done))
+        except BaseException as problem:
+            client.send(_error(head.id, problem))
 
     def _status(self) -> dict[str, Any]:
         return {
@@ -275,25 +284,22 @@ class Daemon:
             "version": here().version,
         }
 
-    def _events(self, client: _Client, request: dict[str, Any]) -> None:
-        number = msgspec.json.encode(request.get("id"))
+    def _events(self, client: _Client, number: Any, verb: Events) -> None:
+        shown = msgspec.json.encode(number)
 
         def tell(events: list[Event]) -> None:
             if events:
                 body = b",".join(encode_event(event) for event in events)
-                client.send(b'{"id":' + number + b',"events":[' + body + b"]}")
+                client.send(b'{"id":' + shown + b',"events":[' + body + b"]}")
             else:
-                client.send(_result(request.get("id"), {"over": True}))
+                client.send(_result(number, {"over": True}))
 
-        session = request.get("session")
-        if not isinstance(session, str):
-            raise WrongUse("the request 'events' is wrong: it names no session")
-        stop = self.service.subscribe(session, request.get("after", 0), tell)
-        if request.get("follow", True):
+        stop = self.service.subscribe(verb.session, verb.after, tell)
+        if verb.follow:
             client.at_end(stop)
         else:
             stop()
-            client.send(_result(request.get("id"), {"over": False}))
+            client.send(_result(number, {"over": False}))
 
     def _shutdown(self) -> dict[str, Any]:
         self._end()

@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, overload
 
 from bridle.config import load_config
-from bridle.core.errors import BridleError
+from bridle.core.errors import BridleError, Unavailable
 from bridle.core.events import Event
 from bridle.guard.hooks.host import HookHost
 from bridle.process.folder_watch import watch_folders
@@ -93,12 +94,19 @@ class Engine:
 
     # -- from any thread ------------------------------------------------------------------------
 
-    def call(self, act: Callable[[], T]) -> "Future[T]":
-        """Call `act` in the engine's thread."""
-        future: Future[T] = Future()
+    @overload
+    def call(self, act: "Callable[[], Future[T]]") -> "Future[T]": ...
+    @overload
+    def call(self, act: Callable[[], T]) -> "Future[T]": ...
+    def call(self, act: Callable[[], Any]) -> "Future[Any]":
+        """Call `act` in the engine's thread; where it returns a future, that one's outcome counts.
+        Cancelling before the engine gets to it prevents any effect. `Unavailable` when the engine
+        has ended."""
+        future: Future[Any] = Future()
         with self._lock:
             if not self._running:
-                future.set_exception(RuntimeError("the engine has ended"))
+                ended = "sessions are no longer driven: the program is ending"
+                future.set_exception(Unavailable(ended))
                 return future
             self._calls.append((act, future))
         self._wake()
@@ -231,9 +239,14 @@ class Engine:
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                future.set_result(act())
+                found = act()
             except BaseException as problem:
                 future.set_exception(problem)
+                continue
+            if isinstance(found, Future):
+                found.add_done_callback(partial(_pass_on, future))
+            else:
+                future.set_result(found)
 
     # -- sessions -------------------------------------------------------------------------------
 
@@ -400,6 +413,14 @@ class Engine:
         os.close(self._wake_read)
         os.close(self._wake_write)
         self.store.close()
+
+
+def _pass_on(future: "Future[Any]", done: "Future[Any]") -> None:
+    problem = done.exception()
+    if problem is not None:
+        future.set_exception(problem)
+    else:
+        future.set_result(done.result())
 
 
 def _most_ends() -> int:

@@ -12,9 +12,9 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from bridle.core.errors import BridleError, Unavailable
+from bridle.core.errors import BridleError
 from bridle.runtimes.contract import Adapter
 from bridle.sessions import verbs
 from bridle.sessions.client import DaemonClient
@@ -123,20 +123,7 @@ class SessionHost:
     def call(self, verb: Verb[R]) -> "Future[R]":
         """Carry out a verb in the engine's thread. Cancelling the future before the engine gets to
         it prevents any effect."""
-        answer: Future[R] = Future()
-
-        def begin() -> None:
-            if not answer.set_running_or_notify_cancel():
-                return
-            try:
-                found = self._service.call(verb)
-            except BaseException as problem:
-                answer.set_exception(problem)
-                return
-            found.add_done_callback(lambda done: _pass_on(done, answer))
-
-        self._engine.call(begin).add_done_callback(lambda done: _pass_failure(done, answer))
-        return answer
+        return self._engine.call(lambda: self._service.call(verb))
 
     def close(self) -> None:
         """Release every session; agents run on. Pending hooks get a moment to run."""
@@ -156,20 +143,6 @@ def _hooks_of(home: StateHome) -> HookRunner:
         # Starting a session there reports the error; a running one must not fail because of it.
         hooks = HooksSection()
     return HookRunner(hooks, home)
-
-
-def _pass_on(done: "Future[Any]", answer: "Future[Any]") -> None:
-    problem = done.exception()
-    if problem is not None:
-        answer.set_exception(problem)
-    else:
-        answer.set_result(done.result())
-
-
-def _pass_failure(done: "Future[None]", answer: "Future[Any]") -> None:
-    """Answer a call that the engine did not get to before it ended."""
-    if done.exception() is not None and answer.set_running_or_notify_cancel():
-        answer.set_exception(Unavailable("sessions are no longer driven: the program is ending"))
 
 
 def release_by_daemon(home: StateHome, session_id: str) -> bool:

@@ -17,9 +17,9 @@ Image = str | os.PathLike[str] | Mapping[str, Any]
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
 
 
-def refuse_images(runtime: "Adapter", images: Sequence[Image]) -> None:
-    """Raise `UnsupportedOption` for images where the runtime takes none."""
-    if not images or "images" in runtime.features.options:
+def refuse_images(runtime: "Adapter", drive: str, images: Sequence[Image]) -> None:
+    """Raise `UnsupportedOption` for images where the runtime takes none in a session of `drive`."""
+    if not images or "images" in runtime.features.in_session(drive).options:
         return
     from bridle.runtimes.alternatives import supporters
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.events import Drive
 from bridle.process.spec import StopStep
 from bridle.sessions.clocks import Clock, Clocks
@@ -167,7 +168,7 @@ class Ledger:
         last line; any other reader may see a line that is just being written."""
         global _decoder
         if _decoder is None:
-            _decoder = msgspec.json.Decoder(Entry)
+            _decoder = structs.decoder(Entry)
         try:
             with open(self._path, "rb") as file:
                 data = file.read()

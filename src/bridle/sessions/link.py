@@ -21,7 +21,6 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import RunOptions
 from bridle.drives.print_run import PermissionPolicy
 from bridle.runs import options_from, resolve
-from bridle.runtimes.alternatives import supporters
 from bridle.runtimes.contract import Adapter, HasAdapter, adapter_of
 from bridle.sessions import verbs
 from bridle.sessions.clocks import Clocks, configured_clocks
@@ -32,8 +31,7 @@ from bridle.sessions.feed import Feed
 from bridle.sessions.history import AgentStep, Notice, conversation
 from bridle.sessions.home import StateHome, homes
 from bridle.sessions.host import SessionHost, host_of, release_by_daemon, return_to_daemon
-from bridle.sessions.images import Image, kept_images
-from bridle.sessions.ledger import MessageKind
+from bridle.sessions.images import Image, kept_images, refuse_images
 from bridle.sessions.lock import SessionHeld
 from bridle.sessions.manager import default_drive, why_over
 from bridle.sessions.start import (
@@ -45,7 +43,7 @@ from bridle.sessions.start import (
 )
 from bridle.sessions.store import SessionRecord, SessionStore, find_record
 from bridle.sessions.user_messages import UserMessage
-from bridle.sessions.verbs import Receipt, TurnReport, Verb
+from bridle.sessions.verbs import TurnReport, Verb
 from bridle.turns.wire import Question, decision_of
 
 if TYPE_CHECKING:
@@ -144,46 +142,14 @@ class SessionLink:
         return self.host.call(verb)
 
     def keep_images(self, message_id: str, images: Sequence[Image]) -> tuple[str, ...]:
-        """Copy a message's images to where the session keeps them; waits for the disk."""
+        """Copy a message's images to where the session keeps them; waits for the disk. Raises
+        `UnsupportedOption` where the runtime takes none."""
+        refuse_images(self.runtime, self.record.drive, images)
         return kept_images(self.host.home, self.session_id, message_id, images)
 
-    def check_images(self, images: Sequence[Image]) -> None:
-        """Refuse images where the runtime takes none."""
-        if images and "images" not in self.features.options:
-            name = self.runtime.id
-            raise UnsupportedOption(name, "images", supporters("images", name))
-
-    def send(
-        self,
-        kind: MessageKind,
-        text: str,
-        message_id: str,
-        images: tuple[str, ...],
-        timeout: float | None,
-    ) -> "Future[Receipt | None]":
-        """Give the agent a message, with images that the session keeps."""
-        verb = verbs.Send(
-            session=self.session_id,
-            kind=kind,
-            text=text,
-            message_id=message_id,
-            images=images,
-            timeout=timeout,
-        )
-        return self.call(verb)
-
-    def receipt(self, message_id: str, receipt: Receipt | None) -> Receipt:
-        """The receipt of a message, also when nothing is known about it yet."""
-        return receipt or Receipt(
-            session_id=self.session_id, message_id=message_id, delivered=False
-        )
-
-    def wait_ready(self, timeout: float | None) -> "Future[SessionRecord | None]":
-        """Wait until the session is ready; `ready` checks the outcome."""
-        return self.call(verbs.WaitReady(session=self.session_id, timeout=timeout))
-
     def ready(self, record: SessionRecord | None, timeout: float | None) -> SessionRecord:
-        """The record of a session that is ready; raises why it is not."""
+        """The result of `WaitReady`: the record of a session that is ready; raises why it is
+        not."""
         if record is None:
             raise TimedOut(
                 f"session {self.session_id} is not ready after {timeout or 0:g} s",
@@ -193,12 +159,9 @@ class SessionLink:
             raise why_over(record)
         return record
 
-    def wait_idle(self, timeout: float | None) -> "Future[TurnReport | None]":
-        """Wait until the session is idle; `idle` checks the outcome."""
-        return self.call(verbs.WaitIdle(session=self.session_id, timeout=timeout))
-
     def idle(self, report: TurnReport | None, timeout: float | None) -> TurnReport:
-        """The report of an idle session; raises `TimedOut` when it is not idle."""
+        """The result of `WaitIdle`: the report of an idle session; raises `TimedOut` when it is
+        not idle."""
         if report is not None:
             return report
         if timeout is None:
@@ -208,12 +171,9 @@ class SessionLink:
             hint="wait longer, or abort the turn",
         )
 
-    def stop(self, reason: str, timeout: float | None) -> "Future[SessionRecord | None]":
-        """End the agent; `ended` checks the outcome."""
-        return self.call(verbs.Stop(session=self.session_id, reason=reason, timeout=timeout))
-
     def ended(self, record: SessionRecord | None) -> SessionRecord:
-        """The record of a session that was stopped; raises `TimedOut` when its agent stays."""
+        """The result of `Stop`: the record of a session that was stopped; raises `TimedOut` when
+        its agent stays."""
         if record is None:
             raise TimedOut(f"session {self.session_id} did not end in time", hint="try again")
         return record
@@ -409,8 +369,7 @@ def started(wanted: Wanted) -> SessionLink:
     # An absolute path stays right when the program changes its directory.
     options = msgspec.structs.replace(options, cwd=os.path.abspath(options.cwd or os.getcwd()))
     home = homes(options.cwd or os.getcwd(), os.environ)[0]
-    store = SessionStore(home)
-    try:
+    with SessionStore(home) as store:
         record = start_session(
             home,
             store,
@@ -422,8 +381,6 @@ def started(wanted: Wanted) -> SessionLink:
             identity=wanted.identity,
             clocks=wanted.clocks or configured_clocks(config),
         )
-    finally:
-        store.close()
     return SessionLink(host_of(home), record, runtime, options)
 
 
@@ -450,11 +407,8 @@ def resumed(
     if config.model_server is not None:
         changes = {"model_server": config.model_server, **changes}
     checked = _checked(changes)
-    store = SessionStore(home)
-    try:
+    with SessionStore(home) as store:
         record = _resumed(home, store, runtime, record, clocks, checked)
-    finally:
-        store.close()
     return SessionLink(host_of(home), record, runtime)
 
 
@@ -494,8 +448,7 @@ def forked(parent: SessionLink, name: str | None, changes: Mapping[str, Any]) ->
     home, runtime, options = parent.host.home, parent.runtime, parent.options
     # These may hold keys, which are not on disk.
     kept = {} if options is None else {"env": options.env, "model_server": options.model_server}
-    store = SessionStore(home)
-    try:
+    with SessionStore(home) as store:
         new, options = fork_session(
             home,
             store,
@@ -506,8 +459,6 @@ def forked(parent: SessionLink, name: str | None, changes: Mapping[str, Any]) ->
             changes=_checked(changes),
             kept=kept,
         )
-    finally:
-        store.close()
     return SessionLink(parent.host, new, runtime, options)
 
 

@@ -114,8 +114,7 @@ class SessionManager:
 
         Raises why it did not become ready.
         """
-        store = SessionStore(self.home)
-        try:
+        with SessionStore(self.home) as store:
             record = start_session(
                 self.home,
                 store,
@@ -126,8 +125,6 @@ class SessionManager:
                 name=name,
                 identity=identity,
             )
-        finally:
-            store.close()
         record = self._ready(self.home, record, timeout)
         if options.prompt.strip():
             self.send(record.session_id, options.prompt, images=options.images)
@@ -154,12 +151,9 @@ class SessionManager:
             raise still_alive(record)
         record = self.show(record.session_id)
         runtime = self._runtime(record, config)
-        store = SessionStore(home)
-        try:
+        with SessionStore(home) as store:
             self._client(home).call(verbs.Release(session=record.session_id))
             record = resume_session(home, store, runtime, record, env=self._env, changes=changes)
-        finally:
-            store.close()
         return self._ready(home, record, timeout)
 
     def fork(
@@ -175,13 +169,10 @@ class SessionManager:
         home, _ = self.find(name)
         record = self.show(name)
         runtime = self._runtime(record, None)
-        store = SessionStore(home)
-        try:
+        with SessionStore(home) as store:
             new, _ = fork_session(
                 home, store, runtime, record, env=self._env, name=new_name, changes=changes or {}
             )
-        finally:
-            store.close()
         return self._ready(home, new, timeout)
 
     def hand_over(
@@ -217,8 +208,7 @@ class SessionManager:
             model_server=options.model_server or kept.model_server,
         )
         native = native_import(home, record, runtime, wanted, env=self._env)
-        store = SessionStore(home)
-        try:
+        with SessionStore(home) as store:
             new = start_session(
                 home,
                 store,
@@ -237,8 +227,6 @@ class SessionManager:
                 parent=record.session_id,
                 handover="native" if native else "brief",
             )
-        finally:
-            store.close()
         new = self._ready(home, new, timeout)
         if native is None:
             self.send(new.session_id, brief(home, record))
@@ -299,7 +287,7 @@ class SessionManager:
                 hint="leave out the way of delivery",
             )
         if images:
-            refuse_images(self._runtime(record, None), images)
+            refuse_images(self._runtime(record, None), record.drive, images)
         session_id = record.session_id
         message_id = message_id or new_session_id()
         verb = verbs.Send(
@@ -310,8 +298,7 @@ class SessionManager:
             message_id=message_id,
             timeout=timeout,
         )
-        receipt = self._client(home).call(verb)
-        return receipt or Receipt(session_id=session_id, message_id=message_id, delivered=False)
+        return self._client(home).call(verb) or verb.on_its_way()
 
     def wait(
         self,
@@ -411,14 +398,11 @@ class SessionManager:
             if os.path.exists(home.database):
                 found += self._client(home).call(verbs.List())["sessions"]
         for home in self._others() if machine else ():
-            store = SessionStore(home)
-            try:
+            with SessionStore(home) as store:
                 if not store.all(living=True):
                     # Nothing there can change, so no daemon is needed.
                     found += store.all()
                     continue
-            finally:
-                store.close()
             found += self._client(home).call(verbs.List())["sessions"]
         return found
 

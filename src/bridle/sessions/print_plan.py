@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from bridle.config.environment import MODEL_SERVER_KEY, model_server
+from bridle.core import structs
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import RunOptions
 from bridle.core.redaction import secrets_in
@@ -65,7 +66,7 @@ def plan_session(
             reason="its sessions use the drive rpc",
         )
     # Every turn resumes the previous one, so the original would be continued, not a copy.
-    fork = msgspec.convert(options.provider_options.get("fork", False), bool, strict=False)
+    fork = structs.convert(options.provider_options.get("fork", False), bool, strict=False)
     refuse_fork(runtime.id, options, fork, "not in a print session")
     first = msgspec.structs.replace(options, prompt=_ANY_PROMPT, images=())
     scratch = session_scratch(runtime, options, env)
@@ -116,7 +117,7 @@ def _kept_environment(
 
 def planner(runtime: Adapter, begin: Begin) -> Planner:
     """The planner of a session's turns."""
-    own = msgspec.convert(begin.facts.own, TurnFacts)
+    own = structs.convert(begin.facts.own, TurnFacts)
     # The daemon's PATH may find another CLI.
     if own.binary is not None:
         runtime = copy.copy(runtime)
@@ -149,7 +150,7 @@ def _options(begin: Begin, order: Order, resume: str | None, env: Mapping[str, s
     if resume is not None and "fork" in provider:
         # Forked once is enough: later turns continue in the copy.
         fields["provider_options"] = {name: provider[name] for name in provider if name != "fork"}
-    return msgspec.convert(msgspec.to_builtins(fields), RunOptions)
+    return structs.convert(msgspec.to_builtins(fields), RunOptions)
 
 
 def _guarding(runtime: Adapter, begin: Begin) -> Adapt | None:
@@ -195,7 +196,7 @@ def _kept(plan: RunPlan, options: RunOptions) -> Planned:
 
 def turn_wire(runtime: Adapter, facts: LiveFacts, recorder: TurnRecorder) -> TurnWire:
     """The wire of a print session."""
-    own = msgspec.convert(facts.own, TurnFacts)
+    own = structs.convert(facts.own, TurnFacts)
 
     def make(kept: Planned, recorder: TurnRecorder) -> Normalizer:
         installation = Installation(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from bridle import _version
-from bridle.core import errors
+from bridle.core import errors, structs
 from bridle.core.errors import AgentError, BridleError, WrongUse
 from bridle.sessions import home, lock, store
 
@@ -55,7 +55,7 @@ def here() -> Peer:
 def peer_in(answer: Any) -> Peer:
     """The other side, by its answer to `hello`."""
     try:
-        return msgspec.convert(answer, Peer)
+        return structs.convert(answer, Peer)
     except msgspec.ValidationError:
         return Peer()
 

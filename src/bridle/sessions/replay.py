@@ -7,8 +7,7 @@ object, wire and player, and replay of journal and ledger gives the same events 
 import os
 from typing import Any, TypeAlias
 
-import msgspec
-
+from bridle.core import structs
 from bridle.core.errors import Aborted, TimedOut, UnsupportedOption
 from bridle.core.events import Drive, Event
 from bridle.core.options import RunOptions
@@ -193,7 +192,7 @@ def recorder_of(record: SessionRecord, begin: Begin, redactor: Redactor) -> Reco
     settings: dict[str, Any] = {
         "runtime": record.runtime,
         "session_id": record.session_id,
-        "options": msgspec.convert({"prompt": "", **begin.options}, RunOptions),
+        "options": structs.convert({"prompt": "", **begin.options}, RunOptions),
         "cwd": begin.facts.cwd,
         "runtime_version": begin.facts.runtime_version,
         "redactor": redactor,

@@ -229,8 +229,8 @@ class Session(SessionFacts):
             await in_thread(lambda: self._link.take_up(policy))
 
     async def _ready(self, timeout: float | None) -> None:
-        await checkpoint_if_cancelled()
-        self._link.ready(await outcome(self._link.wait_ready(timeout)), timeout)
+        verb = verbs.WaitReady(session=self.session_id, timeout=timeout)
+        self._link.ready(await self._call(verb), timeout)
 
     async def _call(self, verb: Verb[T]) -> T:
         await checkpoint_if_cancelled()
@@ -283,11 +283,17 @@ class Session(SessionFacts):
         message_id: str | None,
     ) -> Receipt:
         await checkpoint_if_cancelled()
-        link = self._link
-        link.check_images(images)
-        name = new_message_id(message_id)
+        link, name = self._link, new_message_id(message_id)
         kept = await in_thread(lambda: link.keep_images(name, images)) if images else ()
-        return link.receipt(name, await outcome(link.send(kind, text, name, kept, timeout)))
+        verb = verbs.Send(
+            session=self.session_id,
+            kind=kind,
+            text=text,
+            message_id=name,
+            images=kept,
+            timeout=timeout,
+        )
+        return await outcome(link.call(verb)) or verb.on_its_way()
 
     async def abort(self, reason: str = "aborted by the caller", *, clear: bool = False) -> bool:
         """End the open turn, with status `aborted`; False when none is open. The conversation
@@ -326,8 +332,8 @@ class Session(SessionFacts):
     async def wait_idle(self, timeout: float | None = None) -> TurnReport:
         """Wait until the agent is idle and no message is on its way, or until it has ended; returns
         how the last turn ended. Raises `TimedOut` after `timeout` seconds; the turn continues."""
-        await checkpoint_if_cancelled()
-        return self._link.idle(await outcome(self._link.wait_idle(timeout)), timeout)
+        verb = verbs.WaitIdle(session=self.session_id, timeout=timeout)
+        return self._link.idle(await self._call(verb), timeout)
 
     # -- events ---------------------------------------------------------------------------------
 
@@ -401,8 +407,8 @@ class Session(SessionFacts):
         """End the agent, by its protocol when it is idle, and wait until its process and everything
         it started have ended. The session can be resumed. Raises `TimedOut` when that takes longer
         than `timeout`."""
-        await checkpoint_if_cancelled()
-        return self._link.ended(await outcome(self._link.stop(reason, timeout)))
+        verb = verbs.Stop(session=self.session_id, reason=reason, timeout=timeout)
+        return self._link.ended(await self._call(verb))
 
     async def detach(self) -> None:
         """Release the session, which runs on: the daemon, or another program, can drive it. A

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bridle.config.environment import model_server
+from bridle.core import structs
 from bridle.core.errors import BridleError, ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.events import Drive
 from bridle.core.files import make_private_dir
@@ -115,7 +116,7 @@ def start_session(
         check_name(name)
     refuse_schema(runtime, options, "a session")
     if not options.ignore_unsupported:
-        refuse_images(runtime, options.images)
+        refuse_images(runtime, drive, options.images)
     env = without_outer_agent(env)
     identity = (identity or Identity()).completed({**env, **options.env})
     if identity.project is None:
@@ -316,7 +317,7 @@ def stored_options(
     if server is not None and not server.get("api_key"):
         # The key is not stored. A session with a scripted model must never reach another service.
         fields["model_server"] = msgspec.to_builtins(model_server(server["url"], env))
-    return msgspec.convert(msgspec.to_builtins(fields), RunOptions)
+    return structs.convert(msgspec.to_builtins(fields), RunOptions)
 
 
 def _with_account(runtime: Adapter, options: RunOptions, folder: str) -> RunOptions:

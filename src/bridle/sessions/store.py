@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import BridleError, ErrorInfo, Unavailable, WrongUse
 from bridle.core.events import (
     AgentEnd,
@@ -415,6 +416,12 @@ class SessionStore:
         """Close the database."""
         self._database.close()
 
+    def __enter__(self) -> "SessionStore":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
 
 def find_record(homes: Iterable[StateHome], name: str) -> tuple[StateHome, SessionRecord]:
     """A session's home and its record as last stored, by id, name, or the beginning of an id;
@@ -436,7 +443,7 @@ def find_record(homes: Iterable[StateHome], name: str) -> tuple[StateHome, Sessi
 
 
 def _record(text: str) -> SessionRecord:
-    return msgspec.json.decode(text, type=SessionRecord)
+    return structs.decode(text, SessionRecord)
 
 
 def database_error(problem: sqlite3.Error, path: str) -> BridleError:

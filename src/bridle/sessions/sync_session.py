@@ -135,7 +135,8 @@ class SyncSession(SessionFacts):
 
     def _take_up(self, permission: PermissionPolicy | None, timeout: float | None) -> None:
         self._link.take_up(permission)
-        self._link.ready(self._link.wait_ready(timeout).result(), timeout)
+        verb = verbs.WaitReady(session=self.session_id, timeout=timeout)
+        self._link.ready(self._call(verb), timeout)
 
     def _call(self, verb: Verb[R]) -> R:
         return self._link.call(verb).result()
@@ -178,11 +179,16 @@ class SyncSession(SessionFacts):
         timeout: float | None,
         message_id: str | None,
     ) -> Receipt:
-        link = self._link
-        link.check_images(images)
-        message_id = new_message_id(message_id)
-        kept = link.keep_images(message_id, images)
-        return link.receipt(message_id, link.send(kind, text, message_id, kept, timeout).result())
+        name = new_message_id(message_id)
+        verb = verbs.Send(
+            session=self.session_id,
+            kind=kind,
+            text=text,
+            message_id=name,
+            images=self._link.keep_images(name, images),
+            timeout=timeout,
+        )
+        return self._call(verb) or verb.on_its_way()
 
     def abort(self, reason: str = "aborted by the caller", *, clear: bool = False) -> bool:
         """End the open turn. See `Session.abort`."""
@@ -214,7 +220,8 @@ class SyncSession(SessionFacts):
 
     def wait_idle(self, timeout: float | None = None) -> TurnReport:
         """Wait until the agent is idle, or has ended. See `Session.wait_idle`."""
-        return self._link.idle(self._link.wait_idle(timeout).result(), timeout)
+        verb = verbs.WaitIdle(session=self.session_id, timeout=timeout)
+        return self._link.idle(self._call(verb), timeout)
 
     # -- events ---------------------------------------------------------------------------------
 
@@ -244,7 +251,8 @@ class SyncSession(SessionFacts):
         self, reason: str = "stopped", *, timeout: float | None = STOP_TIMEOUT
     ) -> SessionRecord:
         """End the agent. See `Session.stop`."""
-        return self._link.ended(self._link.stop(reason, timeout).result())
+        verb = verbs.Stop(session=self.session_id, reason=reason, timeout=timeout)
+        return self._link.ended(self._call(verb))
 
     def detach(self) -> None:
         """Release the session, which runs on. A repeated call has no effect."""

@@ -110,6 +110,10 @@ class Send(SessionVerb[Receipt | None], frozen=True, kw_only=True, tag="send"):
     images: tuple[str, ...] = ()
     timeout: float | None = None
 
+    def on_its_way(self) -> Receipt:
+        """The receipt of a message that the agent did not have in time."""
+        return Receipt(session_id=self.session, message_id=self.message_id, delivered=False)
+
 
 class Abort(Command[dict[str, Any]], frozen=True, kw_only=True, tag="abort"):
     """End the open turn; with `clear` also drop the queued messages."""
@@ -234,9 +238,35 @@ class Release(SessionVerb[dict[str, Any] | None], frozen=True, kw_only=True, tag
     timeout: float | None = None
 
 
+# -- the daemon itself ----------------------------------------------------------------------------
+
+
+class Hello(Verb[dict[str, Any]], frozen=True, kw_only=True, tag="hello"):
+    """The first request of a connection; see `protocol`."""
+
+
+class Status(Verb[dict[str, Any]], frozen=True, kw_only=True, tag="status"):
+    """What the daemon is and how many sessions it drives."""
+
+
+class Shutdown(Verb[dict[str, Any]], frozen=True, kw_only=True, tag="shutdown"):
+    """End the daemon; agents run on."""
+
+
+class Events(SessionVerb[dict[str, Any]], frozen=True, kw_only=True, tag="events"):
+    """The events with a number above `after`, past ones first; with `follow` also new ones."""
+
+    after: int = 0
+    follow: bool = True
+
+
 VERBS: dict[str, type[Verb[Any]]] = {
     str(row.__struct_config__.tag): row
     for row in (
+        Hello,
+        Status,
+        Shutdown,
+        Events,
         Send,
         Abort,
         Permit,
@@ -254,7 +284,7 @@ VERBS: dict[str, type[Verb[Any]]] = {
         Release,
     )
 }
-"""Every verb by its name on the wire."""
+"""Every verb by its name on the wire; the daemon carries out its own, the service the others."""
 
 
 def result_type(verb: Verb[R]) -> type[R]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.testing.script import (
     Conversation,
     Fault,
@@ -86,7 +87,7 @@ def _build(document: object, name: str) -> Script:
         _check_meaning(whole, checker)
     if checker.problems:
         raise ScriptError(checker.problems)
-    source = msgspec.convert(_plain(whole), ScriptSource)
+    source = structs.convert(_plain(whole), ScriptSource)
     return Script(
         turns=tuple(_turn(turn) for turn in source.turns),
         conversations=tuple(
@@ -304,7 +305,7 @@ class Checker:
     def _check_leaf(self, value: object, kind: Any, line: int | None, where: str) -> None:
         try:
             # ruamel keeps how a number was written in a subclass of float, which msgspec refuses.
-            msgspec.convert(float(value) if isinstance(value, float) else value, kind)
+            structs.convert(float(value) if isinstance(value, float) else value, kind)
         except msgspec.ValidationError as error:
             self.add(line, f"{where}: {_without_path(str(error))}{_nearest_value(value, kind)}")
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-import msgspec
-
 from bridle.adapter import (
     CliAdapter,
     Command,
@@ -13,6 +11,7 @@ from bridle.adapter import (
     Recorder,
     RunPlan,
     WrongUse,
+    convert,
     provider_key,
 )
 from bridle_parrot.product import PRODUCT, ParrotOptions
@@ -27,7 +26,7 @@ class ParrotRuntime(CliAdapter):
 
     def environment(self, launch: Launch) -> Environment:
         options, child = launch.options, dict(launch.env)
-        own = msgspec.convert(self.settings.options, ParrotOptions)
+        own = convert(self.settings.options, ParrotOptions)
         child["PARROT_MODEL"] = options.model or child.get("PARROT_MODEL") or own.model
         if own.api_base:
             child.setdefault("PARROT_URL", own.api_base)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from bridle.adapter import ProcessExit, Recorder, Usage, raw_of
+from bridle.adapter import ProcessExit, Recorder, Usage, decoder, raw_of
 from bridle_parrot.product import PRODUCT
 
 
@@ -31,7 +31,7 @@ class ParrotNormalizer:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._decoder = msgspec.json.Decoder(Line)
+        self._decoder = decoder(Line)
 
     def feed(self, line: bytes) -> None:
         recorder = self._recorder

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import ErrorInfo
 
 OUT, ERR, OURS = b"1 ", b"2 ", b"= "
@@ -90,8 +91,8 @@ def mark_line(mark: Mark) -> bytes:
     return OURS + msgspec.json.encode(mark) + b"\n"
 
 
-_marks = msgspec.json.Decoder(Mark)
-_orders = msgspec.json.Decoder(Order)
+_marks = structs.decoder(Mark)
+_orders = structs.decoder(Order)
 
 
 def mark_in(line: bytes) -> Mark | None:

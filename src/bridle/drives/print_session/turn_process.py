@@ -31,7 +31,7 @@ from bridle.drives.print_session.tail import Tail
 from bridle.process.detached import DetachedProcess
 from bridle.process.private_folders import remove_folders
 from bridle.process.process_tree import Process, end_marked, environment, send_signal
-from bridle.process.run_files import FILES_HINT, HoldingFailed, RunFiles, read_number, read_word
+from bridle.process.run_files import FILES_HINT, HoldingFailed, read_number, read_word
 from bridle.process.spec import SESSION_MARK, ProcessExit, ProcessSpec
 
 _PIECE = 1 << 20
@@ -110,9 +110,8 @@ class Keeper(DetachedProcess):
             # Only then can its environment be read.
             time.sleep(0.002)
 
-    def write(self, data: bytes) -> None:
-        """Write orders."""
-        RunFiles.write(self, data)
+    def _announce(self) -> None:
+        """Nothing waits: the driver reads the orders itself."""
 
 
 class TurnProcess(Keeper):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import STDERR_TAIL, AgentError, TimedOut, WrongUse
 from bridle.core.files import write_atomic
 from bridle.core.redaction import Redactor
@@ -54,7 +55,7 @@ _STARTS = 3
 """Attempts to start a pane if the server ends at the same moment."""
 
 FindTranscript = Callable[[int | None], str | None]
-_orders = msgspec.json.Decoder(Order)
+_orders = structs.decoder(Order)
 _PATIENCE = 2.5
 """Seconds for the agent to report a message that may have been submitted."""
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import AgentError
 from bridle.drives.tmux.hook_reports import Report
 
@@ -63,7 +64,7 @@ def record_line(item: Observation | Order) -> bytes:
     return msgspec.json.encode(item) + b"\n"
 
 
-_seen = msgspec.json.Decoder(Observation)
+_seen = structs.decoder(Observation)
 
 
 def observation_in(line: bytes) -> Observation | None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import NotInstalled, TimedOut, WrongUse
 from bridle.core.files import write_new
 from bridle.drives.tmux.control import Block, ControlConnection, Disconnected, quoted, unexpanded
@@ -473,7 +474,7 @@ def server_in(folder: str) -> TmuxServer:
 def read_place(folder: str) -> PanePlace | None:
     """Where the pane is whose process has its files in `folder`; None if there is none."""
     word = read_word(os.path.join(folder, "pane"))
-    return None if word is None else msgspec.json.decode(word, type=PanePlace)
+    return None if word is None else structs.decode(word, PanePlace)
 
 
 def attach_argv(place: PanePlace) -> tuple[str, ...]:

@@ -21,16 +21,16 @@ def main(argv: list[str]) -> int:
     with open(argv[0], encoding="utf-8") as file:
         settings = json.load(file)
     sys.path[:0] = settings["paths"]
-    import msgspec
 
+    from bridle.core import structs
     from bridle.guard.hooks.hook_judge import LARGEST, HookJudge, answer_line
     from bridle.guard.hooks.hook_script import BLOCKED
     from bridle.guard.policy import Policy
     from bridle.turns.guard_contract import HookShape
 
     payload = sys.stdin.buffer.read(LARGEST + 1)
-    shape = msgspec.convert(settings["shape"], HookShape)
-    note = HookJudge(msgspec.convert(settings["policy"], Policy)).answer(payload, shape)
+    shape = structs.convert(settings["shape"], HookShape)
+    note = HookJudge(structs.convert(settings["policy"], Policy)).answer(payload, shape)
     if settings["notes"] and note.kind != "event":
         from bridle.guard.hooks.guard_folder import append_note
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_atomic
 from bridle.guard.hooks.hook_script import SECONDS, answer_path, hook_command, hook_script
@@ -111,7 +112,7 @@ class GuardFolder:
     def read_settings(self) -> FallbackSettings:
         """The settings of the fallback judge. Raises `OSError` and `msgspec.MsgspecError`."""
         with open(self.settings, "rb") as file:
-            return msgspec.json.decode(file.read(), type=FallbackSettings)
+            return structs.decode(file.read(), FallbackSettings)
 
     def command(self, shape: HookShape) -> str:
         """The command of a hook process; see `hook_script`."""
@@ -170,7 +171,7 @@ def read_notes(path: str, start: int) -> list[tuple[HookNote, int]]:
         start += len(line)
         try:
             note = current_note(msgspec.json.decode(line))
-            found.append((msgspec.convert(note, HookNote), start))
+            found.append((structs.convert(note, HookNote), start))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             continue
     return found

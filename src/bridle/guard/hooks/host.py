@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import GuardRefused
 from bridle.guard.hooks.guard_folder import GuardFolder, append_note
 from bridle.guard.hooks.hook_io import NeedsCopy, Reached, lines_of, reach
@@ -423,7 +424,7 @@ class HookHost:
 
     def _reply(self, line: bytes) -> bytes:
         try:
-            asked = msgspec.json.decode(line, type=_Asked)
+            asked = structs.decode(line, _Asked)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return _reply_of(0, refusal("bad-input", "not a question"))
         guard = self._tokens.get(asked.token)

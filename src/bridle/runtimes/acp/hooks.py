@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
 from bridle.runtimes.acp.plan import AcpPlan, with_session
@@ -58,7 +59,7 @@ def guard_by_pieces(
     if not pieces.settings:
         return guarded
     own = plan.session.meta.get("claudeCode", {}).get("options", {})
-    known = msgspec.json.decode(own.get("settings", "{}"), type=dict[str, Any])
+    known = structs.decode(own.get("settings", "{}"), dict[str, Any])
     text = msgspec.json.encode({**known, **pieces.settings})
     path = write_private(hook.folder, "settings.json", text)
     meta = {**plan.session.meta, "claudeCode": {"options": {**own, "settings": path}}}

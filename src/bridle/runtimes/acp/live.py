@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import Aborted, AgentError, Crashed, Unavailable, WrongUse
 from bridle.core.files import new_private_dir, write_private
 from bridle.process.spec import ProcessExit
@@ -363,7 +364,7 @@ def conversation(adapter: AcpProduct, plan: AcpPlan, env: Mapping[str, str]) -> 
 def wire_of(adapter: AcpProduct, facts: LiveFacts, recorder: Recorder) -> AcpWire:
     """The wire of the conversation that `facts` describe."""
 
-    own = msgspec.convert(facts.own, AcpFacts)
+    own = structs.convert(facts.own, AcpFacts)
     session, quirks = own.session, adapter.quirks
     if own.servers:
         session = msgspec.structs.replace(session, mcp_servers=_stored_servers(own.servers))
@@ -375,6 +376,6 @@ def wire_of(adapter: AcpProduct, facts: LiveFacts, recorder: Recorder) -> AcpWir
 def _stored_servers(path: str) -> list[dict[str, Any]]:
     try:
         with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=list[dict[str, Any]])
+            return structs.decode(file.read(), list[dict[str, Any]])
     except (OSError, msgspec.MsgspecError) as problem:
         raise Unavailable(f"the conversation's MCP servers cannot be read: {problem}") from None

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bridle._version import __version__
+from bridle.core import structs
 from bridle.core.errors import (
     Aborted,
     AgentError,
@@ -211,8 +212,8 @@ class CancelRequest(_Wire, frozen=True):
     request_id: int | str | None = None
 
 
-_envelope = msgspec.json.Decoder(Envelope)
-_update = msgspec.json.Decoder(SessionUpdate)
+_envelope = structs.decoder(Envelope)
+_update = structs.decoder(SessionUpdate)
 
 
 def decode_envelope(line: bytes) -> Envelope:
@@ -227,7 +228,7 @@ def decode_update(params: msgspec.Raw) -> SessionUpdate:
 
 def decode_cancelled(params: msgspec.Raw) -> int | str | None:
     """The id of the call that the agent withdraws; raises `msgspec.MsgspecError`."""
-    return msgspec.json.decode(params, type=CancelRequest).request_id
+    return structs.decode(params, CancelRequest).request_id
 
 
 def text_of(content: Any) -> str:
@@ -319,7 +320,7 @@ class AcpClient:
 
 def result_of(answer: Answer, type_: type[T]) -> T:
     """An answer's result as `type_`; raises `msgspec.MsgspecError`."""
-    return msgspec.json.decode(answer.result if answer.result is not None else b"{}", type=type_)
+    return structs.decode(answer.result if answer.result is not None else b"{}", type_)
 
 
 def initialize_params() -> dict[str, Any]:

@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import AgentError, ProtocolDrift, ResumeRefused, Unavailable
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
@@ -308,7 +309,7 @@ class Turns:
         """Take a permission request; raises `msgspec.MsgspecError` after refusing a broken one."""
         recorder = self._recorder
         try:
-            asked = msgspec.json.decode(call.params, type=protocol.PermissionRequest)
+            asked = structs.decode(call.params, protocol.PermissionRequest)
         except msgspec.MsgspecError:
             recorder.reply(protocol.permission_cancelled(call.id))
             raise

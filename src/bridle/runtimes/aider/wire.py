@@ -2,6 +2,8 @@
 
 import msgspec
 
+from bridle.core import structs
+
 ANNOUNCED_MODEL = ("Main model: ", "Model: ")
 REQUEST = "TO LLM "
 REPLY = "LLM RESPONSE "
@@ -48,7 +50,7 @@ class LogEvent(msgspec.Struct):
     properties: Properties = msgspec.field(default_factory=Properties)
 
 
-_decoder = msgspec.json.Decoder(LogEvent)
+_decoder = structs.decoder(LogEvent)
 
 
 def log_event(line: bytes) -> LogEvent | None:

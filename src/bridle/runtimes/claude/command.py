@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import GuardRefused, UnsupportedOption, WrongUse
 from bridle.core.files import write_new
 from bridle.core.options import ModelServer, Provider, RunOptions
@@ -67,7 +68,7 @@ def build(launch: Launch, env: Mapping[str, str]) -> Command:
     words += _ASK_ON_STDIO if asks else ()
     return Command(
         words=(*words, *options.raw_args),
-        stdin=None if live else user_line(content_of(options.prompt, options.images)),
+        stdin=None if live else user_line(options.prompt, options.images),
         keep_stdin=live or asks or dialect.drops_output_at_exit,
         native_session_id=native,
         wire=facts,
@@ -142,7 +143,7 @@ def _settings_flags(launch: Launch, env: Mapping[str, str]) -> list[str]:
     if not isolating:
         return ["--settings", given]
     with open(given, "rb") as file:
-        whole = merged(isolating, msgspec.json.decode(file.read(), type=dict[str, Any]))
+        whole = merged(isolating, structs.decode(file.read(), dict[str, Any]))
     text = msgspec.json.encode(whole).decode()
     return ["--settings", launch.write("isolated-settings.json", text)]
 
@@ -421,9 +422,9 @@ def read_settings(given: str) -> dict[str, Any]:
         return {}
     try:
         if given.lstrip().startswith("{"):
-            return msgspec.json.decode(given, type=dict[str, Any])
+            return structs.decode(given, dict[str, Any])
         with open(given, "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Any])
+            return structs.decode(file.read(), dict[str, Any])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise GuardRefused(
             f"claude: cannot read the settings that go with the guard: {problem}"
@@ -492,7 +493,7 @@ def _settings_files(env: Mapping[str, str], cwd: str) -> Iterator[tuple[str, dic
             path = os.path.join(each, name)
             try:
                 with open(path, "rb") as file:
-                    settings = msgspec.json.decode(file.read(), type=dict[str, Any])
+                    settings = structs.decode(file.read(), dict[str, Any])
             except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
                 continue
             yield path, settings
@@ -500,19 +501,13 @@ def _settings_files(env: Mapping[str, str], cwd: str) -> Iterator[tuple[str, dic
 
 # -- messages -------------------------------------------------------------------------------------
 
-Content = str | list[dict[str, Any]]
 
-
-def content_of(text: str, images: tuple[str, ...]) -> Content:
-    """A message's content; `WrongUse` for a file that cannot be read or is not an image."""
-    if not images:
-        return text
-    return [{"type": "text", "text": text}, *(_image_block(path) for path in images)]
-
-
-def user_line(content: Content, message_id: str | None = None) -> bytes:
+def user_line(text: str, images: tuple[str, ...] = (), message_id: str | None = None) -> bytes:
     """A message for the model. With an id it comes back under that id when it is taken, and is not
-    taken if the conversation already contains it."""
+    taken if the conversation already contains it. Raises `WrongUse` for a file that cannot be read
+    or is not an image."""
+    blocks = [{"type": "text", "text": text}, *(_image_block(path) for path in images)]
+    content = blocks if images else text
     line: dict[str, Any] = {"type": "user", "message": {"role": "user", "content": content}}
     if message_id is not None:
         line["uuid"] = message_id

@@ -29,7 +29,7 @@ from bridle.core.errors import (
 )
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude import wire
-from bridle.runtimes.claude.command import content_of, user_line
+from bridle.runtimes.claude.command import user_line
 from bridle.runtimes.claude.stream import ClaudeNormalizer, error_of_exit
 from bridle.runtimes.claude.wire import refusal_line, request_line
 from bridle.turns.recorder import Recorder
@@ -157,14 +157,14 @@ class ClaudeLiveWire(ClaudeNormalizer):
     def _send(self, message: Outgoing) -> bool:
         """Send a message; False when its images cannot be read."""
         try:
-            content = content_of(message.text, message.images)
+            line = user_line(message.text, message.images, message.id)
         except WrongUse as problem:
             self._recorder.message_refused(
                 message.id, AgentError(problem.message, hint=problem.hint)
             )
             return False
         self._waiting[message.id] = None
-        self._recorder.reply(user_line(content, message.id))
+        self._recorder.reply(line)
         return True
 
     def _take(self, message_id: str) -> None:

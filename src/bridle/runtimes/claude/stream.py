@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import (
     Aborted,
     AgentError,
@@ -451,13 +452,13 @@ def _tolerant_result(raw: dict[str, Any]) -> wire.Result:
     kept: dict[str, Any] = {}
     for name in wire.Result.__struct_fields__:
         try:
-            msgspec.convert({"type": "result", name: raw[name]}, wire.Result)
+            structs.convert({"type": "result", name: raw[name]}, wire.Result)
         except (KeyError, msgspec.ValidationError):
             continue
         kept[name] = raw[name]
     # A result without an outcome does not prove success.
     kept.setdefault("is_error", True)
-    return msgspec.convert({"type": "result", **kept}, wire.Result)
+    return structs.convert({"type": "result", **kept}, wire.Result)
 
 
 def _usage(counts: wire.WireUsage | None) -> Usage | None:

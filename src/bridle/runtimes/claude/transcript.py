@@ -12,6 +12,7 @@ import re
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import Usage
 from bridle.runtimes.claude.wire import WireUsage, usage_of
@@ -112,8 +113,8 @@ def sum_transcripts(paths: list[str]) -> TranscriptSummary | None:
     )
 
 
-_lines = msgspec.json.Decoder(_Line)
-_kinds = msgspec.json.Decoder(_Kind)
+_lines = structs.decoder(_Line)
+_kinds = structs.decoder(_Kind)
 
 
 def _collect(data: bytes, messages: dict[str, _Message]) -> int:
@@ -151,7 +152,7 @@ def _kind(raw: bytes) -> _Kind:
 def held_messages(path: str, messages: tuple[str, ...]) -> set[str] | None:
     """Which of the messages with these ids a transcript holds: as a separate line, or as part of a
     running turn. None when it cannot be read."""
-    decoder = msgspec.json.Decoder(_Named)
+    decoder = structs.decoder(_Named)
     wanted = {each.encode(): each for each in messages}
     held: set[str] = set()
     try:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
@@ -228,8 +229,8 @@ class _Kind(msgspec.Struct):
     type: str = ""
 
 
-_kinds = msgspec.json.Decoder(_Kind)
-_lines = msgspec.json.Decoder(_Line)
+_kinds = structs.decoder(_Kind)
+_lines = structs.decoder(_Line)
 _READ = frozenset({"user", "assistant", "system", "attachment"})
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.usage import Usage
 from bridle.turns.rpc import encode_line
 
@@ -337,7 +338,7 @@ Line = (
     | KeepAlive
 )
 
-line_decoder: "msgspec.json.Decoder[Line]" = msgspec.json.Decoder(Line)
+line_decoder: "msgspec.json.Decoder[Line]" = structs.decoder(Line)
 
 
 def request_line(request_id: str, subtype: str, **fields: Any) -> bytes:

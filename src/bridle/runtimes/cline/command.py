@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import NotAuthenticated, WrongUse
 from bridle.core.files import make_private_dir, state_dir, write_private
 from bridle.core.options import ModelServer, Provider, RunOptions
@@ -345,7 +346,7 @@ def _write(folder: str, place: tuple[str, str], data: dict[str, Any]) -> dict[st
 def _read(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Any])
+            return structs.decode(file.read(), dict[str, Any])
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError) as problem:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import AgentError, Crashed
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.cline import wire
@@ -293,7 +294,7 @@ def _complaint(stderr: str) -> str:
     for line in reversed(lines):
         if line.startswith("{"):
             try:
-                return msgspec.json.decode(line, type=wire.ErrorLine).message
+                return structs.decode(line, wire.ErrorLine).message
             except msgspec.MsgspecError:
                 continue
     plain = (line for line in lines if "Warning" not in line and not line.startswith("at "))

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import Usage
 from bridle.runtimes.cline.product import PRODUCT
@@ -62,7 +63,7 @@ class _Transcript(msgspec.Struct, frozen=True, rename="camel"):
     messages: list[_Message] = []
 
 
-_decode = msgspec.json.Decoder(_Transcript).decode
+_decode = structs.decoder(_Transcript).decode
 
 
 def data_dir(env: Mapping[str, str]) -> str:
@@ -182,8 +183,8 @@ class RunLog(msgspec.Struct, frozen=True):
     failed_call: FailedCall | None = None
 
 
-_decode_entry = msgspec.json.Decoder(_Entry).decode
-_decode_session = msgspec.json.Decoder(Session).decode
+_decode_entry = structs.decoder(_Entry).decode
+_decode_session = structs.decoder(Session).decode
 
 
 def read_log(path: str) -> RunLog:

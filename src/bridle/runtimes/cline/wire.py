@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.runtimes.wire import InclusiveCounts
 
 # -- what the agent does: `agent_event` -----------------------------------------------------------
@@ -165,6 +166,4 @@ class ErrorLine(Line, frozen=True, tag="error"):
     message: str = ""
 
 
-decode_line = msgspec.json.Decoder(
-    AgentEvent | HookEvent | RunResult | RunAborted | ErrorLine
-).decode
+decode_line = structs.decoder(AgentEvent | HookEvent | RunResult | RunAborted | ErrorLine).decode

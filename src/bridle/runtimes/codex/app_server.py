@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 
 from bridle._version import __version__
+from bridle.core import structs
 from bridle.core.files import make_private_dir
 from bridle.runtimes.codex import command, wire
 from bridle.runtimes.codex.product import PRODUCT
@@ -160,7 +161,7 @@ class Tokens(msgspec.Struct, frozen=True, rename="camel"):
 
     def as_exec(self) -> wire.WireUsage:
         """The same as `exec` prints it."""
-        return msgspec.convert(self, wire.WireUsage, from_attributes=True)
+        return structs.convert(self, wire.WireUsage, from_attributes=True)
 
 
 class TokenUsage(msgspec.Struct, frozen=True):
@@ -256,7 +257,7 @@ class Tool(msgspec.Struct, frozen=True):
 
     def as_exec(self) -> wire.Tool:
         """The item as `exec` prints it."""
-        return msgspec.convert(self, self.shown, from_attributes=True)
+        return structs.convert(self, self.shown, from_attributes=True)
 
 
 class CommandExecution(Tool, frozen=True, tag="commandExecution", rename="camel"):
@@ -517,7 +518,7 @@ class AppServer:
             *lines, self._data = (self._data + piece).split(b"\n")
             for each in lines:
                 with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                    self._lines.append(msgspec.json.decode(each, type=Line))
+                    self._lines.append(structs.decode(each, Line))
         return self._lines.pop(0)
 
 
@@ -570,7 +571,7 @@ def import_conversation(launch: Launch, messages: Iterable[PastMessage]) -> str 
             with AppServer(argv, cwd=cwd, env=env, seconds=_IMPORT_SECONDS) as server:
                 server.request("externalAgentConfig/import", {"migrationItems": [item]})
                 done = server.notification("externalAgentConfig/import/completed")
-            results = msgspec.json.decode(done, type=_Imported).item_type_results
+            results = structs.decode(done, _Imported).item_type_results
         except (OSError, msgspec.MsgspecError):
             return None
     targets = (success.target for each in results for success in each.successes)

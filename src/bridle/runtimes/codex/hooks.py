@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import GuardRefused
 from bridle.runtimes.codex.command import config
 from bridle.runtimes.codex.product import CodexDialect
@@ -208,6 +209,6 @@ def _listing(plan: RunPlan) -> _Listing:
     try:
         with AppServer(argv, cwd=spec.cwd, env=spec.env, seconds=_PROOF_SECONDS) as server:
             found = server.request("hooks/list", {"cwds": [spec.cwd]})
-        return msgspec.json.decode(found, type=_Listing)
+        return structs.decode(found, _Listing)
     except (OSError, msgspec.MsgspecError) as problem:
         raise GuardRefused(f"codex does not list its hooks: {problem}", runtime="codex") from None

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import (
     Aborted,
     AgentError,
@@ -42,7 +43,7 @@ class CodexLiveWire:
     def __init__(self, facts: LiveFacts, recorder: Recorder) -> None:
         self._facts = facts
         self._recorder = recorder
-        self._line = msgspec.json.Decoder(app_server.Line)
+        self._line = structs.decoder(app_server.Line)
         self._messages = Messages(
             recorder,
             returns_ids=bool(facts.own.get("told_ids")),
@@ -247,7 +248,7 @@ class CodexLiveWire:
             self._recorder.request_stop(ResumeRefused(words) if wanted else turn_error(words))
             return
         try:
-            opened = msgspec.json.decode(answer.result, type=app_server.ThreadOpened)
+            opened = structs.decode(answer.result, app_server.ThreadOpened)
         except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
             self._recorder.request_stop(ProtocolDrift(f"codex opened no thread: {problem}"))
             return
@@ -255,7 +256,7 @@ class CodexLiveWire:
         self._transcript = opened.thread.path or ""
         if self._facts.own.get("late_ends") and self._transcript:
             self._items.find_output = self._find_output
-        before = msgspec.convert(self._facts.own.get("before", {}), Usage)
+        before = structs.convert(self._facts.own.get("before", {}), Usage)
         self._usage = UsageTotal(self._thread_id, before)
         self._recorder.session_started(self._thread_id, model=opened.model)
         if wanted and not self._is_wanted(opened.thread, wanted.lower()):
@@ -301,7 +302,7 @@ class CodexLiveWire:
             self._messages.refused(message.id)
 
     def _on_turn_started(self, params: bytes) -> None:
-        note = msgspec.json.decode(params, type=app_server.TurnChanged)
+        note = structs.decode(params, app_server.TurnChanged)
         if note.thread_id != self._thread_id:
             return
         if self._closing:
@@ -318,7 +319,7 @@ class CodexLiveWire:
         self._interrupt_if_wanted()
 
     def _on_turn_completed(self, params: bytes) -> None:
-        note = msgspec.json.decode(params, type=app_server.TurnChanged)
+        note = structs.decode(params, app_server.TurnChanged)
         if note.thread_id != self._thread_id or note.turn.id != self._turn_id:
             return
         turn, self._turn_id = note.turn, None
@@ -357,7 +358,7 @@ class CodexLiveWire:
         def answered(answer: app_server.Line) -> None:
             lines = ""
             with suppress(msgspec.MsgspecError):
-                lines = msgspec.json.decode(answer.result, type=app_server.CommandDone).stdout
+                lines = structs.decode(answer.result, app_server.CommandDone).stdout
             found(printed_output(lines, call_id))
             self._end_if_complete()
 
@@ -388,7 +389,7 @@ class CodexLiveWire:
         self._recorder.compaction_ended(status if error is None else f"{status}: {error.kind}")
 
     def _on_error(self, params: bytes) -> None:
-        note = msgspec.json.decode(params, type=app_server.Failure)
+        note = structs.decode(params, app_server.Failure)
         if note.thread_id != self._thread_id:
             return
         if not note.will_retry:
@@ -409,22 +410,22 @@ class CodexLiveWire:
     # -- other notifications --------------------------------------------------------------------
 
     def _on_usage(self, params: bytes) -> None:
-        note = msgspec.json.decode(params, type=app_server.UsageUpdated)
+        note = structs.decode(params, app_server.UsageUpdated)
         self._usage.take(note.thread_id, note.token_usage.total)
         self._recorder.set_usage(self._usage.usage)
 
     def _on_settings(self, params: bytes) -> None:
-        note = msgspec.json.decode(params, type=app_server.SettingsUpdated)
+        note = structs.decode(params, app_server.SettingsUpdated)
         if note.thread_id == self._thread_id:
             self._recorder.model = note.thread_settings.model or self._recorder.model
 
     def _on_rerouted(self, params: bytes) -> None:
-        note = msgspec.json.decode(params, type=app_server.Rerouted)
+        note = structs.decode(params, app_server.Rerouted)
         if note.thread_id == self._thread_id:
             self._recorder.model = note.to_model
 
     def _on_resolved(self, params: bytes) -> None:
-        note = msgspec.json.decode(params, type=app_server.Resolved)
+        note = structs.decode(params, app_server.Resolved)
         self._approvals.resolved(note.request_id)
 
 
@@ -557,7 +558,7 @@ class Items:
     # -- what Codex says ------------------------------------------------------------------------
 
     def _on_started(self, params: bytes) -> None:
-        note = msgspec.json.decode(params, type=app_server.ItemChanged)
+        note = structs.decode(params, app_server.ItemChanged)
         if (note.thread_id, note.turn_id) != self._shown:
             return
         item = note.item
@@ -570,7 +571,7 @@ class Items:
 
     def completed(self, params: bytes) -> None:
         """Take an `item/completed`."""
-        note = msgspec.json.decode(params, type=app_server.ItemChanged)
+        note = structs.decode(params, app_server.ItemChanged)
         if (note.thread_id, note.turn_id) != self._shown:
             return
         item = note.item
@@ -584,21 +585,21 @@ class Items:
             self._tool_ended(item)
 
     def _on_output(self, params: bytes) -> None:
-        note = msgspec.json.decode(params, type=app_server.Delta)
+        note = structs.decode(params, app_server.Delta)
         if (note.thread_id, note.turn_id) == self._shown:
             self._recorder.tool_updated(note.item_id, note.delta or note.message)
 
     # -- text -----------------------------------------------------------------------------------
 
     def _on_text(self, params: bytes) -> None:
-        note = msgspec.json.decode(params, type=app_server.Delta)
+        note = structs.decode(params, app_server.Delta)
         if (note.thread_id, note.turn_id) == self._shown and note.delta:
             self._open(note.item_id)
             self._written[note.item_id].append(note.delta)
             self._recorder.text_delta(note.delta)
 
     def _on_thinking(self, params: bytes) -> None:
-        note = msgspec.json.decode(params, type=app_server.Delta)
+        note = structs.decode(params, app_server.Delta)
         if (note.thread_id, note.turn_id) != self._shown or not note.delta:
             return
         text, part = note.delta, note.summary_index
@@ -678,7 +679,7 @@ class Items:
 
     def _on_plan(self, params: bytes) -> None:
         """The agent's plan, which `exec` shows as a tool that ends with the turn."""
-        note = msgspec.json.decode(params, type=app_server.PlanUpdated)
+        note = structs.decode(params, app_server.PlanUpdated)
         if (note.thread_id, note.turn_id) != self._shown:
             return
         items = [{"text": each.step, "completed": each.status == "completed"} for each in note.plan]
@@ -762,10 +763,10 @@ class Approvals:
 
     def _read(self, method: str, params: bytes) -> _Asked | None:
         if method == _ELICITATION:
-            return self._tool_call(msgspec.json.decode(params, type=app_server.Elicitation))
+            return self._tool_call(structs.decode(params, app_server.Elicitation))
         if method not in (_COMMAND, _PATCH, _PERMISSIONS):
             return None
-        asked = msgspec.json.decode(params, type=app_server.Approval)
+        asked = structs.decode(params, app_server.Approval)
         known = self._items.asked_about(asked.item_id)
         if method == _PERMISSIONS:
             args: dict[str, Any] = {"permissions": asked.permissions}

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import (
     AgentError,
     ProtocolDrift,
@@ -357,7 +358,7 @@ class _Body(msgspec.Struct):
 
 def _body_message(text: str) -> str:
     try:
-        body = msgspec.json.decode(text, type=_Body)
+        body = structs.decode(text, _Body)
     except msgspec.MsgspecError:
         return text
     return body.error.message if body.error and body.error.message else text

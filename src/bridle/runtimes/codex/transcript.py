@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.runtimes.codex.wire import WireUsage
@@ -135,7 +136,7 @@ def prompt_history(path: str) -> list[Spent]:
 
 
 def _turn_lines(path: str) -> Iterator[_Line]:
-    decode = msgspec.json.Decoder(_Line).decode
+    decode = structs.decoder(_Line).decode
     try:
         with open(path, "rb") as file:
             for line in file:
@@ -150,7 +151,7 @@ def _turn_lines(path: str) -> Iterator[_Line]:
 
 class _Tally:
     def __init__(self) -> None:
-        self._decoder = msgspec.json.Decoder(_Line)
+        self._decoder = structs.decoder(_Line)
         self._records: dict[str, Usage] = {}
         self._older: set[str] = set()
         self._grown = NO_USAGE
@@ -243,7 +244,7 @@ def command_results(path: str, offset: int = 0) -> list[CommandResult]:
     for call in _calls(path, offset, b"function_call"):
         if call.type == "function_call":
             with suppress(msgspec.MsgspecError):
-                given = msgspec.json.decode(call.arguments, type=_Arguments)
+                given = structs.decode(call.arguments, _Arguments)
                 commands[call.call_id] = given.cmd
         command = commands.get(call.call_id)
         if call.type != "function_call_output" or not command or not isinstance(call.output, str):
@@ -297,7 +298,7 @@ def _calls(path: str, offset: int, mark: bytes) -> Iterator[_Call]:
 
 def _call_in(line: bytes) -> _Call | None:
     try:
-        return msgspec.json.decode(line, type=_CallLine).payload
+        return structs.decode(line, _CallLine).payload
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
@@ -418,7 +419,7 @@ def header_of(path: str) -> Header | None:
     """The header of the rollout at `path`, None when the file is something else."""
     try:
         with open(path, "rb") as file:
-            line = msgspec.json.decode(file.readline(), type=_HeaderLine)
+            line = structs.decode(file.readline(), _HeaderLine)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
     return line.payload if line.type == "session_meta" else None

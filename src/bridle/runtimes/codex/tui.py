@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import Crashed
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
 from bridle.core.usage import NO_USAGE, Usage
@@ -237,8 +238,8 @@ class _Line(msgspec.Struct):
     payload: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-_lines = msgspec.json.Decoder(_Line)
-_payloads = msgspec.json.Decoder(_Payload)
+_lines = structs.decoder(_Line)
+_payloads = structs.decoder(_Payload)
 
 
 class CodexFollower(BaseTranscriptWire):

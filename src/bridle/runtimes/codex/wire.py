@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from bridle.core import structs
+
 
 class WireUsage(msgspec.Struct, frozen=True):
     """Token counts as Codex means them: input includes what came from and went to the cache."""
@@ -230,7 +232,7 @@ Message = (
 
 def decoder() -> "msgspec.json.Decoder[Message]":
     """A decoder of one line; raises `msgspec.MsgspecError` for anything else."""
-    return msgspec.json.Decoder(Message)
+    return structs.decoder(Message)
 
 
 def snake_case(name: str) -> str:

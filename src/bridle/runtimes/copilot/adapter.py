@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import UnsupportedOption
 from bridle.core.options import Provider, RunOptions
 from bridle.core.results import ReadyState, TranscriptSummary
@@ -81,7 +82,7 @@ class CopilotRuntime(AcpAdapter, Terminal, Interactive):
         events = _events(plan, plan.native_session_id or "")
         before = transcript.noted_usage(events)[0] if options.resume else None
         if plan.noted:
-            before = msgspec.convert(plan.noted["usage"], Usage | None)
+            before = structs.convert(plan.noted["usage"], Usage | None)
         own = read_provider_options(
             self.id, options.provider_options, CopilotOptions, lists=PRODUCT.list_options
         )

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import (
     Aborted,
     AgentError,
@@ -267,7 +268,7 @@ class _Body(msgspec.Struct, frozen=True):
 def error_of_call(failure: wire.CallFailure) -> AgentError:
     """The error behind one failed model call; its message may be the service's own JSON."""
     try:
-        body = msgspec.json.decode(failure.error_message, type=_Body)
+        body = structs.decode(failure.error_message, _Body)
     except msgspec.MsgspecError:
         body = _Body(message=failure.error_message)
     details = " ".join(str(part) for part in (body.code, body.type) if part)

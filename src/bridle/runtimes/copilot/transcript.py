@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 from bridle.runtimes.copilot.wire import decode_envelope
@@ -47,11 +48,11 @@ class _Summary(msgspec.Struct, frozen=True, rename="camel"):
     current_model: str | None = None
 
 
-_decode_record = msgspec.json.Decoder(_Record).decode
-_decode_counts = msgspec.json.Decoder(InclusiveCounts).decode
-_decode_model = msgspec.json.Decoder(_Named).decode
-_decode_finish = msgspec.json.Decoder(_Finish).decode
-_decode_summary = msgspec.json.Decoder(_Summary).decode
+_decode_record = structs.decoder(_Record).decode
+_decode_counts = structs.decoder(InclusiveCounts).decode
+_decode_model = structs.decoder(_Named).decode
+_decode_finish = structs.decoder(_Finish).decode
+_decode_summary = structs.decoder(_Summary).decode
 
 
 def sessions_dir(home: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
 from bridle.drives.tmux.facts import TerminalFacts
 from bridle.drives.tmux.hook_reports import ReportShape, report_command
@@ -124,12 +125,12 @@ class _Message(wire.Message, frozen=True, rename="camel"):
     tool_requests: tuple[Any, ...] = ()
 
 
-_users = msgspec.json.Decoder(_User)
-_starts = msgspec.json.Decoder(_Start)
-_messages = msgspec.json.Decoder(_Message)
-_tool_starts = msgspec.json.Decoder(wire.ToolStart)
-_tool_ends = msgspec.json.Decoder(wire.ToolComplete)
-_failures = msgspec.json.Decoder(wire.Failure)
+_users = structs.decoder(_User)
+_starts = structs.decoder(_Start)
+_messages = structs.decoder(_Message)
+_tool_starts = structs.decoder(wire.ToolStart)
+_tool_ends = structs.decoder(wire.ToolComplete)
+_failures = structs.decoder(wire.Failure)
 
 
 class CopilotFollower(BaseTranscriptWire):

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
+
 
 class Envelope(msgspec.Struct, frozen=True):
     """Any line, also of a transcript; `data` is decoded once the type is known to matter."""
@@ -194,9 +196,9 @@ SILENT = frozenset(
 )
 """Known lines whose content other lines say better."""
 
-decode_envelope = msgspec.json.Decoder(Envelope).decode
-_decode_result = msgspec.json.Decoder(Result).decode
-_DECODERS = {name: msgspec.json.Decoder(kind) for name, kind in DATA.items()}
+decode_envelope = structs.decoder(Envelope).decode
+_decode_result = structs.decoder(Result).decode
+_DECODERS = {name: structs.decoder(kind) for name, kind in DATA.items()}
 
 
 def decode_line(line: bytes) -> tuple[str, Any]:

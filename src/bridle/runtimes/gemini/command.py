@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.files import make_private_dir, state_dir, write_private
 from bridle.core.options import ModelServer, Provider, RunOptions
@@ -292,7 +293,7 @@ def _read_settings(path: str) -> dict[str, Any]:
     text = readable_file(path, "file of Gemini's settings").decode(errors="replace")
     bare = _STRINGS_AND_COMMENTS.sub(lambda at: at[0] if at[0][0] == '"' else " ", text)
     try:
-        return msgspec.json.decode(bare, type=dict[str, Any])
+        return structs.decode(bare, dict[str, Any])
     except msgspec.MsgspecError as problem:
         raise WrongUse(f"{path} contains no settings: {problem}", hint="repair the file") from None
 

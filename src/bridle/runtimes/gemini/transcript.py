@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import ResumeRefused
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
@@ -65,7 +66,7 @@ class _Projects(msgspec.Struct, frozen=True):
     projects: dict[str, str] = {}
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = structs.decoder(_Line).decode
 
 
 def chats_dir(config_dir: str, project: str) -> str | None:
@@ -79,7 +80,7 @@ def chats_dir(config_dir: str, project: str) -> str | None:
     folder = os.path.join(config_dir, "tmp")
     try:
         with open(os.path.join(config_dir, "projects.json"), "rb") as file:
-            names = msgspec.json.decode(file.read(), type=_Projects).projects
+            names = structs.decode(file.read(), _Projects).projects
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         names = {}
     name = names.get(paths[0]) or names.get(paths[1]) or _owned_by(folder, paths)

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
+
 
 class Problem(msgspec.Struct, frozen=True):
     """What went wrong with a tool or with the run."""
@@ -82,7 +84,7 @@ class Result(_Line, frozen=True, tag="result"):
     stats: Stats = Stats()
 
 
-decode_line = msgspec.json.Decoder(Init | Message | ToolUse | ToolResult | Failure | Result).decode
+decode_line = structs.decoder(Init | Message | ToolUse | ToolResult | Failure | Result).decode
 
 
 class ServiceError(msgspec.Struct):
@@ -102,6 +104,6 @@ def service_error(text: str) -> ServiceError | None:
     """The JSON body inside a sentence about a failed call; None if there is none."""
     start, end = text.find("{"), text.rfind("}")
     try:
-        return msgspec.json.decode(text[start : end + 1], type=_ErrorBody).error
+        return structs.decode(text[start : end + 1], _ErrorBody).error
     except msgspec.MsgspecError:
         return None

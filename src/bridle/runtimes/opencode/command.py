@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import UnsupportedOption, WrongUse
 from bridle.core.files import in_home, make_private_dir
 from bridle.core.options import ModelServer, Provider, RunOptions
@@ -186,7 +187,7 @@ def _config_variable(env: Mapping[str, str], config: dict[str, Any]) -> dict[str
     given = env.get(CONFIG)
     if given:
         try:
-            config = merged(msgspec.json.decode(given, type=dict[str, Any]), config)
+            config = merged(structs.decode(given, dict[str, Any]), config)
         except msgspec.MsgspecError as problem:
             raise WrongUse(f"the variable {CONFIG} is not a JSON object: {problem}") from None
     return {CONFIG: msgspec.json.encode(config).decode()}

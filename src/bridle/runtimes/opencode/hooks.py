@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import GuardRefused
 from bridle.core.files import write_private
 from bridle.core.git import find_git
@@ -87,7 +88,7 @@ def guarded_env(env: Mapping[str, str], cwd: str, plugin: str) -> dict[str, str]
     _refuse_others(env, cwd, os.path.dirname(plugin))
     given = env.get(CONFIG)
     try:
-        config = msgspec.json.decode(given, type=dict[str, Any]) if given else {}
+        config = structs.decode(given, dict[str, Any]) if given else {}
     except msgspec.MsgspecError as problem:
         raise GuardRefused(f"opencode: {CONFIG} is unreadable: {problem}") from None
     lists = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import (
     AgentError,
     ContextOverflow,
@@ -309,7 +310,7 @@ def _unquoted(value: str) -> str:
     if not value.startswith('"'):
         return value
     try:
-        return msgspec.json.decode(value, type=str)
+        return structs.decode(value, str)
     except msgspec.MsgspecError:
         return value.strip('"')
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE
 from bridle.runtimes.history import Spent
@@ -65,7 +66,7 @@ class _Export(msgspec.Struct, frozen=True):
     info: _Session = _Session()
 
 
-_decode_message = msgspec.json.Decoder(Message).decode
+_decode_message = structs.decoder(Message).decode
 
 
 def data_dir(env: Mapping[str, str]) -> str:
@@ -128,7 +129,7 @@ def _name(message: Message) -> str:
 def _exported(path: str) -> list[Message] | None:
     try:
         with open(path, "rb") as file:
-            export = msgspec.json.decode(file.read(), type=_Export)
+            export = structs.decode(file.read(), _Export)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
     born = export.info.time.created

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.usage import Usage
 
 
@@ -106,6 +107,4 @@ class Failure(_Line, frozen=True, tag="error"):
     error: Problem = Problem()
 
 
-decode_line = msgspec.json.Decoder(
-    StepStart | Text | Reasoning | ToolUse | StepFinish | Failure
-).decode
+decode_line = structs.decoder(StepStart | Text | Reasoning | ToolUse | StepFinish | Failure).decode

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import ResumeRefused, WrongUse
 from bridle.core.files import make_private_dir, run_dir, state_dir, write_private
 from bridle.core.options import ModelServer, Provider, RunOptions
@@ -503,7 +504,7 @@ def _read_object(folder: str | None, name: str) -> dict[str, Any]:
     path = os.path.join(folder, name)
     try:
         with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Any])
+            return structs.decode(file.read(), dict[str, Any])
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError) as problem:

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import GuardRefused
 from bridle.core.files import make_private_dir, state_dir, write_atomic, write_private
 from bridle.runtimes.guard_plugin import asking_code, mechanism_of, where_to_ask
@@ -138,7 +139,7 @@ def _is_trusted(root: str, env: Mapping[str, str]) -> bool:
 def _object(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Any])
+            return structs.decode(file.read(), dict[str, Any])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}
 

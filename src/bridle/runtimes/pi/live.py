@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import (
     Aborted,
     AgentError,
@@ -460,7 +461,7 @@ def _question(line: wire.Dialog) -> Question | None:
     if line.method != "input" or line.title != wire.ASK_TITLE:
         return None
     try:
-        call = msgspec.json.decode(line.placeholder, type=_Call)
+        call = structs.decode(line.placeholder, _Call)
     except msgspec.MsgspecError:
         return None
     return Question(
@@ -487,7 +488,7 @@ def _content(line: wire.Response, kind: type[_T]) -> _T | None:
     if not line.success:
         return None
     try:
-        return msgspec.json.decode(line.data, type=kind)
+        return structs.decode(line.data, kind)
     except msgspec.MsgspecError:
         return None
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import (
     Aborted,
     AgentError,
@@ -313,7 +314,7 @@ def error_of_message(text: str, model: str = "") -> AgentError:
 def _message_in(text: str) -> str:
     """The sentence inside an error body with its type; `text` itself when it is no such body."""
     try:
-        body = msgspec.json.decode(text, type=_Body)
+        body = structs.decode(text, _Body)
     except msgspec.MsgspecError:
         return text
     inner = body.error

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE
 from bridle.runtimes.pi.product import SESSION_DIR_VARIABLE
@@ -54,8 +55,8 @@ class _Settings(msgspec.Struct, frozen=True, rename="camel"):
     session_dir: str | None = None
 
 
-_decode_header = msgspec.json.Decoder(Header).decode
-_decode_entry = msgspec.json.Decoder(Entry).decode
+_decode_header = structs.decoder(Header).decode
+_decode_entry = structs.decoder(Entry).decode
 
 
 def session_dir(agent_dir: str, cwd: str, env: Mapping[str, str]) -> str:
@@ -64,7 +65,7 @@ def session_dir(agent_dir: str, cwd: str, env: Mapping[str, str]) -> str:
     if not configured:
         try:
             with open(os.path.join(agent_dir, "settings.json"), "rb") as file:
-                configured = msgspec.json.decode(file.read(), type=_Settings).session_dir
+                configured = structs.decode(file.read(), _Settings).session_dir
         except (OSError, msgspec.MsgspecError):
             configured = None
     real = os.path.realpath(cwd)

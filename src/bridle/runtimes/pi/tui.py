@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import Aborted, AgentError, ContextOverflow
 from bridle.core.files import write_private
 from bridle.core.results import Busy, Dialog, Loading, Ready, ReadyState
@@ -148,10 +149,10 @@ class _Entry(msgspec.Struct, rename="camel"):
     usage: WireUsage | None = None
 
 
-_entries = msgspec.json.Decoder(_Entry)
-_messages = msgspec.json.Decoder(Message)
-_results = msgspec.json.Decoder(_Result)
-_calls = msgspec.json.Decoder(list[_Call])
+_entries = structs.decoder(_Entry)
+_messages = structs.decoder(Message)
+_results = structs.decoder(_Result)
+_calls = structs.decoder(list[_Call])
 
 
 class PiFollower(BaseTranscriptWire):

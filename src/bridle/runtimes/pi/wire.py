@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.usage import Usage
 
 REFUSAL = (
@@ -321,9 +322,9 @@ class Cleared(msgspec.Struct, frozen=True):
     steering: tuple[str, ...] = ()
 
 
-decode_line = msgspec.json.Decoder(Line).decode
-decode_rpc_line = msgspec.json.Decoder(RpcLine).decode
-_decode_blocks = msgspec.json.Decoder(list[Block]).decode
+decode_line = structs.decoder(Line).decode
+decode_rpc_line = structs.decoder(RpcLine).decode
+_decode_blocks = structs.decoder(list[Block]).decode
 _decode_any = msgspec.json.Decoder().decode
 
 

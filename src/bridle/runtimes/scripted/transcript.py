@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from bridle.core import files
+from bridle.core import files, structs
 from bridle.core.results import TranscriptSummary, transcript_summary
 from bridle.core.usage import NO_USAGE, Usage
 
@@ -27,7 +27,7 @@ def parse_transcript(path: str) -> TranscriptSummary | None:
 
     A last line that was cut off by a kill is left out.
     """
-    decoder = msgspec.json.Decoder(_Record)
+    decoder = structs.decoder(_Record)
     total, model, cost = NO_USAGE, "scripted", None
     known = False
     try:

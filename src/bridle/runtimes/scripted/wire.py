@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.usage import NO_USAGE, Usage
 
 
@@ -191,7 +192,7 @@ def decode(line: bytes) -> Message | None:
     """The message in a line; None for a line that is not of this wire."""
     global _decoder
     if _decoder is None:
-        _decoder = msgspec.json.Decoder(Message)
+        _decoder = structs.decoder(Message)
     try:
         return _decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):

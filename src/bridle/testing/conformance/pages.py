@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-import msgspec
-
+from bridle.core import structs
 from bridle.core.features import Features
 from bridle.core.options import ALWAYS_SUPPORTED, RunOptions
 from bridle.runtimes.registry import available_runtimes, get_adapter
@@ -34,7 +33,7 @@ def check_table() -> str:
 
 def capability_tables(results: bytes) -> str:
     """Abilities and options of every runtime, and what the kit found on each pinned version."""
-    reports = msgspec.json.decode(results, type=list[Report])
+    reports = structs.decode(results, list[Report])
     names = available_runtimes()
     features = {name: _features(name) for name in names}
     parts = [
