@@ -12,6 +12,7 @@ from bridle.core.errors import (
     GuardRefused,
     NotAuthenticated,
     NotInstalled,
+    NotSupported,
     ProtocolDrift,
     RateLimited,
     ResumeRefused,
@@ -35,7 +36,7 @@ from bridle.runtimes.contract import (
     Live,
     Terminal,
 )
-from bridle.runtimes.dialects import Dialect, choose_dialect, version_numbers
+from bridle.runtimes.dialects import Dialect, Word, choose_dialect, version_numbers
 from bridle.runtimes.install import (
     Installation,
     ask_version,
@@ -106,6 +107,7 @@ __all__ = [
     "Normalizer",
     "NotAuthenticated",
     "NotInstalled",
+    "NotSupported",
     "Outgoing",
     "Place",
     "ProcessExit",
@@ -136,6 +138,7 @@ __all__ = [
     "TranscriptWire",
     "UnsupportedOption",
     "Usage",
+    "Word",
     "WrongUse",
     "added_instructions",
     "agent_env",

@@ -15,6 +15,7 @@ from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, version_numbers
 from bridle.runtimes.install import Installation
 from bridle.runtimes.registry import available_runtimes, get_adapter
+from bridle.runtimes.unproven import fitted
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -75,7 +76,13 @@ def examine(
                 runtime=runtime.id, installed=False, checks=(_absent(runtime, wanted), *machine)
             )
         report_progress(f"{runtime.id}: looking at {found.binary}")
+        if (refused := runtime.refusal(found.version)) is not None:
+            return _too_old(runtime, found, refused, machine)
         dialect, seen, warning = runtime.dialect(found.version)
+        if dialect.words and not seen:
+            fit = fitted(runtime.id, dialect, found, os.environ)
+            lost = (*fit.warnings, *([fit.unguarded] if fit.unguarded else []))
+            warning = "; ".join([warning, *lost])
         starts = _starts(runtime, found, home)
         checks = [
             Finding(name="installed", status="ok", detail=found.binary),
@@ -111,6 +118,18 @@ def _absent(runtime: Adapter, wanted: bool) -> Finding:
         detail=f"`{runtime.settings.binary or runtime.binary}` was not found",
         hint=f"install it with `{runtime.install_hint}`" if runtime.install_hint else "",
     )
+
+
+def _too_old(
+    runtime: Adapter, found: Installation, refused: BridleError, machine: tuple[Finding, ...]
+) -> Diagnosis:
+    """Bridle does not start this version, so nothing else about it is worth a check."""
+    checks = (
+        Finding(name="installed", status="ok", detail=found.binary),
+        Finding(name="version", status="fail", detail=refused.message, hint=refused.hint),
+        *machine,
+    )
+    return Diagnosis(runtime=runtime.id, installed=True, version=found.version, checks=checks)
 
 
 def _starts(runtime: Adapter, found: Installation, home: str) -> Finding:

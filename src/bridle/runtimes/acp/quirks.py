@@ -198,7 +198,7 @@ OPENCODE = AcpQuirks(
 
 GEMINI = AcpQuirks(
     name="gemini 0.61",
-    since=(0, 61),
+    since=(0, 41),
     seen=("0.61.0",),
     capture="gemini-nofs.jsonl",
     flags=("--acp", "--skip-trust"),
@@ -234,7 +234,7 @@ CLINE = AcpQuirks(
 
 CLAUDE = AcpQuirks(
     name="claude-agent-acp 0.49",
-    since=(0, 49),
+    since=(0, 10),
     seen=("0.49.0",),
     capture="claude-agent-acp.jsonl",
     options=_ROUTED | _ADDED | {"denied_tools", "system_prompt"},
@@ -253,7 +253,7 @@ CLAUDE = AcpQuirks(
 
 CODEX = AcpQuirks(
     name="codex-acp 0.16",
-    since=(0, 16),
+    since=(0, 4),
     seen=("0.16.0",),
     capture="codex-acp-auto-write.jsonl",
     # Otherwise a command outlives its aborted turn, and no call of the protocol ends it.

@@ -59,7 +59,7 @@ _HIDDEN = frozenset({"--max-turns", "--system-prompt-file", "--append-system-pro
 DIALECTS = (
     ClaudeDialect(
         name="claude-2.1",
-        since=(2, 1, 0),
+        since=(2, 0),
         seen=("2.1.197",),
         capture="stream/partial_messages.jsonl",
         default_mode="default",

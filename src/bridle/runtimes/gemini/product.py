@@ -43,7 +43,7 @@ class GeminiDialect(Dialect, frozen=True, kw_only=True):
 DIALECTS = (
     GeminiDialect(
         name="gemini-0.61",
-        since=(0, 61),
+        since=(0, 41),
         seen=("0.61.0",),
         capture="headless-write.jsonl",
         stream_flags=("-o", "stream-json"),

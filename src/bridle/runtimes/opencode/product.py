@@ -54,7 +54,7 @@ class OpenCodeDialect(Dialect, frozen=True, kw_only=True):
 DIALECTS = (
     OpenCodeDialect(
         name="opencode-1.18",
-        since=(1, 18),
+        since=(1, 17, 18),
         seen=("1.18.33",),
         capture="run-write.jsonl",
         json_flags=("--format", "json", "--thinking"),

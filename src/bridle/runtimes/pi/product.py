@@ -57,7 +57,7 @@ _LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
 DIALECTS = (
     PiDialect(
         name="pi-0.74",
-        since=(0, 73),
+        since=(0, 49),
         seen=("0.74.2",),
         capture="json-tool-0.74.2.jsonl",
         settles=False,
