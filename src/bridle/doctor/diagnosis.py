@@ -79,6 +79,7 @@ def examine(
         if (refused := runtime.refusal(found.version)) is not None:
             return _too_old(runtime, found, refused, machine)
         dialect, seen, warning = runtime.dialect(found.version)
+        warning = "; ".join([warning, *dialect.lost]) if warning else ""
         if dialect.words and not seen:
             fit = fitted(runtime.id, dialect, found, os.environ)
             lost = (*fit.warnings, *([fit.unguarded] if fit.unguarded else []))
@@ -160,8 +161,8 @@ def _reason(text: str) -> str:
 
 def _version(found: Installation, dialect: Dialect, seen: bool, warning: str) -> Finding:
     if seen:
-        detail = f"{found.version}, tested; dialect {dialect.name}"
-        return Finding(name="version", status="ok", detail=detail)
+        detail = "; ".join([f"{found.version}, tested", f"dialect {dialect.name}", *dialect.lost])
+        return Finding(name="version", status="warn" if dialect.lost else "ok", detail=detail)
     tested = ", ".join(dialect.seen)
     return Finding(
         name="version",

@@ -43,6 +43,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """Versions that were actually run."""
     capture: str
     """File below the runtime's `testdata/` that proves the row."""
+    lost: tuple[str, ...] = ()
+    """What every run loses with a version of this row, one warning each."""
     words: tuple[Word, ...] = ()
     """What is looked up in the CLI's own lists, for a version that was never run."""
 

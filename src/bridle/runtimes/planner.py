@@ -342,6 +342,7 @@ class CliAdapter(Adapter):
             raise refused
         dialect, seen, warning = self.mode_dialect(mode, found.version)
         warnings, unguarded = [warning] if warning else [], ""
+        warnings += [f"{self.id} {found.version}: {each}" for each in dialect.lost]
         if dialect.words and not seen:
             # Costs a process; most runs have a version that was tested.
             from bridle.runtimes.unproven import fitted

@@ -157,7 +157,7 @@ PLAIN = AcpQuirks(name="acp 1", since=(), seen=(), capture="stub_agent.py")
 
 COPILOT = AcpQuirks(
     name="copilot 1.0",
-    since=(1, 0),
+    since=(1, 0, 11),
     seen=("1.0.102",),
     capture="copilot.jsonl",
     flags=("--acp",),
@@ -182,7 +182,7 @@ COPILOT = AcpQuirks(
 
 OPENCODE = AcpQuirks(
     name="opencode 1",
-    since=(1,),
+    since=(1, 2),
     seen=("1.18.33",),
     capture="opencode.jsonl",
     flags=("acp",),
@@ -198,7 +198,7 @@ OPENCODE = AcpQuirks(
 
 GEMINI = AcpQuirks(
     name="gemini 0.61",
-    since=(0, 41),
+    since=(0, 40),
     seen=("0.61.0",),
     capture="gemini-nofs.jsonl",
     flags=("--acp", "--skip-trust"),

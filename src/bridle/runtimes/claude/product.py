@@ -154,12 +154,16 @@ ERRORS = ErrorTable(
         ErrorRow(Unavailable, statuses=(404,), hint=_CHECK_MODEL),
         ErrorRow(NotAuthenticated, tags=("authentication_failed",)),
         ErrorRow(NotAuthenticated, statuses=(401, 403)),
+        # The words of versions that report neither tag nor status.
+        ErrorRow(NotAuthenticated, ("invalid api key ·",), statuses=(0,)),
         ErrorRow(Billing, tags=("billing_error",)),
         ErrorRow(
             ContextOverflow,
             tags=("max_output_tokens",),
             hint="ask for less at once, or raise the output limit",
         ),
+        # Some versions call every call that may be made again a rate limit.
+        ErrorRow(Overloaded, statuses=(529,)),
         ErrorRow(RateLimited, tags=("rate_limit",)),
         ErrorRow(RateLimited, statuses=(429,)),
         ErrorRow(Overloaded, tags=("overloaded",)),
