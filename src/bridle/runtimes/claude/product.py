@@ -48,6 +48,8 @@ class ClaudeDialect(Dialect, frozen=True, kw_only=True):
     """Whether a hook with `onFailure: block` that is killed, or late, stops the tool."""
     hidden_flags: frozenset[str]
     """Flags that it takes but leaves out of its help."""
+    retries: bool = True
+    """Reports that a failed model call is made again (`api_retry`)."""
 
 
 _NAMED = (
@@ -58,8 +60,22 @@ _HIDDEN = frozenset({"--max-turns", "--system-prompt-file", "--append-system-pro
 
 DIALECTS = (
     ClaudeDialect(
+        name="claude-2.0",
+        since=(2, 0, 36),
+        seen=("2.0.36",),
+        capture="v2.0.36/error_529.jsonl",
+        default_mode="default",
+        known_models=frozenset(f"claude-{name}" for name in _NAMED.split()),
+        reads_agents_md=False,
+        drops_output_at_exit=True,
+        blocks_when_hook_dies=False,
+        hidden_flags=_HIDDEN | {"--permission-prompt-tool"},
+        retries=False,
+        lost=("calls that are made again are not reported",),
+    ),
+    ClaudeDialect(
         name="claude-2.1",
-        since=(2, 0),
+        since=(2, 1, 77),
         seen=("2.1.197",),
         capture="stream/partial_messages.jsonl",
         default_mode="default",
