@@ -15,6 +15,7 @@ from bridle.core.errors import (
     GuardRefused,
     NotAuthenticated,
     NotInstalled,
+    NotSupported,
     Overloaded,
     ProtocolDrift,
     RateLimited,
@@ -41,7 +42,7 @@ from bridle.runtimes.contract import (
     Live,
     Terminal,
 )
-from bridle.runtimes.dialects import Dialect, choose_dialect, version_numbers
+from bridle.runtimes.dialects import Dialect, Word, choose_dialect, version_numbers
 from bridle.runtimes.errors import ErrorRow, ErrorTable
 from bridle.runtimes.install import (
     Installation,
@@ -134,6 +135,7 @@ __all__ = [
     "Normalizer",
     "NotAuthenticated",
     "NotInstalled",
+    "NotSupported",
     "Outgoing",
     "Overloaded",
     "Place",
@@ -167,6 +169,7 @@ __all__ = [
     "Unavailable",
     "UnsupportedOption",
     "Usage",
+    "Word",
     "WrongUse",
     "added_instructions",
     "agent_env",

@@ -15,6 +15,7 @@ STATUS = {
     "unavailable": 1,
     "wrong_use": 2,
     "not_installed": 3,
+    "not_supported": 3,
     "unsupported_option": 4,
     "not_authenticated": 5,
     "overloaded": 6,

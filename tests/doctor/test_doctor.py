@@ -173,7 +173,7 @@ def test_a_help_that_says_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("version", "known", "supported"),
-    [("banana", None, False), ("9.9.9", "9.9.9", True), ("0.1.0", "0.1.0", False)],
+    [("banana", None, False), ("9.9.9", "9.9.9", True)],
 )
 def test_a_version_that_nobody_knows(
     tmp_path: Path, version: str, known: str | None, supported: bool
@@ -184,6 +184,16 @@ def test_a_version_that_nobody_knows(
     assert found.status == "warn"
     assert "--probe" in found.hint
     assert diagnosis.dialect is not None
+
+
+def test_a_version_that_is_too_old_is_a_failure_with_the_oldest_that_works(tmp_path: Path) -> None:
+    program = fake_cli(tmp_path / "bin", "claude", version="0.1.0", help="-p")
+    diagnosis = examine(claude_at(program))
+    assert (diagnosis.version, diagnosis.supported, diagnosis.broken) == ("0.1.0", False, True)
+    found = finding(diagnosis, "version")
+    assert found.status == "fail"
+    assert "the oldest version that works is 2.0" in found.detail
+    assert "npm install" in found.hint
 
 
 @pytest.mark.real_cli

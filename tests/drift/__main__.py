@@ -208,14 +208,16 @@ class Command:
         }
 
     def _write_docs(self) -> int:
-        """Put what is known into the file of the documentation's table."""
-        rows = []
+        """Put what is known into the file of the documentation's table. Of releases about which
+        nothing is kept here, the file keeps what it says."""
+        rows = tables.kept_rows(KEPT.read_bytes())
         for name in registry.names():
             known = self._known(name)
             for release in self.store.listed(name):
                 each = known.get(release.version)
-                if each is not None and (each.checks or each.refused):
+                if each is not None and (each.checks or each.refused or each.too_old):
                     rows.append(tables.row(each, judgement(each)))
+        rows = tables.merged(rows)
         KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
         _show(f"{KEPT}: {len(rows)} releases; `python scripts/generate_docs.py` makes the page")
         return 0

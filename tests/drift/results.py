@@ -27,7 +27,7 @@ FLAG = "flag:"
 """The prefix of a check outside the kit: whether the help has a word, as in `flag:--verbose`.
 It can be asked of a release that does not work, to find what its dialect must leave out."""
 
-Verdict = Literal["as_tested", "differences", "broken", "not_installed", "unfinished"]
+Verdict = Literal["as_tested", "differences", "broken", "too_old", "not_installed", "unfinished"]
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -43,6 +43,8 @@ class Result(msgspec.Struct, kw_only=True):
     """The commit of Bridle that was tried."""
     refused: str = ""
     """Why it could not be installed or tried; empty where it could."""
+    too_old: str = ""
+    """What Bridle says when it refuses to start a release of this age; empty where it starts it."""
     checks: list[CheckResult] = []
     unknown: list[str] = []
     """Kinds of messages on its wire that Bridle does not know."""
@@ -76,7 +78,7 @@ class Result(msgspec.Struct, kw_only=True):
 
     def missing(self, wanted: Sequence[str] = ALL) -> list[str]:
         """The wanted checks that were not run yet; none where nothing more can be learned."""
-        if self.refused:
+        if self.refused or (self.too_old and self.status(FIRST) is None):
             return []
         known = self._by_name
         askable = [each for each in wanted if not self.dead or each.startswith(FLAG)]
@@ -113,6 +115,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
             return f"works with these differences: {shown}"
         if self.verdict == "broken":
             return f"does not work, because {self.because}"
+        if self.verdict == "too_old":
+            return f"is refused: {self.because}"
         if self.verdict == "not_installed":
             return f"was not tried, because {self.because}"
         return f"works, as far as tried: {self.because}"
@@ -125,6 +129,8 @@ def judged(result: Result, tested: Mapping[str, str]) -> Judgement:
     """
     if result.refused:
         return Judgement(verdict="not_installed", because=result.refused)
+    if result.too_old:
+        return Judgement(verdict="too_old", because=result.too_old)
     if result.dead:
         return Judgement(verdict="broken", because=result.detail(FIRST))
     if result.status(FIRST) is None:

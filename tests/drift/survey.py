@@ -120,6 +120,7 @@ class Survey:
 
         def keep(found: Found) -> None:
             result.runtime, result.dialect = found.runtime, found.dialect
+            result.too_old = found.too_old
             result.add(found.checks)
             result.unknown = list(dict.fromkeys([*result.unknown, *found.unknown]))
             result.notes = list(dict.fromkeys([*result.notes, *found.notes]))
@@ -133,7 +134,7 @@ class Survey:
             keep(found)
             if found.problem or ended:
                 result.notes.append(found.problem or ended)
-                if not found.checks:
+                if not (found.checks or found.too_old):
                     result.refused = found.problem or ended
                 self.store.keep(result)
         self._say(f"{release}: {time.monotonic() - began:.0f} s: {judgement(result).sentence}")

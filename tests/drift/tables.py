@@ -6,12 +6,14 @@ from itertools import groupby
 import msgspec
 
 from tests.drift.boundaries import Boundary
+from tests.drift.releases import order
 from tests.drift.results import GUARD, SESSION, Judgement, Result, Verdict
 
 WORDS: dict[Verdict, str] = {
     "as_tested": "works as tested",
     "differences": "works with differences",
     "broken": "does not work",
+    "too_old": "refused",
     "not_installed": "not tried",
     "unfinished": "works, as far as tried",
 }
@@ -40,6 +42,12 @@ def row(result: Result, judgement: Judgement) -> Row:
         verdict=judgement.verdict,
         differences=differences,
     )
+
+
+def merged(rows: Sequence[Row]) -> list[Row]:
+    """The last row about each release, in the order of names and versions."""
+    last = {(each.name, each.version): each for each in rows}
+    return sorted(last.values(), key=lambda each: (each.name, order(each.version)))
 
 
 def version_table(rows: Sequence[Row]) -> str:

@@ -117,3 +117,18 @@ def test_releases_that_do_the_same_share_a_line() -> None:
         ["1.0.2", "1"],
         ["1.0.3", "1"],
     ]
+
+
+def test_a_release_that_is_refused_for_its_age_is_neither_tried_nor_broken() -> None:
+    found = result("1.0.0")
+    found.too_old = "claude 1.0.0 is too old: the oldest version that works is 2.0.0"
+    assert found.missing() == []
+    assert judged(found, TESTED).verdict == "too_old"
+    assert judged(found, TESTED).sentence == f"is refused: {found.too_old}"
+
+
+def test_the_table_keeps_what_is_only_in_its_file() -> None:
+    old = [tables.Row(name="pi", version=each, date=None, verdict="broken") for each in ("2", "10")]
+    new = tables.Row(name="pi", version="10", date=None, verdict="as_tested")
+    other = tables.Row(name="aider", version="3", date=None, verdict="as_tested")
+    assert tables.merged([*old, new, other]) == [other, old[0], new]

@@ -64,6 +64,7 @@ class Found(msgspec.Struct, kw_only=True):
     runtime: str = ""
     dialect: str = ""
     version: str | None = None
+    too_old: str = ""
     checks: list[CheckResult] = []
     unknown: list[str] = []
     notes: list[str] = []
@@ -105,6 +106,9 @@ class Trial:
         self._surface()
         self._add([self._flag(each) for each in checks if each.startswith(FLAG)])
         if all(each.startswith(FLAG) for each in checks):
+            return self.found
+        if (refused := self._runtime().refusal(self._runtime().installation().version)) is not None:
+            self.found.too_old = refused.message
             return self.found
         kit = [each for each in checks if each in NAMES]
         first = [each for each in kit if each in BASIC]

@@ -10,6 +10,7 @@ from bridle.core.features import Features
 from bridle.core.options import ModelServer, RunOptions
 from bridle.runs import prepare
 from bridle.runtimes.acp.adapter import AcpAdapter
+from bridle.runtimes.acp.quirks import features_over_acp
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.permission import Way, unasked_in, way_of
 from bridle.runtimes.preset import PresetRuntime
@@ -40,7 +41,7 @@ def test_which_is_acp_for_a_product_that_speaks_it(runtime: str) -> None:
     assert isinstance(asked, AcpAdapter)
     found = way_of(asked, RunOptions(prompt="x"), answered=True)
     assert found.runtime is asked
-    assert asked.features.over["rpc"] == asked.features_over_acp()
+    assert asked.features.over["rpc"] == features_over_acp(asked.quirks, asked.instruction_path)
 
 
 @pytest.mark.parametrize("runtime", ["claude", "scripted", "gemini-acp"])

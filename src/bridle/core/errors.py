@@ -35,6 +35,7 @@ import msgspec
 
 ErrorKind = Literal[
     "not_installed",
+    "not_supported",
     "not_authenticated",
     "rate_limited",
     "overloaded",
@@ -225,6 +226,13 @@ class NotInstalled(AgentError):
     exit_code = 3
 
 
+class NotSupported(AgentError):
+    """The CLI's version is older than every one that works, so nothing was started."""
+
+    kind = "not_supported"
+    exit_code = 3
+
+
 class NotAuthenticated(AgentError):
     """The service refused the credentials, or there are none."""
 
@@ -347,6 +355,7 @@ AGENT_ERRORS: dict[str, type[AgentError]] = {
     cls.kind: cls
     for cls in (
         NotInstalled,
+        NotSupported,
         NotAuthenticated,
         RateLimited,
         Overloaded,

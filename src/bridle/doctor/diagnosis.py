@@ -15,6 +15,7 @@ from bridle.runtimes.contract import Adapter
 from bridle.runtimes.dialects import Dialect, version_numbers
 from bridle.runtimes.install import Installation
 from bridle.runtimes.registry import available_runtimes, get_adapter
+from bridle.runtimes.unproven import fitted
 
 if TYPE_CHECKING:
     from bridle.config import Config
@@ -75,7 +76,14 @@ def examine(
                 runtime=runtime.id, installed=False, checks=(_absent(runtime, wanted), *machine)
             )
         report_progress(f"{runtime.id}: looking at {found.binary}")
+        if (refused := runtime.refusal(found.version)) is not None:
+            return _too_old(runtime, found, refused, machine)
         dialect, seen, warning = runtime.dialect(found.version)
+        warning = "; ".join([warning, *dialect.lost]) if warning else ""
+        if dialect.words and not seen:
+            fit = fitted(runtime.id, dialect, found, os.environ)
+            lost = (*fit.warnings, *([fit.unguarded] if fit.unguarded else []))
+            warning = "; ".join([warning, *lost])
         starts = _starts(runtime, found, home)
         checks = [
             Finding(name="installed", status="ok", detail=found.binary),
@@ -113,6 +121,18 @@ def _absent(runtime: Adapter, wanted: bool) -> Finding:
     )
 
 
+def _too_old(
+    runtime: Adapter, found: Installation, refused: BridleError, machine: tuple[Finding, ...]
+) -> Diagnosis:
+    """Bridle does not start this version, so nothing else about it is worth a check."""
+    checks = (
+        Finding(name="installed", status="ok", detail=found.binary),
+        Finding(name="version", status="fail", detail=refused.message, hint=refused.hint),
+        *machine,
+    )
+    return Diagnosis(runtime=runtime.id, installed=True, version=found.version, checks=checks)
+
+
 def _starts(runtime: Adapter, found: Installation, home: str) -> Finding:
     """Whether the CLI starts at all: a launcher whose native binary is missing does not."""
     if found.launcher and not os.access(found.binary, os.R_OK):
@@ -141,8 +161,8 @@ def _reason(text: str) -> str:
 
 def _version(found: Installation, dialect: Dialect, seen: bool, warning: str) -> Finding:
     if seen:
-        detail = f"{found.version}, tested; dialect {dialect.name}"
-        return Finding(name="version", status="ok", detail=detail)
+        detail = "; ".join([f"{found.version}, tested", f"dialect {dialect.name}", *dialect.lost])
+        return Finding(name="version", status="warn" if dialect.lost else "ok", detail=detail)
     tested = ", ".join(dialect.seen)
     return Finding(
         name="version",

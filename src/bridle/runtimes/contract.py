@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import msgspec
 
-from bridle.core.errors import GuardRefused, NotInstalled
+from bridle.core.errors import GuardRefused, NotInstalled, NotSupported
 from bridle.core.features import Features
 from bridle.core.files import in_home
 from bridle.core.handles import SessionHints
 from bridle.core.options import ResolvedModel, RunOptions, SpawnOptions
 from bridle.core.results import Availability, Ready, ReadyState, TranscriptSummary
 from bridle.process.spec import ProcessSpec
-from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.dialects import Dialect, choose_dialect, oldest_supported
 from bridle.runtimes.history import Spent
 from bridle.runtimes.install import Installation
 from bridle.runtimes.plan import RunPlan
 from bridle.runtimes.product import (
+    Mode,
     RoutingFacts,
     Service,
     ServicePieces,
@@ -157,6 +158,23 @@ class Adapter(ABC):
         warning if not."""
         return choose_dialect(self.id, self.dialects, version)
 
+    def refusal(self, version: str | None, mode: Mode = "run") -> NotSupported | None:
+        """The error for a version that is too old to be started in `mode`; None for any other."""
+        oldest = oldest_supported(self.mode_dialects(mode), version)
+        if not oldest:
+            return None
+        way = f" with `{self.install_hint}`" if self.install_hint else ""
+        return NotSupported(
+            f"{self.id} {version} is too old: the oldest version that works is {oldest}",
+            hint=f"install a newer one{way}",
+            runtime=self.id,
+            runtime_version=version or "",
+        )
+
+    def mode_dialects(self, mode: Mode) -> Sequence[Dialect]:
+        """The rows for `mode`, the oldest first."""
+        return self.dialects
+
     @property
     def features(self) -> Features:
         """What it can do, in the dialect of the installed version (the newest if none is)."""
@@ -187,6 +205,16 @@ class Adapter(ABC):
                 hints=(f"install it with `{self.install_hint}`",) if self.install_hint else (),
             )
         dialect, seen, warning = self.dialect(found.version)
+        refused = self.refusal(found.version)
+        if refused is not None:
+            return Availability(
+                runtime=self.id,
+                available=False,
+                binary=found.binary,
+                version=found.version,
+                reasons=(refused.message,),
+                hints=(refused.hint,),
+            )
         login = self.credentials(os.environ if env is None else env)
         missing = login == "missing"
         return Availability(

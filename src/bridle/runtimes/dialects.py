@@ -8,6 +8,27 @@ import msgspec
 from bridle.core.errors import ProtocolDrift
 
 
+class Word(msgspec.Struct, frozen=True):
+    """A flag or feature that ends a CLI which does not know it.
+
+    Of a version that was never run nobody knows whether it knows the word, so it is looked up in
+    the CLI's own list (`runtimes.unproven`) and left out if it is not there.
+    """
+
+    text: str
+    """The word as the CLI lists it."""
+    field: str
+    """The field of the dialect that stands for it. Without the word, a tuple loses it, a truth
+    value becomes False, a text becomes empty."""
+    lost: str = ""
+    """What a run loses without it, for the warning; empty if nothing is lost: where the word is
+    unknown there is nothing to switch off."""
+    listed_by: tuple[str, ...] = ("--help",)
+    """The arguments that make the CLI print the list. Words of one list cost one process."""
+    guard: bool = False
+    """Whether a guarded run is refused without it."""
+
+
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """What one version range of an agent accepts and emits.
 
@@ -16,11 +37,16 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     since: tuple[int, ...]
-    """First version (as numbers) that this row describes; it holds until the next row's."""
+    """First version (as numbers) that this row describes; it holds until the next row's. Versions
+    older than that of the first row are refused."""
     seen: tuple[str, ...]
     """Versions that were actually run."""
     capture: str
     """File below the runtime's `testdata/` that proves the row."""
+    lost: tuple[str, ...] = ()
+    """What every run loses with a version of this row, one warning each."""
+    words: tuple[Word, ...] = ()
+    """What is looked up in the CLI's own lists, for a version that was never run."""
 
 
 D = TypeVar("D", bound=Dialect)
@@ -43,10 +69,20 @@ def version_numbers(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def oldest_supported(table: Sequence[Dialect], version: str | None) -> str:
+    """The oldest version that works, if `version` is older; otherwise empty."""
+    numbers = version_numbers(version) if version else ()
+    oldest = min((row.since for row in table), default=())
+    if not numbers or numbers >= oldest:
+        return ""
+    return ".".join(str(each) for each in (*oldest, 0, 0)[: max(3, len(oldest))])
+
+
 def choose_dialect(runtime: str, table: Sequence[D], version: str | None) -> tuple[D, bool, str]:
     """The row for `version`, whether it was ever run, and a warning when it was not.
 
-    A version older than every row gets the oldest one, an unknown one the newest: a best guess,
+    A version older than every row gets the oldest one, but nothing is started with it
+    (`oldest_supported`); an unknown one gets the newest: a best guess,
     always reported. Raises `ProtocolDrift` only for an empty table.
     """
     if not table:

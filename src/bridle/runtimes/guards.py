@@ -118,6 +118,12 @@ def adapted(
     runtime: Adapter, capability: str, plan: "RunPlan", hook: "RunGuard | SessionHook"
 ) -> "RunPlan":
     """`plan`, of an agent of `capability` that asks `hook` before each tool call."""
+    if plan.unguarded:
+        raise GuardRefused(
+            plan.unguarded,
+            hint="install a tested version, or confine it with --sandbox and pass --unguarded",
+            runtime=runtime.id,
+        )
     env = {**plan.spec.env, CAPABILITY: capability}
     plan = msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, env=env))
     plan = as_guarded(runtime).guard_plan(plan, hook)

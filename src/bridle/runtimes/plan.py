@@ -29,6 +29,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The id that the agent will use, if Bridle can choose it."""
     live: LiveFacts | None = None
     """What the wire of a conversation must know; None for a run of one prompt."""
+    unguarded: str = ""
+    """Why the agent cannot be guarded, known before the guard is planned; empty if it may be."""
     guard: GuardMechanism | None = None
     """How the agent asks before each tool call; None if it is not guarded (`guard_plan`)."""
     noted: dict[str, Any] = {}

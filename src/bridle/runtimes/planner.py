@@ -131,6 +131,8 @@ class Launch:
         self.installation = installation
         self.dialect = dialect
         self.warnings: list[str] = []
+        self.unguarded = ""
+        """Why the process cannot be guarded; empty if it may be."""
         self.ignored: list[str] = []
         self.folders: list[str] = []
         """Folders made for this process alone; removed at its end."""
@@ -240,7 +242,8 @@ class CliAdapter(Adapter):
         """Refuse combinations of options that only this product cannot honour."""
 
     def mode_dialect(self, mode: Mode, version: str | None) -> tuple[Any, bool, str]:
-        """`dialect` for `mode`; another one where a product speaks a shared protocol in it."""
+        """`dialect` for `mode`, one of `mode_dialects`; another one where a product speaks a shared
+        protocol in it."""
         return self.dialect(version)
 
     def mode_options_type(self, mode: Mode) -> type[msgspec.Struct] | None:
@@ -335,7 +338,18 @@ class CliAdapter(Adapter):
         started = mode not in ("spawn", "print")
         found = self.installation() if started else self.find()
         found = found or Installation(binary=self.settings.binary or self.binary, version=None)
-        dialect, _, warning = self.mode_dialect(mode, found.version)
+        if (refused := self.refusal(found.version, mode)) is not None:
+            raise refused
+        dialect, seen, warning = self.mode_dialect(mode, found.version)
+        warnings, unguarded = [warning] if warning else [], ""
+        warnings += [f"{self.id} {found.version}: {each}" for each in dialect.lost]
+        if dialect.words and not seen:
+            # Costs a process; most runs have a version that was tested.
+            from bridle.runtimes.unproven import fitted
+
+            fit = fitted(self.id, dialect, found, env or os.environ)
+            dialect, unguarded = fit.dialect, fit.unguarded
+            warnings += fit.warnings
         ignored: tuple[str, ...] = ()
         if started:
             ignored = check_options(self, options, self.features_of(dialect))
@@ -369,7 +383,8 @@ class CliAdapter(Adapter):
             installation=found,
             dialect=dialect,
         )
-        launch.warnings += [warning] if warning else []
+        launch.warnings += warnings
+        launch.unguarded = unguarded
         launch.ignored += ignored
         return launch
 
@@ -409,6 +424,7 @@ class CliAdapter(Adapter):
             warnings=tuple(launch.warnings),
             private_dirs=tuple(launch.folders),
             native_session_id=command.native_session_id,
+            unguarded=launch.unguarded,
         )
 
     def _planned(

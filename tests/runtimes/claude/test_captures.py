@@ -238,3 +238,13 @@ def test_a_cut_stream_that_claude_mended_is_a_success() -> None:
     assert done.result.usage.output_tokens == 20
     # It came whole, so its own counts are the true ones.
     assert done.of(ev.MessageEnd)[0].usage.output_tokens == 20
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("error_401", "not_authenticated"), ("error_529", "overloaded")]
+)
+def test_a_version_that_has_the_status_only_in_its_text(name: str, kind: str) -> None:
+    done = Replay(read_lines(TESTDATA / "v2.0.36" / f"{name}.jsonl"))
+    check_order(done.events)
+    assert done.result.error is not None
+    assert done.result.error.kind == kind

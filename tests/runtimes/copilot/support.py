@@ -39,6 +39,7 @@ def play(
     resumed: str | None = None,
     max_retries: int | None = None,
     after: Afterwards = NOTHING,
+    idles: bool = True,
     **options: Any,
 ) -> tuple[list[Event], RunResult]:
     def make(recorder: Recorder) -> CopilotNormalizer:
@@ -47,7 +48,8 @@ def play(
             session_id="chosen",
             resumed=resumed,
             max_retries=max_retries,
-            after_run=lambda: after,
+            idles=idles,
+            after_run=lambda session: after,
         )
 
     return agents.play(make, lines, **options)

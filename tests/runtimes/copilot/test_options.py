@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from bridle.core.errors import NotAuthenticated, ResumeRefused, UnsupportedOption, WrongUse
+from bridle.core.errors import (
+    NotAuthenticated,
+    NotSupported,
+    ResumeRefused,
+    UnsupportedOption,
+    WrongUse,
+)
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.copilot import CopilotRuntime
@@ -28,6 +34,12 @@ def runtime(tmp_path: Path) -> CopilotRuntime:
     binary.write_text("#!/bin/sh\n")
     binary.chmod(0o755)
     return CopilotRuntime(AdapterSettings(binary=str(binary)))
+
+
+def of_version(runtime: CopilotRuntime, version: str) -> None:
+    """Make the stand-in one of `version`, which knows no flag that has to be looked up."""
+    manifest = Path(runtime.settings.binary or "").parent / "package.json"
+    manifest.write_text(json.dumps({"name": "@github/copilot-linux-x64", "version": version}))
 
 
 def plan(
@@ -296,3 +308,39 @@ def test_the_native_program_is_started(tmp_path: Path, runtime: CopilotRuntime) 
     assert found is not None
     assert found.version == "1.0.102"
     assert CopilotRuntime(AdapterSettings(binary="/nowhere/copilot")).find() is None
+
+
+@pytest.mark.parametrize(
+    ("version", "has_id", "lost"), [("1.0.24", False, 4), ("1.0.50", False, 3), ("1.0.78", True, 2)]
+)
+def test_a_version_without_some_flags(
+    runtime: CopilotRuntime, tmp_path: Path, version: str, has_id: bool, lost: int
+) -> None:
+    of_version(runtime, version)
+    found = plan(runtime, tmp_path)
+    flags = {word.partition("=")[0] for word in found.spec.argv}
+    assert "--usage-output-file" not in flags
+    assert ("--session-id" in flags) is has_id
+    assert found.native_session_id == ("5e55-id" if has_id else None)
+    assert len(found.warnings) == lost
+    assert all(each.startswith(f"copilot {version}: ") for each in found.warnings)
+    with pytest.raises(UnsupportedOption, match="trust_folder"):
+        plan(runtime, tmp_path, provider_options={"trust_folder": True})
+    image = tmp_path / "one.png"
+    image.write_bytes(ONE_PNG)
+    if version == "1.0.24":
+        with pytest.raises(UnsupportedOption, match="images"):
+            plan(runtime, tmp_path, images=(str(image),))
+    else:
+        argv = plan(runtime, tmp_path, images=(str(image),)).spec.argv
+        assert f"--attachment={image}" in argv
+    if not has_id:
+        with pytest.raises(UnsupportedOption, match="drive tmux"):
+            runtime.plan_tmux(RunOptions(prompt="", cwd=str(tmp_path)), {"HOME": "/"}, "id")
+
+
+def test_a_version_that_is_too_old(runtime: CopilotRuntime, tmp_path: Path) -> None:
+    of_version(runtime, "1.0.6")
+    with pytest.raises(NotSupported, match=r"oldest version that works is 1\.0\.11") as caught:
+        plan(runtime, tmp_path)
+    assert "npm install -g @github/copilot" in caught.value.hint

@@ -33,6 +33,29 @@ def test_a_half_written_transcript(tmp_path: Path) -> None:
     assert found.output_tokens == 40
 
 
+@pytest.mark.parametrize("version", ["1.0.50", "1.0.78"])
+def test_versions_that_note_tokens_only_at_their_end(version: str, tmp_path: Path) -> None:
+    """Two processes of 100 and 20 tokens each: 1.0.50 notes what the process used, 1.0.78 what the
+    conversation did."""
+    text = (TESTDATA / f"v{version}" / "transcript-resumed.jsonl").read_bytes()
+    (tmp_path / "events.jsonl").write_bytes(text)
+    found = CopilotRuntime().parse_transcript(str(tmp_path))
+    assert found is not None
+    assert (found.input_tokens, found.output_tokens) == (200, 40)
+    lines = text.splitlines(keepends=True)
+    first = next(at for at, line in enumerate(lines) if b'"session.shutdown"' in line)
+    (tmp_path / "events.jsonl").write_bytes(b"".join(lines[: first + 1]))
+    once = CopilotRuntime().parse_transcript(str(tmp_path))
+    assert once is not None
+    assert (once.input_tokens, once.output_tokens) == (100, 20)
+
+
+def test_a_killed_run_of_such_a_version_has_unknown_tokens(tmp_path: Path) -> None:
+    text = (TESTDATA / "v1.0.50" / "transcript-resumed.jsonl").read_bytes()
+    (tmp_path / "events.jsonl").write_bytes(text[: text.index(b'{"type":"session.shutdown"')])
+    assert CopilotRuntime().parse_transcript(str(tmp_path)) is None
+
+
 def test_why_the_model_stopped(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     record = (

@@ -11,7 +11,11 @@ from bridle.runtimes.gemini.stream import GeminiNormalizer
 from tests.runtimes.gemini.support import TESTDATA, capture_lines, make_recorder, play
 from tests.support.driving import check_order, kinds
 
-CAPTURES = sorted(path.name for path in TESTDATA.glob("headless-*.jsonl"))
+CAPTURES = sorted(
+    str(path.relative_to(TESTDATA))
+    for pattern in ("headless-*.jsonl", "v*/run.jsonl")
+    for path in TESTDATA.glob(pattern)
+)
 BEGIN = ["session_start", "state", "agent_start"]
 STEP = ["message_start", "text_start", "text_end", "message_end"]
 TOOL = ["tool_execution_start", "tool_execution_end"]

@@ -9,7 +9,11 @@ from bridle.core.usage import Usage
 from tests.runtimes.opencode.support import TESTDATA, capture_lines, play
 from tests.support.driving import check_order, kinds
 
-CAPTURES = sorted(path.name for path in TESTDATA.glob("run-*.jsonl"))
+CAPTURES = sorted(
+    str(path.relative_to(TESTDATA))
+    for pattern in ("run-*.jsonl", "v*/run*.jsonl")
+    for path in TESTDATA.glob(pattern)
+)
 STEP = ("message_start", "text_start", "text_delta", "text_end", "message_end")
 TOOL = ("tool_execution_start", "tool_execution_end")
 END = ("usage", "agent_end", "state", "session_end")

@@ -9,7 +9,7 @@ from bridle.runtimes import deployment
 from bridle.runtimes.pi import PiRuntime
 from bridle.runtimes.pi.product import DIALECTS, PiDialect
 
-OLD, NEW = DIALECTS
+OLD, NEW = DIALECTS[0], DIALECTS[-1]
 
 
 def deploy(folder: Path, content: str, dialect: PiDialect, monkeypatch: pytest.MonkeyPatch) -> str:

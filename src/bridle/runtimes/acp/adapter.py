@@ -5,24 +5,22 @@ drive `rpc`. `OverAcp` also sends single runs over the protocol, for the `-acp` 
 and for agents that speak nothing else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from bridle.core.errors import UnsupportedOption, WrongUse
-from bridle.core.features import Features
 from bridle.core.options import RunOptions, SpawnOptions
 from bridle.runtimes.acp.product import AcpProduct
 from bridle.runtimes.acp.quirks import AcpQuirks
 from bridle.runtimes.alternatives import supporters
 from bridle.runtimes.contract import Adapter, Guarded
-from bridle.runtimes.dialects import Dialect, choose_dialect
+from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.planner import (
-    account_folder,
-)
+from bridle.runtimes.planner import account_folder
+from bridle.runtimes.product import Mode
 
 if TYPE_CHECKING:
     from bridle.core.results import ReadyState
@@ -49,8 +47,7 @@ class AcpAdapter(AcpProduct):
         """The process and the session of a conversation."""
         from bridle.runtimes.acp.live import conversation
 
-        raw = (*self.quirks.live_flags, *options.raw_args)
-        options = msgspec.structs.replace(options, prompt="", images=(), raw_args=raw)
+        options = msgspec.structs.replace(options, prompt="", images=())
         plan = self.plan_acp(options, env, session_id, live=True)
         return conversation(self, plan, env)
 
@@ -68,13 +65,11 @@ class OverAcp(AcpAdapter):
 
     def dialect(self, version: str | None) -> tuple[AcpQuirks, bool, str]:
         """The quirks, whether that version was ever run, and a warning if not."""
-        if not self.quirks.seen:
-            return self.quirks, False, ""
-        return choose_dialect(self.id, (self.quirks,), version)
+        return self.quirks_of(version)
 
-    def features_of(self, dialect: Dialect) -> Features:
-        """What it can do over the protocol."""
-        return self.features_over_acp()
+    def mode_dialects(self, mode: Mode) -> Sequence[Dialect]:
+        """The quirks."""
+        return (*self.older_quirks, self.quirks)
 
     def plan_run(self, options: RunOptions, env: Mapping[str, str], session_id: str) -> RunPlan:
         """The process and the session of one prompt."""
@@ -160,7 +155,10 @@ class AcpAlias(OverAcp):
         facts = getattr(cls, "product", None)
         if facts is not None and "product" not in vars(cls):
             cls.product = msgspec.structs.replace(
-                facts, id=f"{facts.id}-acp", dialects=(cls.quirks,), session_by_print=False
+                facts,
+                id=f"{facts.id}-acp",
+                dialects=(*cls.older_quirks, cls.quirks),
+                session_by_print=False,
             )
         super().__init_subclass__()
 

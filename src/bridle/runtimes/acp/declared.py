@@ -116,8 +116,8 @@ class BridgeRuntime(OverAcp):
         way = self._way(to)
         child = {name: value for name, value in env.items() if name not in way.drop}
         routing = {**moved, **way.env}
-        if options.model and self.quirks.model_variable is not None:
-            routing[self.quirks.model_variable] = options.model
+        if options.model and launch.dialect.model_variable is not None:
+            routing[launch.dialect.model_variable] = options.model
         routing |= self._tool_pieces(launch).env
         server = options.model_server
         keys = (server.api_key if server else "", to.key)
@@ -166,7 +166,7 @@ class BridgeRuntime(OverAcp):
         options, own = launch.options, launch.own
         around = {**launch.env, **options.env}
         server, provider = options.model_server, options.provider
-        given = options.account_dir if "account_dir" in self.quirks.options else None
+        given = options.account_dir if "account_dir" in launch.dialect.options else None
         account = account_folder(given) if given is not None else None
         variable = self.product.home_variable
         moved = {variable: account} if account is not None and variable else {}

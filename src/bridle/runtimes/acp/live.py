@@ -365,7 +365,7 @@ def wire_of(adapter: AcpProduct, facts: LiveFacts, recorder: Recorder) -> AcpWir
     """The wire of the conversation that `facts` describe."""
 
     own = structs.convert(facts.own, AcpFacts)
-    session, quirks = own.session, adapter.quirks
+    session, quirks = own.session, adapter.quirks_of(facts.runtime_version or None)[0]
     if own.servers:
         session = msgspec.structs.replace(session, mcp_servers=_stored_servers(own.servers))
     history = partial(spent_on, adapter, own.places) if quirks.history else None

@@ -74,14 +74,13 @@ def plan_session(
 
     Contract: that of `plan_run`.
     """
-    quirks = adapter.quirks
     launch = adapter.launch("live", options, env, session_id)
-    options, own = launch.options, launch.own
+    options, own, quirks = launch.options, launch.own, launch.dialect
     if quirks.seen and not quirks.forks:
         refuse_fork(adapter.id, options, own.fork, "it offers no copies of sessions")
-    mode = _mode(adapter, options, own)
-    _check_sandbox(adapter, launch.installation, mode or "", env)
-    launch.warnings += _cautions(adapter, options)
+    mode = _mode(adapter.id, quirks, options, own)
+    _check_sandbox(adapter.id, quirks, launch.installation, mode or "", env)
+    launch.warnings += _cautions(adapter.id, quirks, options)
     prepared = adapter.prepare(launch)
     command = prepared.command
     assert isinstance(command, AcpCommand)
@@ -98,7 +97,7 @@ def plan_session(
     first = protocol.AcpClient().request("initialize", protocol.initialize_params())
     command = msgspec.structs.replace(
         command,
-        words=(*words, *options.raw_args),
+        words=(*words, *(quirks.live_flags if live else ()), *options.raw_args),
         stdin=None if live else first,
         keep_stdin=True,
         # Nobody reads the standard error of a conversation that runs unattended.
@@ -148,13 +147,12 @@ def _session(
     )
 
 
-def _mode(adapter: AcpProduct, options: RunOptions, own: AcpOptions) -> str | None:
+def _mode(runtime: str, quirks: AcpQuirks, options: RunOptions, own: AcpOptions) -> str | None:
     """The mode in which the agent works; None is its default mode."""
-    quirks = adapter.quirks
     if options.sandbox is not None and quirks.sandbox_modes:
         if options.sandbox not in quirks.sandbox_modes:
             raise UnsupportedOption(
-                adapter.id,
+                runtime,
                 f"sandbox={options.sandbox}",
                 [],
                 reason="its sandbox opens the worktree or nothing",
@@ -164,25 +162,24 @@ def _mode(adapter: AcpProduct, options: RunOptions, own: AcpOptions) -> str | No
 
 
 def _check_sandbox(
-    adapter: AcpProduct, found: Installation, mode: str, env: Mapping[str, str]
+    runtime: str, quirks: AcpQuirks, found: Installation, mode: str, env: Mapping[str, str]
 ) -> None:
     """Refuse an agent whose sandbox cannot work: all its commands would fail, and the run would
     still succeed."""
-    quirks = adapter.quirks
     if not quirks.sandbox_program or mode == quirks.open_mode or sys.platform != "linux":
         return
     beside = os.path.join(os.path.dirname(found.binary), "codex-resources")
     path = os.pathsep.join([env.get("PATH", os.defpath), beside])
     if find_executable(quirks.sandbox_program, path) is None:
         raise GuardRefused(
-            f"{adapter.id}: its sandbox needs `{quirks.sandbox_program}`, which was not found",
+            f"{runtime}: its sandbox needs `{quirks.sandbox_program}`, which was not found",
             hint="install bubblewrap, or run without a sandbox (--sandbox off)",
         )
 
 
-def _cautions(adapter: AcpProduct, options: RunOptions) -> tuple[str, ...]:
-    if options.permission_mode == "ask" and adapter.quirks.sandbox_modes:
-        return (f"{adapter.id}: nobody is asked before it changes files in its worktree",)
+def _cautions(runtime: str, quirks: AcpQuirks, options: RunOptions) -> tuple[str, ...]:
+    if options.permission_mode == "ask" and quirks.sandbox_modes:
+        return (f"{runtime}: nobody is asked before it changes files in its worktree",)
     return ()
 
 

@@ -1,6 +1,6 @@
 """What a product says of itself to be driven over the protocol."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -52,16 +52,25 @@ class AcpProduct(CliAdapter, Live, Guarded, History):
     """
 
     quirks: ClassVar[AcpQuirks]
+    """Those of its newest versions."""
+    older_quirks: ClassVar[tuple[AcpQuirks, ...]] = ()
+    """Those of earlier ranges of versions, the oldest first."""
     history_variables: ClassVar[tuple[str, ...]] = ("HOME",)
     """Variables that say where the agent keeps the files that `prompt_history` reads."""
 
+    def mode_dialects(self, mode: Mode) -> Sequence[Dialect]:
+        """Over the protocol: the quirks."""
+        return (*self.older_quirks, self.quirks) if mode == "live" else self.dialects
+
     def mode_dialect(self, mode: Mode, version: str | None) -> tuple[Any, bool, str]:
         """Over the protocol: the quirks."""
-        if mode != "live":
-            return self.dialect(version)
+        return self.quirks_of(version) if mode == "live" else self.dialect(version)
+
+    def quirks_of(self, version: str | None) -> tuple[AcpQuirks, bool, str]:
+        """The quirks of `version`, whether it was ever run, and a warning if not."""
         if not self.quirks.seen:
             return self.quirks, False, ""
-        return choose_dialect(self.id, (self.quirks,), version)
+        return choose_dialect(self.id, (*self.older_quirks, self.quirks), version)
 
     def mode_options_type(self, mode: Mode) -> type[msgspec.Struct] | None:
         """Over the protocol: `AcpOptions`."""
@@ -69,9 +78,9 @@ class AcpProduct(CliAdapter, Live, Guarded, History):
 
     def features_of(self, dialect: Dialect) -> Features:
         """What the product can do, over the protocol and otherwise."""
-        over = self.features_over_acp()
-        if dialect is self.quirks:
-            return over
+        if isinstance(dialect, AcpQuirks):
+            return features_over_acp(dialect, self.instruction_path)
+        over = features_over_acp(self.quirks, self.instruction_path)
         return msgspec.structs.replace(self.product.features, over={"rpc": over})
 
     def check_load(self, env: Mapping[str, str], session_id: str) -> None:
@@ -80,7 +89,3 @@ class AcpProduct(CliAdapter, Live, Guarded, History):
     def history_places(self, env: Mapping[str, str]) -> dict[str, str]:
         """The variables of `env` by which the agent's files are found, also after the run."""
         return {name: env[name] for name in self.history_variables if name in env}
-
-    def features_over_acp(self) -> Features:
-        """What it can do over the protocol."""
-        return features_over_acp(self.quirks, self.instruction_path)

@@ -157,7 +157,7 @@ PLAIN = AcpQuirks(name="acp 1", since=(), seen=(), capture="stub_agent.py")
 
 COPILOT = AcpQuirks(
     name="copilot 1.0",
-    since=(1, 0),
+    since=(1, 0, 11),
     seen=("1.0.102",),
     capture="copilot.jsonl",
     flags=("--acp",),
@@ -182,7 +182,7 @@ COPILOT = AcpQuirks(
 
 OPENCODE = AcpQuirks(
     name="opencode 1",
-    since=(1,),
+    since=(1, 2),
     seen=("1.18.33",),
     capture="opencode.jsonl",
     flags=("acp",),
@@ -198,7 +198,7 @@ OPENCODE = AcpQuirks(
 
 GEMINI = AcpQuirks(
     name="gemini 0.61",
-    since=(0, 61),
+    since=(0, 40),
     seen=("0.61.0",),
     capture="gemini-nofs.jsonl",
     flags=("--acp", "--skip-trust"),
@@ -234,7 +234,7 @@ CLINE = AcpQuirks(
 
 CLAUDE = AcpQuirks(
     name="claude-agent-acp 0.49",
-    since=(0, 49),
+    since=(0, 10),
     seen=("0.49.0",),
     capture="claude-agent-acp.jsonl",
     options=_ROUTED | _ADDED | {"denied_tools", "system_prompt"},
@@ -253,7 +253,7 @@ CLAUDE = AcpQuirks(
 
 CODEX = AcpQuirks(
     name="codex-acp 0.16",
-    since=(0, 16),
+    since=(0, 4),
     seen=("0.16.0",),
     capture="codex-acp-auto-write.jsonl",
     # Otherwise a command outlives its aborted turn, and no call of the protocol ends it.

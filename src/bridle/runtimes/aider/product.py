@@ -38,7 +38,7 @@ class AiderDialect(Dialect, frozen=True, kw_only=True):
 DIALECTS = (
     AiderDialect(
         name="aider-0.86",
-        since=(0, 86),
+        since=(0, 85),
         seen=("0.86.2",),
         capture="wire-edit.txt",
         flags=(

@@ -7,7 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from bridle.core.errors import WrongUse
+from bridle.core.features import Features
 from bridle.core.options import Provider, RunOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import ProcessSpec
@@ -48,6 +51,11 @@ class ClaudeRuntime(CliAdapter, Live, Terminal, Interactive, Guarded, History):
             raise WrongUse(
                 "claude takes an appended system prompt as a text or as a file, not both"
             )
+
+    def features_of(self, dialect: Dialect) -> Features:
+        """The report of retries is a matter of the version."""
+        shown = dialect.retries if isinstance(dialect, ClaudeDialect) else True
+        return msgspec.structs.replace(PRODUCT.features, retries=shown)
 
     def environment(self, launch: Launch) -> Environment:
         """The user's variables, a home for a scripted model, and the way to the model service."""

@@ -48,6 +48,8 @@ class ClaudeDialect(Dialect, frozen=True, kw_only=True):
     """Whether a hook with `onFailure: block` that is killed, or late, stops the tool."""
     hidden_flags: frozenset[str]
     """Flags that it takes but leaves out of its help."""
+    retries: bool = True
+    """Reports that a failed model call is made again (`api_retry`)."""
 
 
 _NAMED = (
@@ -58,8 +60,22 @@ _HIDDEN = frozenset({"--max-turns", "--system-prompt-file", "--append-system-pro
 
 DIALECTS = (
     ClaudeDialect(
+        name="claude-2.0",
+        since=(2, 0, 36),
+        seen=("2.0.36",),
+        capture="v2.0.36/error_529.jsonl",
+        default_mode="default",
+        known_models=frozenset(f"claude-{name}" for name in _NAMED.split()),
+        reads_agents_md=False,
+        drops_output_at_exit=True,
+        blocks_when_hook_dies=False,
+        hidden_flags=_HIDDEN | {"--permission-prompt-tool"},
+        retries=False,
+        lost=("calls that are made again are not reported",),
+    ),
+    ClaudeDialect(
         name="claude-2.1",
-        since=(2, 1, 0),
+        since=(2, 1, 77),
         seen=("2.1.197",),
         capture="stream/partial_messages.jsonl",
         default_mode="default",
@@ -154,12 +170,16 @@ ERRORS = ErrorTable(
         ErrorRow(Unavailable, statuses=(404,), hint=_CHECK_MODEL),
         ErrorRow(NotAuthenticated, tags=("authentication_failed",)),
         ErrorRow(NotAuthenticated, statuses=(401, 403)),
+        # The words of versions that report neither tag nor status.
+        ErrorRow(NotAuthenticated, ("invalid api key ·",), statuses=(0,)),
         ErrorRow(Billing, tags=("billing_error",)),
         ErrorRow(
             ContextOverflow,
             tags=("max_output_tokens",),
             hint="ask for less at once, or raise the output limit",
         ),
+        # Some versions call every call that may be made again a rate limit.
+        ErrorRow(Overloaded, statuses=(529,)),
         ErrorRow(RateLimited, tags=("rate_limit",)),
         ErrorRow(RateLimited, statuses=(429,)),
         ErrorRow(Overloaded, tags=("overloaded",)),

@@ -496,6 +496,8 @@ def _retry_text(line: wire.System) -> str:
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
 _REFUSED_START = "the CLI refused to start; its own message says why"
 
+_STATUS = re.compile(r"API Error: (\d{3})\b")
+"""How the text of a failed call begins; in older versions it alone has the status."""
 _RESET = re.compile(r"\breset[s]?(?: at)?\W{1,3}(\d{10})\b|\|(\d{10})\b")
 """A reset time inside a message, in Unix seconds."""
 
@@ -524,9 +526,10 @@ def error_of_result(
         return Unavailable(text, hint="the model refused; rephrase, or use another model")
     if tag is None and result.api_error_status is None and result.subtype != "success":
         return Crashed(text or "the agent gave up without saying why")
-    return error_of_tag(
-        tag, result.api_error_status, text, until=_until(text, resets_at), model=model
-    )
+    status = result.api_error_status
+    if status is None and tag is None and (found := _STATUS.match(text)) is not None:
+        status = int(found[1])
+    return error_of_tag(tag, status, text, until=_until(text, resets_at), model=model)
 
 
 _STOPPED = {

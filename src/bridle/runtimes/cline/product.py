@@ -40,7 +40,7 @@ class ClineDialect(Dialect, frozen=True, kw_only=True):
 DIALECTS = (
     ClineDialect(
         name="cline-3",
-        since=(0, 0),
+        since=(3,),
         seen=("3.0.65",),
         capture="headless-write.jsonl",
         local_backend=("CLINE_SESSION_BACKEND_MODE", "local"),

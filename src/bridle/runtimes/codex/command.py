@@ -806,9 +806,9 @@ def remote_terminal(
     if not path:
         return None
     home = facts.own["home"]
-    flags = terminal_flags(dialect, facts.cwd, find_git(facts.cwd), home)
     # Codex refuses `--no-daemon` beside `--remote`, with which it starts none.
-    flags.remove("--no-daemon")
+    dialect = msgspec.structs.replace(dialect, daemon=False)
+    flags = terminal_flags(dialect, facts.cwd, find_git(facts.cwd), home)
     # The same program as the app-server, even if another was installed since.
     argv = (*facts.own["command"], "--remote", f"unix://{path}", *flags, "resume", thread_id)
     # The session's own home: joining does not change the person's settings.

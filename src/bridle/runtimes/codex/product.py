@@ -19,7 +19,7 @@ from bridle.core.errors import (
 from bridle.core.features import Features
 from bridle.process.spec import StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.dialects import Dialect, Word
 from bridle.runtimes.errors import ErrorRow, ErrorTable
 from bridle.runtimes.install import (
     Installation,
@@ -74,6 +74,22 @@ class CodexDialect(Dialect, frozen=True, kw_only=True):
     Enter changes the model; if they are named in advance, the dialog does not appear."""
 
 
+_FEATURES = ("features", "list")
+WORDS = (
+    Word(
+        "unbounded_connection_retries",
+        "disabled_features",
+        "a model service that cannot be reached may be tried for ever",
+        listed_by=_FEATURES,
+    ),
+    Word("plugins", "disabled_features", listed_by=_FEATURES),
+    # The feature that `--no-daemon` switches off came with the flag.
+    Word("daemon_auto_start", "daemon", listed_by=_FEATURES),
+    Word("hooks", "hooks", listed_by=_FEATURES, guard=True),
+    Word("unified_exec_tty", "unjudged_features", listed_by=_FEATURES, guard=True),
+)
+"""What a version between or beyond those that were run may not know."""
+
 DIALECTS = (
     CodexDialect(
         name="codex-0.120",
@@ -112,6 +128,7 @@ DIALECTS = (
         hooks=True,
         unjudged_features=("unified_exec_tty",),
         path_dir="",
+        words=WORDS,
         log_filter="codex_otel.trace_safe=trace",
         model_migrations=(
             ("gpt-5.5", "gpt-6-sol"),

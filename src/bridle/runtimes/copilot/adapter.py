@@ -19,7 +19,7 @@ from bridle.runtimes.acp import quirks
 from bridle.runtimes.acp.adapter import AcpAdapter, AcpAlias
 from bridle.runtimes.contract import Interactive, Terminal
 from bridle.runtimes.copilot import command, transcript
-from bridle.runtimes.copilot.product import PRODUCT, CopilotOptions
+from bridle.runtimes.copilot.product import PRODUCT, CopilotDialect, CopilotOptions
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.options import check_range, read_provider_options
 from bridle.runtimes.plan import RunPlan
@@ -48,6 +48,14 @@ class CopilotRuntime(AcpAdapter, Terminal, Interactive):
         """Refuse more retries than Copilot makes."""
         if isinstance(own, CopilotOptions):
             check_range("max_retries", own.max_retries, 0, 5)
+        if mode == "tmux" and options.resume is None and not dialect.session_flag:
+            raise UnsupportedOption(
+                self.id,
+                "drive tmux",
+                [],
+                reason="this version cannot be given the id of a new conversation",
+                ignorable=False,
+            )
 
     def environment(self, launch: Launch) -> Environment:
         """The user's variables with the account, the model service and the added instructions."""
@@ -78,9 +86,14 @@ class CopilotRuntime(AcpAdapter, Terminal, Interactive):
         from bridle.runtimes.copilot.stream import CopilotNormalizer
 
         options = recorder.options
-        summary = os.path.join(plan.private_dirs[0], command.USAGE_FILE)
-        events = _events(plan, plan.native_session_id or "")
-        before = transcript.noted_usage(events)[0] if options.resume else None
+        summary = None
+        dialect = plan.dialect
+        assert isinstance(dialect, CopilotDialect)
+        if dialect.usage_flag:
+            summary = os.path.join(plan.private_dirs[0], command.USAGE_FILE)
+        before = None
+        if options.resume:
+            before = transcript.noted_usage(_events(plan, options.resume))[0]
         if plan.noted:
             before = structs.convert(plan.noted["usage"], Usage | None)
         own = read_provider_options(
@@ -91,7 +104,8 @@ class CopilotRuntime(AcpAdapter, Terminal, Interactive):
             session_id=plan.native_session_id,
             resumed=options.resume,
             max_retries=own.max_retries,
-            after_run=transcript.files_reader(summary, events, before),
+            idles=dialect.idles,
+            after_run=transcript.files_reader(summary, lambda id: _events(plan, id), before),
         )
 
     def noted_before(self, plan: RunPlan, resume: str) -> dict[str, Any]:

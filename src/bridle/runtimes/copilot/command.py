@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bridle.core.errors import ResumeRefused, WrongUse
+from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.files import in_home, make_private_dir
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.runtimes.acp.product import AcpCommand
@@ -54,14 +54,16 @@ def build(launch: Launch, env: Mapping[str, str]) -> Command:
     words = [*_choice_flags(launch), "--no-auto-update", *_permission_flags(launch)]
     words += [*_tool_flags(options), *_mcp_flags(launch)]
     if launch.mode == "run":
-        words += [*_image_flags(options.images), "--output-format=json", "--no-color"]
-        words.append(f"--usage-output-file={os.path.join(launch.folder(), USAGE_FILE)}")
+        words += [*_image_flags(launch), "--output-format=json", "--no-color"]
+        if launch.dialect.usage_flag:
+            path = os.path.join(launch.folder(), USAGE_FILE)
+            words.append(f"{launch.dialect.usage_flag}={path}")
     native = options.resume
     if options.resume is not None:
         words.append(f"--resume={options.resume}")
     elif launch.mode != "interactive":
-        native = launch.session_id
-        words.append(f"--session-id={native}")
+        native = launch.session_id if launch.dialect.session_flag else None
+        words += [f"{launch.dialect.session_flag}={native}"] if native else []
     words += options.raw_args
     words += _first_message(options) if launch.mode == "interactive" else ()
     run = launch.mode == "run"
@@ -110,7 +112,8 @@ def _permission_flags(launch: Launch) -> list[str]:
     flags = [*bypass, *(f"--allow-tool={rule}" for rule in own.preapproved_tools)]
     flags += ["--allow-all-paths"] if own.all_paths and not bypass else []
     flags += ["--allow-all-urls"] if own.all_urls and not bypass else []
-    flags += ["--trust-folder"] if own.trust_folder else []
+    if own.trust_folder:
+        flags.append(_known(launch, launch.dialect.trust_flag, "trust_folder"))
     for folder in own.add_dirs:
         path = os.path.abspath(os.path.expanduser(folder))
         if not os.path.isdir(path):
@@ -135,9 +138,25 @@ def _tool_flags(options: RunOptions) -> list[str]:
     return flags
 
 
-def _image_flags(paths: tuple[str, ...]) -> list[str]:
+def _image_flags(launch: Launch) -> list[str]:
+    paths = launch.options.images
     check_images(paths, "copilot")
-    return [f"--attachment={os.path.abspath(os.path.expanduser(path))}" for path in paths]
+    flag = _known(launch, launch.dialect.image_flag, "images") if paths else ""
+    return [f"{flag}={os.path.abspath(os.path.expanduser(path))}" for path in paths]
+
+
+def _known(launch: Launch, flag: str, option: str) -> str:
+    """`flag`, which implements `option`; refuses the option where this version has no such flag."""
+    if not flag:
+        version = launch.installation.version or "unknown"
+        raise UnsupportedOption(
+            launch.runtime,
+            option,
+            [],
+            reason=f"version {version} has no flag for it",
+            ignorable=False,
+        )
+    return flag
 
 
 def _mcp_flags(launch: Launch) -> list[str]:

@@ -18,7 +18,7 @@ from bridle.core.errors import (
 from bridle.core.features import Features
 from bridle.process.spec import StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.dialects import Dialect, Word
 from bridle.runtimes.errors import ErrorRow, ErrorTable
 from bridle.runtimes.install import Installation, find_native_cli
 from bridle.runtimes.product import COMMON_OPTIONS, Credentials, Product, ToolTable
@@ -29,18 +29,82 @@ class CopilotDialect(Dialect, frozen=True, kw_only=True):
 
     ready_marks: tuple[str, ...]
     """Texts that are all on the terminal when it waits for a prompt."""
+    session_flag: str = "--session-id"
+    """Chooses the id of a new conversation; where it is empty, only the end of a run names it."""
+    usage_flag: str = "--usage-output-file"
+    """Names the file for the tokens of a run; where it is empty, only the transcript has them."""
+    trust_flag: str = "--trust-folder"
+    image_flag: str = "--attachment"
+    plugin_flag: str = "--plugin-dir"
+    """Gives it the hooks of the guard."""
+    idles: bool = True
+    """Says by `assistant.idle` that a turn is over; otherwise the last model call's end does."""
 
+
+_NO_ID = "the id of a conversation is known only at the end of a run, and there is no drive tmux"
+_NO_USAGE_FILE = "tokens are read from its transcript, which has none for a run that was killed"
+_NO_TRUST = "the option trust_folder is refused, and a guard in drive tmux"
+_NO_IMAGES = "images are refused"
+_SESSION = Word("--session-id", "session_flag", _NO_ID)
+_USAGE = Word("--usage-output-file", "usage_flag", _NO_USAGE_FILE)
+_TRUST = Word("--trust-folder", "trust_flag", _NO_TRUST)
+_IMAGES = Word("--attachment", "image_flag", _NO_IMAGES)
+_PLUGIN = Word("--plugin-dir", "plugin_flag", guard=True)
+_READY = ("❯", "/ commands")
 
 DIALECTS = (
     CopilotDialect(
-        name="copilot-1.0",
-        since=(0, 0),
+        name="copilot-1.0.11",
+        since=(1, 0, 11),
+        seen=("1.0.12", "1.0.24"),
+        capture="v1.0.24/run.jsonl",
+        ready_marks=_READY,
+        session_flag="",
+        usage_flag="",
+        trust_flag="",
+        image_flag="",
+        idles=False,
+        lost=(_NO_ID, _NO_USAGE_FILE, _NO_TRUST, _NO_IMAGES),
+        words=(_PLUGIN,),
+    ),
+    CopilotDialect(
+        name="copilot-1.0.41",
+        since=(1, 0, 41),
+        seen=("1.0.50",),
+        capture="v1.0.50/run.jsonl",
+        ready_marks=_READY,
+        session_flag="",
+        usage_flag="",
+        trust_flag="",
+        idles=False,
+        lost=(_NO_ID, _NO_USAGE_FILE, _NO_TRUST),
+        words=(_IMAGES, _PLUGIN),
+    ),
+    CopilotDialect(
+        name="copilot-1.0.55",
+        since=(1, 0, 55),
+        seen=("1.0.60", "1.0.78"),
+        capture="v1.0.78/run.jsonl",
+        ready_marks=_READY,
+        usage_flag="",
+        trust_flag="",
+        idles=False,
+        lost=(_NO_USAGE_FILE, _NO_TRUST),
+        words=(_SESSION, _IMAGES, _PLUGIN),
+    ),
+    CopilotDialect(
+        name="copilot-1.0.81",
+        since=(1, 0, 81),
         seen=("1.0.102",),
         capture="headless-write.jsonl",
-        ready_marks=("❯", "/ commands"),
+        ready_marks=_READY,
+        words=(_SESSION, _USAGE, _TRUST, _IMAGES, _PLUGIN),
     ),
 )
-"""Traps of 1.0: exit 0 after a refused tool and after SIGTERM; a signal kills the npm launcher and
+"""Before 1.0.11, no model service can be chosen by variables (1.0.6 asks for GitHub's login), so
+nothing could be tried.
+
+Traps of 1.0: exit 0 after a refused tool and after SIGTERM; a signal kills the npm launcher and
 leaves the native program running; a newer version that was downloaded before runs in place of the
 installed one unless updates are off."""
 

@@ -36,12 +36,14 @@ class CopilotNormalizer:
         session_id: str | None = None,
         resumed: str | None = None,
         max_retries: int | None = None,
-        after_run: Callable[[], Afterwards] = Afterwards,
+        idles: bool = True,
+        after_run: Callable[[str], Afterwards] = lambda session: Afterwards(),
     ) -> None:
         self._recorder = recorder
         self._session_id = session_id
         self._resumed = resumed
         self._max_retries = max_retries
+        self._idles = idles
         self._after_run = after_run
         self._named_message = False
         self._streamed: set[str] = set()
@@ -69,7 +71,7 @@ class CopilotNormalizer:
     def finish(self, exit: ProcessExit) -> None:
         """Decide the outcome, add what only files say, then close the recording."""
         recorder = self._recorder
-        files = self._after_run()
+        files = self._after_run(recorder.native_session_id or "")
         if files.usage is not None:
             recorder.set_usage(files.usage)
         recorder.model = recorder.model or files.model
@@ -109,6 +111,11 @@ class CopilotNormalizer:
     def _turn_start(self, data: wire.TurnStart) -> None:
         if data.parent_tool_call_id is None:
             self._recorder.next_call()
+            self._idle = False
+
+    def _turn_end(self, data: wire.TurnStart) -> None:
+        if data.parent_tool_call_id is None and not self._idles:
+            self._idle = True
 
     def _idle_now(self, data: wire.Idle) -> None:
         self._idle = True
@@ -238,6 +245,7 @@ class CopilotNormalizer:
 _HANDLERS: dict[str, Callable[[CopilotNormalizer, Any], None]] = {
     "user.message": CopilotNormalizer._user_message,
     "assistant.turn_start": CopilotNormalizer._turn_start,
+    "assistant.turn_end": CopilotNormalizer._turn_end,
     "assistant.message_start": CopilotNormalizer._message_start,
     "assistant.message_delta": CopilotNormalizer._text,
     "assistant.reasoning_delta": CopilotNormalizer._thinking,

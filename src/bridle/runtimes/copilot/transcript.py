@@ -48,6 +48,11 @@ class _Summary(msgspec.Struct, frozen=True, rename="camel"):
     current_model: str | None = None
 
 
+class _Written(msgspec.Struct, frozen=True, rename="camel"):
+    output_tokens: int = 0
+
+
+_decode_written = structs.decoder(_Written).decode
 _decode_record = structs.decoder(_Record).decode
 _decode_counts = structs.decoder(InclusiveCounts).decode
 _decode_model = structs.decoder(_Named).decode
@@ -71,16 +76,21 @@ def call_record(data: msgspec.Raw) -> tuple[Usage, str]:
     return _decode_counts(record).usage(), _decode_model(record).model
 
 
-def files_reader(summary: str, transcript: str, before: Usage | None) -> Callable[[], Afterwards]:
-    """The reader of a run's files: the summary at `summary`, the conversation at `transcript`.
+def files_reader(
+    summary: str | None, place: Callable[[str], str], before: Usage | None
+) -> Callable[[str], Afterwards]:
+    """The reader of a run's files, for the id of its conversation: the summary at `summary`, and
+    the transcript, which `place` finds.
 
     Both count the whole conversation; `before` is what it had used before the run.
     """
 
-    def read() -> Afterwards:
-        usage, model = read_summary(summary)
+    def read(session: str) -> Afterwards:
+        transcript = place(session)
+        usage, model = read_summary(summary) if summary else (None, None)
         if usage is None:
-            # A killed process wrote no summary, but recorded each call when it was made.
+            # A killed process wrote no summary, but recorded each call when it was made. Older
+            # versions write neither, but a summary at the end of the transcript.
             usage, model = noted_usage(transcript)
         if usage is not None and before is not None:
             usage -= before
@@ -97,6 +107,10 @@ def read_summary(path: str) -> tuple[Usage | None, str | None]:
             summary = _decode_summary(file.read())
     except (OSError, msgspec.MsgspecError):
         return None, None
+    return _sum(summary)
+
+
+def _sum(summary: _Summary) -> tuple[Usage, str | None]:
     usage = NO_USAGE
     for metrics in summary.model_metrics.values():
         usage += metrics.usage.usage()
@@ -124,11 +138,14 @@ def last_finish_reason(path: str) -> str:
 
 
 def noted_usage(path: str) -> tuple[Usage | None, str]:
-    """The sum of the records of model calls in the `events.jsonl` at `path`, and the model.
+    """The tokens of the conversation in the `events.jsonl` at `path`, and the model: the sum of the
+    records of model calls; where there are none, what each process noted when it ended.
 
-    None for a file that is not a conversation. A half-written line is skipped.
+    None for a file that does not say. A half-written line is skipped.
     """
-    usage, model, known = NO_USAGE, "", False
+    usage: Usage | None = None
+    ended: Usage | None = None
+    model, known, answered, written = "", False, False, 0
     try:
         with open(path, "rb") as file:
             for raw in file:
@@ -137,12 +154,25 @@ def noted_usage(path: str) -> tuple[Usage | None, str]:
                     known = known or line.type == "session.start"
                     if line.type == "session.usage_record":
                         used, named = call_record(line.data)
-                        usage, model = usage + used, named or model
+                        usage, model = (usage or NO_USAGE) + used, named or model
+                    elif line.type == "assistant.message":
+                        answered = True
+                        written += _decode_written(line.data).output_tokens
+                    elif line.type == "session.shutdown":
+                        total, last = _sum(_decode_summary(line.data))
+                        # Some versions count the process, others the whole conversation.
+                        if ended is None or total.output_tokens >= written:
+                            ended = total
+                        else:
+                            ended += total
+                        model = last or model
                 except (msgspec.MsgspecError, UnicodeDecodeError):
                     continue
     except OSError:
         return None, ""
-    return (usage if known else None), model
+    if not known:
+        return None, model
+    return usage or ended or (None if answered else NO_USAGE), model
 
 
 def summarize(path: str) -> TranscriptSummary | None:

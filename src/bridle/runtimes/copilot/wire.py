@@ -137,6 +137,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
 DATA: dict[str, type[msgspec.Struct]] = {
     "user.message": Nothing,
     "assistant.turn_start": TurnStart,
+    "assistant.turn_end": TurnStart,
     "assistant.message_start": MessageStart,
     "assistant.message_delta": Delta,
     "assistant.reasoning_delta": Delta,
@@ -161,7 +162,6 @@ SILENT = frozenset(
         "assistant.intent",
         "assistant.streaming_delta",
         "assistant.tool_call_delta",
-        "assistant.turn_end",
         "assistant.usage",
         "hook.end",
         "hook.start",

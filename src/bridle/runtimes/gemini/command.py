@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bridle.core import structs
-from bridle.core.errors import UnsupportedOption, WrongUse
+from bridle.core.errors import ResumeRefused, UnsupportedOption, WrongUse
 from bridle.core.files import make_private_dir, state_dir, write_private
 from bridle.core.options import ModelServer, Provider, RunOptions
 from bridle.runtimes.acp.product import AcpCommand
@@ -71,14 +71,15 @@ def build(launch: Launch, env: Mapping[str, str]) -> Command:
         return Command(words=(*trust, *approval_flags, *model, *resume, *options.raw_args, *prompt))
     if not model and not _names_model(env):
         model = ("-m", dialect.default_model)
-    native = options.resume or launch.session_id
+    native = options.resume or (launch.session_id if dialect.session_flag else None)
+    named = ("--resume" if options.resume else dialect.session_flag, native) if native else ()
     return Command(
         words=(
             *dialect.stream_flags,
             *(() if own.trust_project else (dialect.trust_flag,)),
             *approval_flags,
             *model,
-            *("--resume" if options.resume else "--session-id", native),
+            *named,
             *_file_flags(launch),
             *options.raw_args,
         ),
@@ -126,11 +127,21 @@ def environment(launch: Launch) -> Environment:
         child[TRUST] = "true"
     if mode == "live" and server is not None:
         _keep_settings(child, _server_settings(own.max_retries))
+    if mode == "run" and options.resume is not None and not launch.dialect.refuses_resume:
+        _check_resume(options.resume, {**child, **options.env})
     final: dict[str, str] = {}
     if mode == "run" or _changes_settings(options, routed):
         final = _changed_home(launch, {**child, **options.env}, routed)
     key = server.api_key if server else routed.get(KEY)
     return Environment(child, (key,) if key else (), final)
+
+
+def _check_resume(wanted: str, env: Mapping[str, str]) -> None:
+    """Refuse a conversation that does not exist: the model would be asked without it."""
+    from bridle.runtimes.gemini.transcript import find_session  # only resumed runs need it
+
+    if find_session(config_dir(env), wanted) is None:
+        raise ResumeRefused(f"gemini has no conversation {wanted}", runtime=PRODUCT.id)
 
 
 def _changes_settings(options: RunOptions, routed: Mapping[str, str]) -> bool:

@@ -16,7 +16,7 @@ from bridle.core.errors import (
 from bridle.core.features import Features
 from bridle.process.spec import StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.dialects import Dialect, Word
 from bridle.runtimes.errors import ErrorRow, ErrorTable
 from bridle.runtimes.install import Installation, find_npm_cli
 from bridle.runtimes.product import COMMON_OPTIONS, Credentials, Product, ToolTable
@@ -28,7 +28,8 @@ class GeminiDialect(Dialect, frozen=True, kw_only=True):
     stream_flags: tuple[str, ...]
     trust_flag: str
     """Lets it work in a folder that nobody trusted, without running what the folder brings along.
-    Without it, it exits 55 there."""
+    Without it, it exits 55 there; versions for which it is empty do not ask about trust unless the
+    user's settings say so."""
     approval_modes: tuple[str, ...]
     ask_mode: str
     """Mode in which a headless run does not offer tools that need permission to the model."""
@@ -36,11 +37,50 @@ class GeminiDialect(Dialect, frozen=True, kw_only=True):
     default_model: str
     """Used if neither the caller nor the user's settings name a model: without a name each prompt
     costs an extra call that chooses one."""
+    session_flag: str
+    """Chooses the id of a new conversation; where it is empty, the first line of a run names it."""
+    refuses_resume: bool
+    """Refuses to resume a conversation that it does not have; otherwise it begins a new one."""
     prompt_limit: int
     """Bytes of standard input that it reads; it cuts off the rest with a warning."""
 
 
+_NO_ID = "the id of a conversation is known only when it has begun"
+_APPROVAL = ("default", "auto_edit", "yolo", "plan")
+
 DIALECTS = (
+    GeminiDialect(
+        name="gemini-0.40",
+        since=(0, 40),
+        seen=("0.40.1",),
+        capture="v0.40.1/run.jsonl",
+        stream_flags=("-o", "stream-json"),
+        trust_flag="--skip-trust",
+        approval_modes=_APPROVAL,
+        ask_mode="default",
+        bypass_mode="yolo",
+        default_model="gemini-2.5-pro",
+        session_flag="",
+        refuses_resume=False,
+        prompt_limit=8 * 1024 * 1024,
+        lost=(_NO_ID,),
+    ),
+    GeminiDialect(
+        name="gemini-0.41",
+        since=(0, 41),
+        seen=("0.41.0",),
+        capture="v0.41.0/run.jsonl",
+        stream_flags=("-o", "stream-json"),
+        trust_flag="--skip-trust",
+        approval_modes=_APPROVAL,
+        ask_mode="default",
+        bypass_mode="yolo",
+        default_model="gemini-2.5-pro",
+        session_flag="--session-id",
+        refuses_resume=False,
+        prompt_limit=8 * 1024 * 1024,
+        words=(Word("--session-id", "session_flag", _NO_ID),),
+    ),
     GeminiDialect(
         name="gemini-0.61",
         since=(0, 61),
@@ -48,11 +88,14 @@ DIALECTS = (
         capture="headless-write.jsonl",
         stream_flags=("-o", "stream-json"),
         trust_flag="--skip-trust",
-        approval_modes=("default", "auto_edit", "yolo", "plan"),
+        approval_modes=_APPROVAL,
         ask_mode="default",
         bypass_mode="yolo",
         default_model="gemini-2.5-pro",
+        session_flag="--session-id",
+        refuses_resume=True,
         prompt_limit=8 * 1024 * 1024,
+        words=(Word("--session-id", "session_flag", _NO_ID),),
     ),
 )
 

@@ -106,12 +106,14 @@ def find_session(config_dir: str, session_id: str) -> str | None:
 
     To load a session over ACP, Gemini begins another file, and then continues with the first.
     """
-    ending = f"-{session_id.partition('-')[0]}.jsonl"
+    first = session_id.partition("-")[0]
+    # One JSON object before 0.41 or later, lines since.
+    endings = (f"-{first}.jsonl", f"-{first}.json")
     found = [
         (name, folder)
         for folder, _, names in os.walk(os.path.join(config_dir, "tmp"))
         for name in names
-        if os.path.basename(folder) == "chats" and name.endswith(ending)
+        if os.path.basename(folder) == "chats" and name.endswith(endings)
     ]
     name, folder = min(found, default=("", ""))
     return os.path.join(folder, name) if name else None

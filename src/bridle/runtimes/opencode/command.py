@@ -65,7 +65,7 @@ def build(launch: Launch, env: Mapping[str, str]) -> Command:
         words = ["--model", model] if model else []
         words += ["--session", options.resume] if options.resume else []
         words += ["--agent", own.agent] if own.agent else []
-        words += [dialect.approve_flag] if launch.mode == "spawn" else []
+        words += [dialect.approve_flag] if launch.mode == "spawn" and dialect.approve_flag else []
         words += options.raw_args
         words += [f"--prompt={options.prompt}"] if options.prompt else []
         return Command(words=tuple(words))
@@ -89,7 +89,7 @@ def _run_flags(launch: Launch, model: str | None) -> list[str]:
         flags += ["--agent", own.agent]
     if own.variant is not None:
         flags += ["--variant", own.variant]
-    if options.permission_mode == "bypass":
+    if options.permission_mode == "bypass" and dialect.approve_flag:
         flags.append(dialect.approve_flag)
     check_images(options.images, PRODUCT.id)
     flags += [f"--file={os.path.abspath(os.path.expanduser(path))}" for path in options.images]

@@ -17,7 +17,7 @@ from bridle.core.errors import (
 from bridle.core.features import Features
 from bridle.process.spec import StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.dialects import Dialect, Word
 from bridle.runtimes.errors import ErrorRow, ErrorTable
 from bridle.runtimes.install import (
     Installation,
@@ -42,7 +42,8 @@ class OpenCodeDialect(Dialect, frozen=True, kw_only=True):
     fork_flag: str
     """With the id of a session: continue in a copy of it."""
     approve_flag: str
-    """Grants every permission request. Without it `run` refuses each and ends."""
+    """Grants every permission request. Without it `run` refuses each and ends; where it is empty,
+    the version has no such flag."""
     harmless_tools: tuple[str, ...]
     """Tools that only read; those that an agent keeps if nobody can answer permission requests."""
     rejected_text: str
@@ -51,20 +52,63 @@ class OpenCodeDialect(Dialect, frozen=True, kw_only=True):
     """How the error of a tool begins that a rule forbids."""
 
 
+_JSON = ("--format", "json", "--thinking")
+_LOGS = ("--print-logs", "--log-level", "ERROR")
+_HARMLESS = ("read", "glob", "grep", "list", "lsp", "skill", "todoread", "todowrite")
+_REJECTED = "The user rejected permission"
+_RULE = "The user has specified a rule which prevents"
+_REFUSES = "calls that your own rules make it ask about are refused, with permission bypass too"
+
+
+def _approve(flag: str) -> Word:
+    return Word(flag, "approve_flag", _REFUSES, listed_by=("run", "--help"))
+
+
 DIALECTS = (
     OpenCodeDialect(
+        name="opencode-1.2",
+        since=(1, 2),
+        seen=("1.3.2",),
+        capture="v1.3.2/run.jsonl",
+        json_flags=_JSON,
+        log_flags=_LOGS,
+        prompt_title_flag="--title=",
+        fork_flag="--fork",
+        approve_flag="",
+        harmless_tools=_HARMLESS,
+        rejected_text=_REJECTED,
+        rule_text=_RULE,
+        lost=(_REFUSES, "cache writes count as input tokens"),
+    ),
+    OpenCodeDialect(
+        name="opencode-1.14",
+        since=(1, 14),
+        seen=("1.14.34", "1.17.11"),
+        capture="v1.17.11/run.jsonl",
+        json_flags=_JSON,
+        log_flags=_LOGS,
+        prompt_title_flag="--title=",
+        fork_flag="--fork",
+        approve_flag="--dangerously-skip-permissions",
+        harmless_tools=_HARMLESS,
+        rejected_text=_REJECTED,
+        rule_text=_RULE,
+        words=(_approve("--dangerously-skip-permissions"),),
+    ),
+    OpenCodeDialect(
         name="opencode-1.18",
-        since=(1, 18),
+        since=(1, 17, 18),
         seen=("1.18.33",),
         capture="run-write.jsonl",
-        json_flags=("--format", "json", "--thinking"),
-        log_flags=("--print-logs", "--log-level", "ERROR"),
+        json_flags=_JSON,
+        log_flags=_LOGS,
         prompt_title_flag="--title=",
         fork_flag="--fork",
         approve_flag="--auto",
-        harmless_tools=("read", "glob", "grep", "list", "lsp", "skill", "todoread", "todowrite"),
-        rejected_text="The user rejected permission",
-        rule_text="The user has specified a rule which prevents",
+        harmless_tools=_HARMLESS,
+        rejected_text=_REJECTED,
+        rule_text=_RULE,
+        words=(_approve("--auto"),),
     ),
 )
 

@@ -16,19 +16,22 @@ class Cache(msgspec.Struct, frozen=True):
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """Tokens of one model call: `input` without cached ones, `output` without reasoning."""
+    """Tokens of one model call: `input` without cached ones, `output` without reasoning; in older
+    versions with it, which the total shows."""
 
     input: int = 0
     output: int = 0
     reasoning: int = 0
     cache: Cache = Cache()
+    total: int | None = None
 
     @property
     def usage(self) -> Usage:
         """The same in Bridle's meaning."""
+        without = self.input + self.output + self.cache.read + self.cache.write
         return Usage(
             input_tokens=self.input,
-            output_tokens=self.output + self.reasoning,
+            output_tokens=self.output + (0 if self.total == without else self.reasoning),
             cache_read_tokens=self.cache.read,
             cache_write_tokens=self.cache.write,
             reasoning_tokens=self.reasoning,

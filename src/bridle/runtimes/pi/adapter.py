@@ -41,11 +41,12 @@ class PiRuntime(CliAdapter, Live, Terminal, Interactive, Guarded, History):
     # -- processes --------------------------------------------------------------------------------
 
     def features_of(self, dialect: Dialect) -> Features:
-        """MCP servers are a matter of the version."""
+        """MCP servers and the report of retries are a matter of the version."""
         features = PRODUCT.features
-        if isinstance(dialect, PiDialect) and dialect.mcp:
+        if not isinstance(dialect, PiDialect):
             return features
-        return msgspec.structs.replace(features, options=features.options - {"mcp_config"})
+        options = features.options if dialect.mcp else features.options - {"mcp_config"}
+        return msgspec.structs.replace(features, options=options, retries=dialect.retries)
 
     def credentials(self, env: Mapping[str, str]) -> Login:
         """Whether a login or key exists; Pi expands `~` in the variable of its folder."""

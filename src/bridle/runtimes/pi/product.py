@@ -18,7 +18,7 @@ from bridle.core.features import Features
 from bridle.core.files import home_dir
 from bridle.process.spec import StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.dialects import Dialect
+from bridle.runtimes.dialects import Dialect, Word
 from bridle.runtimes.errors import ErrorRow, ErrorTable
 from bridle.runtimes.install import Installation, find_npm_cli
 from bridle.runtimes.product import COMMON_OPTIONS, Credentials, Product, ToolTable
@@ -50,14 +50,44 @@ class PiDialect(Dialect, frozen=True, kw_only=True):
     """Writes a model that is chosen over rpc into settings.json, for all sessions to come."""
     override_file: bool
     """Reads `AGENTS.override.md` in place of `AGENTS.md`."""
+    retries: bool = True
+    """Reports that a failed model call is made again; otherwise it is repeated silently."""
 
 
 _LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
 
+_APPROVE = "a project's own extensions run without a question"
+_NO_ID = "Pi chooses the id of a conversation"
+_NO_RETRIES = "calls that are made again are not reported"
+_WORDS = (
+    Word("--session-id", "session_id_flag", _NO_ID),
+    Word("--no-approve", "trust_flags", _APPROVE),
+    Word("--exclude-tools", "deny_flag"),
+)
+
 DIALECTS = (
     PiDialect(
+        name="pi-0.49",
+        since=(0, 49),
+        seen=("0.49.3",),
+        capture="json-overflow-0.49.3.jsonl",
+        settles=False,
+        session_id_flag=False,
+        trust_flags=False,
+        deny_flag=False,
+        end_of_options=False,
+        key_from_variable="{}",
+        thinking_levels=_LEVELS,
+        mcp=False,
+        clears_queue=False,
+        saves_model=True,
+        override_file=False,
+        retries=False,
+        lost=(_NO_RETRIES,),
+    ),
+    PiDialect(
         name="pi-0.74",
-        since=(0, 73),
+        since=(0, 66),
         seen=("0.74.2",),
         capture="json-tool-0.74.2.jsonl",
         settles=False,
@@ -71,6 +101,24 @@ DIALECTS = (
         clears_queue=False,
         saves_model=True,
         override_file=False,
+    ),
+    PiDialect(
+        name="pi-0.82",
+        since=(0, 75),
+        seen=("0.85.1",),
+        capture="json-tool-0.85.1.jsonl",
+        settles=False,
+        session_id_flag=True,
+        trust_flags=True,
+        deny_flag=True,
+        end_of_options=False,
+        key_from_variable="{}",
+        thinking_levels=_LEVELS,
+        mcp=False,
+        clears_queue=False,
+        saves_model=True,
+        override_file=False,
+        words=_WORDS,
     ),
     PiDialect(
         name="pi-1.5",
@@ -88,6 +136,7 @@ DIALECTS = (
         clears_queue=True,
         saves_model=False,
         override_file=True,
+        words=_WORDS,
     ),
 )
 

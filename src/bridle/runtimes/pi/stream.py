@@ -66,6 +66,8 @@ class PiNormalizer:
             wire.ToolEnd: self._tool_end,
             wire.CompactionStart: self._compaction_start,
             wire.CompactionEnd: self._compaction_end,
+            wire.AutoCompactionStart: self._compaction_start,
+            wire.AutoCompactionEnd: self._compaction_end,
             wire.RetryStart: self._retry,
             wire.SummaryRetry: self._retry,
         }

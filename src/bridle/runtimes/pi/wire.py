@@ -179,6 +179,14 @@ class CompactionEnd(_Line, frozen=True, rename="camel", tag="compaction_end"):
     error_message: str = ""
 
 
+class AutoCompactionStart(CompactionStart, frozen=True, tag="auto_compaction_start"):
+    """The same by the name that Pi used before 0.66."""
+
+
+class AutoCompactionEnd(CompactionEnd, frozen=True, rename="camel", tag="auto_compaction_end"):
+    """The same by the name that Pi used before 0.66."""
+
+
 class RetryStart(_Line, frozen=True, rename="camel", tag="auto_retry_start"):
     """A failed model call will be made again."""
 
@@ -248,6 +256,8 @@ Line = (
     | ToolEnd
     | CompactionStart
     | CompactionEnd
+    | AutoCompactionStart
+    | AutoCompactionEnd
     | RetryStart
     | RetryEnd
     | SummaryRetry
