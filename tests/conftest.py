@@ -17,6 +17,8 @@ from bridle.process.process_tree import kill_marked, marked_processes
 from tests.process.children import children_of_ours
 from tests.support import real_cli
 
+pytest_plugins = ["bridle.testing.bench.pytest_plugin"]
+
 # The machines that run these tests are slow and shared: time proves nothing here. The examples are
 # the same each time, so that a red run can be repeated.
 settings.register_profile("bridle", deadline=None, derandomize=True)
