@@ -8,7 +8,6 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
-from bridle.runtimes.aider.product import DIALECTS
 from tests.runtimes.aider.support import EDIT, TESTDATA, capture_lines, kinds, play
 
 WIRES = sorted(path.name for path in TESTDATA.glob("wire-*.txt"))
@@ -21,10 +20,6 @@ TOOL = ["tool_execution_start", "tool_execution_end"]
 
 def of(events: list[ev.Event], kind: type[ev.Event]) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
-
-
-def test_every_dialect_has_its_capture() -> None:
-    assert all((TESTDATA / row.capture).is_file() for row in DIALECTS)
 
 
 def test_an_edit() -> None:

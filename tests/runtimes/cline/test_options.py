@@ -173,48 +173,6 @@ def test_providers(runtime: ClineRuntime, tmp_path: Path) -> None:
         plan(runtime, tmp_path, provider=Provider(auth_token_env="NOT_SET"), model="m")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"resume": "17_abc"},
-        {"allowed_tools": ("editor",)},
-    ],
-)
-def test_refused_by_name(runtime: ClineRuntime, tmp_path: Path, options: dict[str, Any]) -> None:
-    login(tmp_path)
-    (name,) = options
-    with pytest.raises(UnsupportedOption, match=name):
-        plan(runtime, tmp_path, **options)
-    found = plan(runtime, tmp_path, ignore_unsupported=True, **options)
-    assert found.ignored_options == (name,)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"provider_options": {"think": "low"}}, "think"),
-        ({"provider_options": {"thinking": "vast"}}, "thinking"),
-        ({"images": ("/nowhere.png",)}, "cannot read image"),
-        ({"mcp_config": "/nowhere.json"}, "cannot read MCP config"),
-        ({"settings": "/nowhere.json"}, "cannot read settings"),
-        ({"settings": "{"}, "not a JSON object"),
-        ({"append_system_prompt_file": "/nowhere"}, "cannot read system prompt"),
-        ({"denied_tools": (" ",)}, "has no tool"),
-        ({"system_prompt": "x" * 200_000}, "too long"),
-        ({"account_dir": "/nowhere"}, "no such account folder"),
-        ({"cwd": "/nowhere"}, "no such directory"),
-    ],
-)
-def test_wrong_use(
-    runtime: ClineRuntime, tmp_path: Path, options: dict[str, Any], words: str
-) -> None:
-    login(tmp_path)
-    with pytest.raises(WrongUse, match=words):
-        plan(runtime, tmp_path, **options)
-    left = tmp_path / ".local" / "state" / "bridle" / "run"
-    assert not left.exists() or not list(left.iterdir())
-
-
 def test_no_login(runtime: ClineRuntime, tmp_path: Path) -> None:
     with pytest.raises(NotAuthenticated, match="no provider"):
         plan(runtime, tmp_path)

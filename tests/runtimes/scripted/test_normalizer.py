@@ -10,7 +10,6 @@ from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.scripted import stream as module
-from bridle.runtimes.scripted.product import DIALECTS
 from bridle.runtimes.scripted.stream import ScriptedNormalizer
 from bridle.turns.recorder import Recorder
 from tests.runtimes.scripted.helper import check_order
@@ -43,11 +42,6 @@ def _word(event: ev.Event) -> str:
             return "tool_execution_end!"
         case _:
             return str(type(event).__struct_config__.tag)
-
-
-def test_every_dialect_has_its_capture() -> None:
-    for dialect in DIALECTS:
-        assert (CAPTURES / dialect.capture).is_file()
 
 
 def test_tools() -> None:

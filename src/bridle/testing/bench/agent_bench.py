@@ -24,7 +24,7 @@ from bridle.core.options import ModelServer, RunOptions, SpawnOptions
 from bridle.core.results import RunResult
 from bridle.drives.print_run import PermissionPolicy, PrintRun, refuse_all
 from bridle.process.private_folders import remove_folders
-from bridle.process.process_tree import marked_processes
+from bridle.process.process_tree import environment, marked_processes
 from bridle.runs import Prepared, SyncEventStream, prepare
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.plan import RunPlan
@@ -148,16 +148,9 @@ class AgentBench:
         """The running processes whose home is this bench's, this one aside."""
         import psutil
 
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
-                    continue
-                if process.environ().get("HOME") == str(self.home):
-                    found.append(process.pid)
-            except psutil.Error:
-                continue
-        return found
+        home = str(self.home)
+        others = (pid for pid in psutil.pids() if pid != os.getpid())
+        return [pid for pid in others if environment(pid).get("HOME") == home]
 
     def _end_processes(self) -> list[str]:
         """Wait for the processes of this home, and kill those that do not end; their commands."""
@@ -231,7 +224,7 @@ class AgentBench:
 
     # -- plans and runs -------------------------------------------------------------------------
 
-    def options(self, model: ScriptedModel | None = None, **options: Any) -> RunOptions:
+    def options(self, model: ScriptedModel | None = None, /, **options: Any) -> RunOptions:
         """The options of a run here: in the working directory, allowed to act, on `model`."""
         given: dict[str, Any] = {
             "prompt": "Do it.",
@@ -244,7 +237,7 @@ class AgentBench:
         return RunOptions(**{**given, **options})
 
     def plan(
-        self, runtime: Adapter, *, environ: Mapping[str, str] | None = None, **options: Any
+        self, runtime: Adapter, /, *, environ: Mapping[str, str] | None = None, **options: Any
     ) -> RunPlan:
         """How a run would be started; its private folders stay until the end of the test.
 
@@ -259,6 +252,7 @@ class AgentBench:
         self,
         runtime: Adapter,
         model: ScriptedModel | None = None,
+        /,
         *,
         permission: PermissionPolicy = refuse_all,
         environ: Mapping[str, str] | None = None,
@@ -272,6 +266,7 @@ class AgentBench:
         self,
         runtime: Adapter,
         script: Script | None = None,
+        /,
         *,
         permission: PermissionPolicy = refuse_all,
         environ: Mapping[str, str] | None = None,
@@ -340,6 +335,7 @@ class AgentBench:
         self,
         runtime: Adapter,
         script: Script | None = None,
+        /,
         *,
         permission: PermissionPolicy = refuse_all,
         **options: Any,
@@ -354,6 +350,7 @@ class AgentBench:
         self,
         runtime: Adapter,
         script: Script | None = None,
+        /,
         prompt: str | None = None,
         *,
         drive: Drive | None = None,
@@ -378,7 +375,7 @@ class AgentBench:
         self._closing.append(session.dispose)
         return session
 
-    def terminal(self, runtime: Adapter, **options: Any) -> "AgentTerminal":
+    def terminal(self, runtime: Adapter, /, **options: Any) -> "AgentTerminal":
         """The agent's own terminal interface in a private tmux, started as a person would start
         it. `options` are those of `SpawnOptions`; their variables are added to the bench's."""
         from bridle.testing.bench.terminal import AgentTerminal
