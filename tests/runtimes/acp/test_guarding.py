@@ -35,11 +35,11 @@ from bridle.turns.guard_contract import (
     WireCall,
 )
 from tests.conftest import wait_until
-from tests.runtimes.acp.live_support import LiveDesk
-from tests.runtimes.acp.support import Desk as MachineDesk
-from tests.runtimes.acp.support import Message
+from tests.runtimes.acp.captures import Desk as MachineDesk
+from tests.runtimes.acp.captures import Message
 from tests.runtimes.acp.test_plans import READY
 from tests.runtimes.acp.test_plans import Desk as PlanDesk
+from tests.runtimes.acp.wire_bench import LiveDesk
 
 YES, NO = {"optionId": "y", "kind": "allow_once"}, {"optionId": "n", "kind": "reject_once"}
 

@@ -8,8 +8,8 @@ import pytest
 from bridle.core import events as ev
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import quirks
-from tests.runtimes.acp.live_support import CAN, CANCELLED, MESSAGE, LiveDesk, opened
-from tests.runtimes.acp.support import short
+from tests.runtimes.acp.captures import short
+from tests.runtimes.acp.wire_bench import CAN, CANCELLED, MESSAGE, LiveDesk, opened
 
 # -- turns ----------------------------------------------------------------------------------------
 

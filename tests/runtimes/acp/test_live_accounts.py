@@ -11,7 +11,7 @@ from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import quirks
 from bridle.runtimes.acp.live import CompactingWire
 from bridle.runtimes.history import Span, Spent
-from tests.runtimes.acp.live_support import LiveDesk, opened
+from tests.runtimes.acp.wire_bench import LiveDesk, opened
 
 # -- usage ----------------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.turns.wire import Question
-from tests.runtimes.acp.live_support import LiveDesk
-from tests.runtimes.acp.support import CAPTURES, Part, Played, parts, row_of, word
+from tests.runtimes.acp.captures import CAPTURES, Part, Played, parts, row_of, word
+from tests.runtimes.acp.wire_bench import LiveDesk
 
 
 def opening_of(part: Part, method: str) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from bridle.core.errors import Aborted
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import quirks
 from bridle.runtimes.gemini.stream import GeminiLog
-from tests.runtimes.acp.support import Desk, Message, update
+from tests.runtimes.acp.captures import Desk, Message, update
 
 CAN = {"loadSession": True, "sessionCapabilities": {"close": {}}}
 

@@ -8,8 +8,8 @@ from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused
 from bridle.process.spec import ProcessExit
 from bridle.turns.wire import Outgoing
-from tests.runtimes.claude.support import TESTDATA, read_lines
-from tests.runtimes.claude.talk import (
+from tests.runtimes.claude.captures import TESTDATA, read_lines
+from tests.runtimes.claude.wire_bench import (
     ABORTED,
     NATIVE,
     READY,

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from bridle.core import events as ev
-from tests.runtimes.claude.support import TESTDATA, read_lines
-from tests.runtimes.claude.talk import (
+from tests.runtimes.claude.captures import TESTDATA, read_lines
+from tests.runtimes.claude.wire_bench import (
     CAPTURES,
     READY,
     Talk,

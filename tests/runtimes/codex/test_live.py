@@ -9,7 +9,7 @@ from bridle.core.errors import BudgetExceeded
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
 from bridle.turns.wire import CompactionControl, ModelSwitch
-from tests.runtimes.codex.live_support import (
+from tests.runtimes.codex.wire_bench import (
     OTHER,
     THREAD,
     Stage,

@@ -13,7 +13,7 @@ from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.copilot import CopilotRuntime
 from bridle.runtimes.install import npm_platform
 from bridle.runtimes.plan import RunPlan
-from tests.runtimes.agents import ONE_PNG
+from tests.runtimes.products import ONE_PNG
 
 SERVER = ModelServer(url="http://127.0.0.1:1", api_key="a-scripted-key")
 

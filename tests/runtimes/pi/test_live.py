@@ -13,7 +13,7 @@ from bridle.runtimes.pi.live import PiLiveWire
 from bridle.runtimes.pi.wire import ASK_TITLE
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Delivery, LiveFacts, Outgoing
-from tests.runtimes.pi.support import TESTDATA
+from tests.runtimes.pi.captures import TESTDATA
 from tests.support.driving import check_order
 
 OLD, NEW = "pi-0.74", "pi-1.5"

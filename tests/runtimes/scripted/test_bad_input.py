@@ -13,7 +13,7 @@ from bridle.process.process_tree import marked_processes
 from bridle.runs import prepare
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.scripted import ScriptedRuntime
-from tests.runtimes.scripted.helper import Stage, check_order
+from tests.runtimes.scripted.runs import Stage, check_order
 
 SCRIPT = [{"text": "One.", "shell": "echo ok > out.txt"}, {"text": "Two."}]
 

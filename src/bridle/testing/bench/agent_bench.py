@@ -375,14 +375,21 @@ class AgentBench:
         self._closing.append(session.dispose)
         return session
 
-    def terminal(self, runtime: Adapter, /, **options: Any) -> "AgentTerminal":
-        """The agent's own terminal interface in a private tmux, started as a person would start
-        it. `options` are those of `SpawnOptions`; their variables are added to the bench's."""
+    def terminal(
+        self, runtime: Adapter, /, *, command: str | None = None, **options: Any
+    ) -> "AgentTerminal":
+        """The agent's own terminal interface in a private tmux, started as a person would start it.
+
+        `options` are those of `SpawnOptions`; their variables are added to the bench's. `command`
+        is started in place of the adapter's own command.
+        """
         from bridle.testing.bench.terminal import AgentTerminal
 
         env = self.env | options.pop("env", {})
-        wanted = SpawnOptions(**{"cwd": str(self.work), **options, "env": env})
-        made = AgentTerminal(runtime, runtime.build_spawn_command(wanted), str(self.work), env)
+        if command is None:
+            wanted = SpawnOptions(**{"cwd": str(self.work), **options, "env": env})
+            command = runtime.build_spawn_command(wanted)
+        made = AgentTerminal(runtime, command, str(self.work), env)
         self._closing.append(made.close)
         made.start()
         return made

@@ -15,7 +15,7 @@ from bridle.runtimes.acp.quirks import AcpQuirks
 from bridle.testing.contract import check_event_order
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Delivery, Outgoing, Question
-from tests.runtimes.acp.support import Message, update, word
+from tests.runtimes.acp.captures import Message, update, word
 
 MESSAGE = ["message_start", "text_start", "text_delta", "text_end", "message_end"]
 CANCELLED = {"outcome": {"outcome": "cancelled"}}

@@ -12,7 +12,7 @@ from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.claude.live import ClaudeLiveWire
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Delivery, LiveFacts, Outgoing
-from tests.runtimes.claude.support import TESTDATA, check_order
+from tests.runtimes.claude.captures import TESTDATA, check_order
 from tests.support.replaying import WireLog
 
 NATIVE = "11111111-2222-4333-8444-555555555555"

@@ -25,7 +25,7 @@ from bridle.runtimes.aider.product import DEPLOYED
 from bridle.runtimes.aider.stream import error_of_line
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.plan import RunPlan
-from tests.runtimes.aider.support import TESTDATA
+from tests.runtimes.aider.captures import TESTDATA
 
 
 @pytest.fixture
