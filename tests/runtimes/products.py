@@ -542,6 +542,14 @@ PRODUCTS = (
     *_BRIDGES,
 )
 
+
+def installed(name: str, folder: Path, version: str | None = None) -> str:
+    """A made-up installation of a product below `folder`; returns its command."""
+    product = next(each for each in PRODUCTS if each.name == name)
+    assert product.install is not None
+    return product.install(folder, version or product.version)
+
+
 each_product = pytest.mark.parametrize("product", PRODUCTS, ids=str)
 
 SAMPLES: dict[str, Any] = {

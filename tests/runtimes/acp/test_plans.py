@@ -33,11 +33,11 @@ SERVER = ModelServer(url="http://127.0.0.1:1", api_key="server-key-123")
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> "Desk":
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> "PlanBench":
+    return PlanBench(tmp_path)
 
 
-class Desk:
+class PlanBench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.bin = folder / "bin"
@@ -67,7 +67,7 @@ def test_they_are_registered(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(READY))
-def test_a_key_is_never_an_argument_and_the_private_home_is_private(name: str, desk: Desk) -> None:
+def test_what_each_agent_is_started_with_on_a_model_server(name: str, desk: PlanBench) -> None:
     plan = desk.plan(name, model_server=SERVER)
     assert not any("server-key-123" in word for word in plan.spec.argv)
     assert plan.secrets == ("server-key-123",)
@@ -84,7 +84,7 @@ def test_a_key_is_never_an_argument_and_the_private_home_is_private(name: str, d
 
 
 @pytest.mark.parametrize("name", sorted(READY))
-def test_without_a_server_no_home_is_moved_and_no_file_made(name: str, desk: Desk) -> None:
+def test_without_a_server_no_home_is_moved_and_no_file_made(name: str, desk: PlanBench) -> None:
     before = sorted(os.listdir(desk.folder))
     plan = desk.plan(name)
     assert plan.private_dirs == ()
@@ -104,7 +104,7 @@ def test_without_a_server_no_home_is_moved_and_no_file_made(name: str, desk: Des
         ("cline-acp", [], None),
     ],
 )
-def test_the_model(name: str, words: list[str], variable: str | None, desk: Desk) -> None:
+def test_the_model(name: str, words: list[str], variable: str | None, desk: PlanBench) -> None:
     plan = desk.plan(name, model="big")
     assert list(plan.spec.argv[-len(words) :] if words else ()) == words
     if variable:
@@ -142,7 +142,7 @@ def test_the_model(name: str, words: list[str], variable: str | None, desk: Desk
     ],
 )
 def test_a_provider(
-    name: str, variables: dict[str, str], desk: Desk, monkeypatch: pytest.MonkeyPatch
+    name: str, variables: dict[str, str], desk: PlanBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = Provider(base_url="http://127.0.0.1:2/v1", auth_token_env="KEY")
     plan = desk.plan(name, model="big", provider=provider)
@@ -156,7 +156,7 @@ def test_a_provider(
         desk.plan(name, provider=Provider(auth_token_env="NO_SUCH"))
 
 
-def test_only_two_can_copy_a_session(desk: Desk) -> None:
+def test_only_two_can_copy_a_session(desk: PlanBench) -> None:
     fork: dict[str, Any] = {"resume": "s0", "provider_options": {"fork": True}}
     for name in ("gemini-acp", "cline-acp", "codex-acp", "copilot-acp"):
         with pytest.raises(UnsupportedOption, match=r"fork.*claude-acp.*opencode-acp"):
@@ -166,7 +166,7 @@ def test_only_two_can_copy_a_session(desk: Desk) -> None:
         assert desk.plan(name, **fork).native_session_id is None
 
 
-def test_codex_gets_a_mode_that_can_write(desk: Desk) -> None:
+def test_codex_gets_a_mode_that_can_write(desk: PlanBench) -> None:
     for sandbox, mode in (
         (None, "workspace-write"),
         ("read-only", "read-only"),
@@ -183,14 +183,14 @@ def test_codex_gets_a_mode_that_can_write(desk: Desk) -> None:
     desk.plan("codex-acp", sandbox="off")
 
 
-def test_opencode_is_told_to_ask(desk: Desk) -> None:
+def test_opencode_is_told_to_ask(desk: PlanBench) -> None:
     config = msgspec.json.decode(desk.plan("opencode-acp").spec.env["OPENCODE_CONFIG_CONTENT"])
     assert config == {"permission": {"edit": "ask", "bash": "ask", "webfetch": "ask"}}
     plan = desk.plan("opencode-acp", permission_mode="bypass")
     assert "OPENCODE_CONFIG_CONTENT" not in plan.spec.env
 
 
-def test_images_servers_and_system_prompts(desk: Desk) -> None:
+def test_images_servers_and_system_prompts(desk: PlanBench) -> None:
     image = desk.folder / "a.png"
     image.write_bytes(PNG)
     servers = {

@@ -26,18 +26,12 @@ from bridle.runtimes.aider.stream import error_of_line
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.plan import RunPlan
 from tests.runtimes.aider.captures import TESTDATA
+from tests.runtimes.products import installed
 
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> AiderRuntime:
-    """A command that is never started, in an environment as pip makes them."""
-    venv = tmp_path / "venv"
-    (venv / "lib/python3.11/site-packages/aider_chat-0.86.2.dist-info").mkdir(parents=True)
-    binary = venv / "bin" / "aider"
-    binary.parent.mkdir()
-    binary.write_text("#!/bin/sh\n")
-    binary.chmod(0o755)
-    return AiderRuntime(AdapterSettings(binary=str(binary)))
+    return AiderRuntime(AdapterSettings(binary=installed("aider", tmp_path)))
 
 
 @pytest.fixture

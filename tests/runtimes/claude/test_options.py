@@ -21,6 +21,7 @@ from bridle.runs import prepare
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.plan import RunPlan
+from tests.runtimes.products import installed
 
 SESSION = "0f0f0f0f-1111-4222-8333-444444444444"
 SERVER = ModelServer(url="http://127.0.0.1:9", api_key="sk-scripted-0123456789")
@@ -28,14 +29,7 @@ SERVER = ModelServer(url="http://127.0.0.1:9", api_key="sk-scripted-0123456789")
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> ClaudeRuntime:
-    package = tmp_path / "node_modules/@anthropic-ai/claude-code"
-    binary = package / "bin" / "claude.exe"
-    binary.parent.mkdir(parents=True)
-    binary.write_bytes(b"\x7fELF")
-    binary.chmod(0o755)
-    manifest = {"name": "@anthropic-ai/claude-code", "version": "2.1.197"}
-    (package / "package.json").write_text(json.dumps(manifest))
-    return ClaudeRuntime(AdapterSettings(binary=str(binary)))
+    return ClaudeRuntime(AdapterSettings(binary=installed("claude", tmp_path)))
 
 
 @pytest.fixture

@@ -11,23 +11,15 @@ from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.runtimes.cline import ClineRuntime
 from bridle.runtimes.contract import AdapterSettings
-from bridle.runtimes.install import npm_platform
 from bridle.runtimes.plan import RunPlan
-from tests.runtimes.products import ONE_PNG
+from tests.runtimes.products import ONE_PNG, installed
 
 SERVER = ModelServer(url="http://127.0.0.1:1", api_key="a-scripted-key")
 
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> ClineRuntime:
-    """A stand-in for the installed CLI: planning starts nothing."""
-    folder = tmp_path / "node_modules" / "@cline" / f"cli-{npm_platform()}"
-    (folder / "bin").mkdir(parents=True)
-    (folder / "package.json").write_text('{"name":"@cline/cli-linux-x64","version":"3.0.65"}')
-    binary = folder / "bin" / "cline"
-    binary.write_text("#!/bin/sh\n")
-    binary.chmod(0o755)
-    return ClineRuntime(AdapterSettings(binary=str(binary)))
+    return ClineRuntime(AdapterSettings(binary=installed("cline", tmp_path)))
 
 
 def login(tmp_path: Path, **entry: Any) -> Path:

@@ -11,23 +11,15 @@ from bridle.core.errors import NotAuthenticated, ResumeRefused, UnsupportedOptio
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.copilot import CopilotRuntime
-from bridle.runtimes.install import npm_platform
 from bridle.runtimes.plan import RunPlan
-from tests.runtimes.products import ONE_PNG
+from tests.runtimes.products import ONE_PNG, installed
 
 SERVER = ModelServer(url="http://127.0.0.1:1", api_key="a-scripted-key")
 
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> CopilotRuntime:
-    """A stand-in for the installed CLI: planning starts nothing."""
-    folder = tmp_path / "node_modules" / "@github" / f"copilot-{npm_platform()}"
-    folder.mkdir(parents=True)
-    (folder / "package.json").write_text('{"name":"@github/copilot-linux-x64","version":"1.0.102"}')
-    binary = folder / "copilot"
-    binary.write_text("#!/bin/sh\n")
-    binary.chmod(0o755)
-    return CopilotRuntime(AdapterSettings(binary=str(binary)))
+    return CopilotRuntime(AdapterSettings(binary=installed("copilot", tmp_path)))
 
 
 def plan(

@@ -20,19 +20,14 @@ from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.gemini import GeminiRuntime
 from bridle.runtimes.plan import RunPlan
 from bridle.turns.guard_contract import GuardAddress, HookShape
+from tests.runtimes.products import installed
 
 SESSION = "0b5ad6d2-3c1f-4f0e-9a52-2f6f0d2f7a11"
 
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> GeminiRuntime:
-    package = tmp_path / "gemini-cli"
-    (package / "bundle").mkdir(parents=True)
-    (package / "package.json").write_text('{"name":"@google/gemini-cli","version":"0.61.0"}')
-    binary = package / "bundle" / "gemini.js"
-    binary.write_text("#!/bin/false\n")
-    binary.chmod(0o755)
-    return GeminiRuntime(AdapterSettings(binary=str(binary)))
+    return GeminiRuntime(AdapterSettings(binary=installed("gemini", tmp_path)))
 
 
 def plan(runtime: GeminiRuntime, env: dict[str, str] | None = None, **options: Any) -> RunPlan:

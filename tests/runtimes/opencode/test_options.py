@@ -18,17 +18,12 @@ from bridle.runtimes.install import npm_platform
 from bridle.runtimes.opencode import OpenCodeRuntime
 from bridle.runtimes.opencode.product import native_binary
 from bridle.runtimes.plan import RunPlan
+from tests.runtimes.products import installed
 
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> OpenCodeRuntime:
-    package = tmp_path / "opencode-ai"
-    (package / "bin").mkdir(parents=True)
-    (package / "package.json").write_text('{"name":"opencode-ai","version":"1.18.33"}')
-    binary = package / "bin" / "opencode"
-    binary.write_bytes(b"\x7fELF never started")
-    binary.chmod(0o755)
-    return OpenCodeRuntime(AdapterSettings(binary=str(binary)))
+    return OpenCodeRuntime(AdapterSettings(binary=installed("opencode", tmp_path)))
 
 
 def plan(runtime: OpenCodeRuntime, env: dict[str, str] | None = None, **options: Any) -> RunPlan:

@@ -20,20 +20,16 @@ from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.pi import PiRuntime
 from bridle.runtimes.pi.command import expand_model
 from bridle.runtimes.plan import RunPlan
+from tests.runtimes.products import installed
 
 VERSIONS = ["0.74.2", "1.5.0"]
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
-def installed(folder: Path, version: str, **section: Any) -> PiRuntime:
+def on_version(folder: Path, version: str, **section: Any) -> PiRuntime:
     """A runtime that finds a package of that version; it is never started."""
-    package = folder / "package"
-    package.mkdir(exist_ok=True)
-    manifest = {"name": "@earendil-works/pi-coding-agent", "version": version}
-    (package / "package.json").write_text(json.dumps(manifest))
-    (package / "pi").write_text("#!/bin/sh\nexit 9\n")
-    (package / "pi").chmod(0o755)
-    return PiRuntime(AdapterSettings(binary=str(package / "pi"), options=section))
+    binary = installed("pi", folder / version, version)
+    return PiRuntime(AdapterSettings(binary=binary, options=section))
 
 
 def plan(folder: Path, version: str = "1.5.0", **options: Any) -> RunPlan:
@@ -42,7 +38,7 @@ def plan(folder: Path, version: str = "1.5.0", **options: Any) -> RunPlan:
     (folder / "work").mkdir(exist_ok=True)
     defaults = {"prompt": "do it", "cwd": str(folder / "work"), "permission_mode": "bypass"}
     wanted = RunOptions(**{**defaults, **options})
-    return installed(folder, version).plan_run(wanted, env, "the-session")
+    return on_version(folder, version).plan_run(wanted, env, "the-session")
 
 
 def words(plan: RunPlan) -> list[str]:
@@ -99,7 +95,7 @@ def test_model_names(name: str, section: dict[str, Any], full: str) -> None:
 def test_a_live_conversation_knows_the_names_of_models(tmp_path: Path) -> None:
     section = {"provider": "openai", "model_map": {"fast": "gpt-5"}}
     options = RunOptions(prompt="", cwd=str(tmp_path), permission_mode="bypass", model="fast")
-    made = installed(tmp_path, "1.5.0", **section).plan_live(options, {"HOME": str(tmp_path)}, "s")
+    made = on_version(tmp_path, "1.5.0", **section).plan_live(options, {"HOME": str(tmp_path)}, "s")
     assert made.live is not None
     assert made.live.own == {"model": "openai/gpt-5", "names": section, "fork": False}
     assert made.spec.keep_stdin
@@ -367,15 +363,15 @@ def test_the_commands_of_the_source_documents(tmp_path: Path) -> None:
     argv = runtime.build_print_command("say hi", "sonnet")
     model = "anthropic/claude-sonnet-4-6"
     assert argv == ["pi-that-is-nowhere", "--print", "--model", model, "say hi"]
-    assert installed(tmp_path, "0.74.2").build_print_command("-x")[-1] == " -x"
-    assert installed(tmp_path, "1.5.0").build_print_command("-x")[-2:] == ["--", "-x"]
-    assert installed(tmp_path, "1.5.0").build_print_command("@x")[-1] == " @x"
+    assert on_version(tmp_path, "0.74.2").build_print_command("-x")[-1] == " -x"
+    assert on_version(tmp_path, "1.5.0").build_print_command("-x")[-2:] == ["--", "-x"]
+    assert on_version(tmp_path, "1.5.0").build_print_command("@x")[-1] == " @x"
 
 
 def test_an_interactive_session(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    runtime = installed(tmp_path, "1.5.0")
+    runtime = on_version(tmp_path, "1.5.0")
     options = RunOptions(
         prompt="hello",
         cwd=str(tmp_path / "work"),
@@ -398,7 +394,7 @@ def test_variables_for_a_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("GATEWAY", "gateway-secret")
-    runtime = installed(tmp_path, "1.5.0")
+    runtime = on_version(tmp_path, "1.5.0")
     assert runtime.build_env(ResolvedModel(model="m", env={"A": "b"})) == {"A": "b"}
     provider = Provider(base_url="http://127.0.0.1:9", auth_token_env="GATEWAY")
     env = runtime.build_env(ResolvedModel(model="sonnet", env={"A": "b"}, provider=provider))
